@@ -1,0 +1,150 @@
+"""Compare results, each against the first: python -m core.compare 01_baseline 02_rsa_basic
+
+Differences are paired by problem: two runs share the problems, and most of what varies is which problems are hard.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import UserError, command
+from core.report import interval
+from core.stats import mean_by_problem, paired
+
+METRICS = {"mean accuracy": "mean_accuracy", "majority accuracy": "majority_correct"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is compared of a results file. `final`: the values of METRICS after the last step, by problem (its id and
+    reference answer), for the problems that reached it; there are `problems` in all."""
+
+    name: str
+    set_name: str
+    set_sha256: str
+    model: str
+    weights: dict[str, str | None]  # revision and sha256, None where the server does not tell
+    engine: str
+    complete: bool
+    step: int
+    completion_tokens: int
+    problems: int
+    final: dict[tuple[str, str], tuple[float, ...]]
+
+
+def read(name: str, folder: Path) -> Result:
+    """The results `name`: the path of a .json file, or in `folder` NAME.json, else NAME.partial.json.
+
+    Raises UserError where there is no such file, or it can't be read, or is no results file of schema 1.
+    """
+    path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
+    if not path.exists() and (partial := path.with_suffix(".partial.json")).exists():
+        path = partial
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        known = ", ".join(sorted(other.stem for other in folder.glob("*.json"))) or "nothing"
+        raise UserError(f"no results at {path}; {folder} holds {known}. Check the name, or run it first") from None
+    except OSError as error:
+        raise UserError(f"results {path} can't be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"results {path} are not valid JSON ({error}). Move the file away and run it again") from None
+    try:
+        return _result(path.stem, data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{path} is not a results file of this project ({type(error).__name__}: {error})") from None
+
+
+def _result(name: str, data: dict[str, Any]) -> Result:
+    if data["schema"] != 1:
+        raise UserError(f"results {name} have schema {data['schema']!r}; this version reads 1")
+    step = max((s["step"] for problem in data["problems"] for s in problem["steps"]), default=0)
+    return Result(
+        name=name,
+        set_name=data["problem_set"]["name"],
+        set_sha256=data["problem_set"]["sha256"],
+        model=data["model"]["name"],
+        weights={key: data["model"].get(key) for key in ("revision", "sha256")},
+        engine=data["engine"]["kind"],
+        complete=data["complete"],
+        step=step,
+        completion_tokens=int(data["metrics"]["tokens"]["completion"]),
+        problems=data["problem_set"]["n"],
+        final={
+            (str(problem["id"]), str(problem["answer"])): tuple(float(s[key]) for key in METRICS.values())
+            for problem in data["problems"]
+            for s in problem["steps"]
+            if s["step"] == step
+        },
+    )
+
+
+def _check(first: Result, other: Result, anyway: bool) -> list[str]:
+    """Notes on what differs between two results. Raises UserError where that makes comparing them meaningless: other
+    problems or another model, unless `anyway`; no problem in common, always."""
+    both = f"{first.name} and {other.name}"
+    differences = []
+    if first.set_sha256 != other.set_sha256:
+        differences.append(f"{both} have different problem sets ({first.set_name}; {other.set_name})")
+    if first.model != other.model:
+        differences.append(f"{both} have different models ({first.model}; {other.model})")
+    for key, mine in first.weights.items():
+        if first.model == other.model and mine and (theirs := other.weights[key]) and mine != theirs:
+            differences.append(f"{both} have different models ({first.model} at {key} {mine}; {theirs})")
+    if differences and not anyway:
+        raise UserError(f"{differences[0]}. To compare the problems they share all the same, add --anyway")
+    if not first.final.keys() & other.final.keys():
+        raise UserError(f"{both} have no finished problem in common")
+    if first.engine != other.engine:
+        differences.append(f"{both} ran on different engines ({first.engine}; {other.engine})")
+    return differences
+
+
+def table(results: Sequence[Result], anyway: bool = False) -> str:
+    """The comparison as text: a row for each result, then each against the first. `anyway`: across problem sets and
+    models too, over the problems in common. Raises UserError for results that can't be compared."""
+    first, *others = results
+    notes = [
+        f"{r.name} is partial: {len(r.final)} of {r.problems} problems reached step {r.step}"
+        for r in results
+        if not r.complete or len(r.final) < r.problems
+    ]
+    for other in others:
+        notes += _check(first, other, anyway)
+    rows = [("result", "problems", "step", *METRICS, "completion tokens")]
+    for r in results:
+        accuracies = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
+        rows.append((r.name, str(len(r.final)), str(r.step), *accuracies, f"{r.completion_tokens:,}"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [f"{first.set_name}, {first.model}; accuracies in %, with 95% intervals over problems", ""]
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    for other in others:
+        shared = sorted(first.final.keys() & other.final.keys())
+        lines += ["", f"{other.name} minus {first.name}, paired over {len(shared)} problems"]
+        for i, metric in enumerate(METRICS):
+            d = paired([first.final[p][i] for p in shared], [other.final[p][i] for p in shared])
+            change = f"{100 * d.difference:+.1f} [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
+            p = f"p = {d.p:.3f}" if d.p >= 0.001 else "p < 0.001"
+            lines.append(f"{metric:<17}  {change:<22}  {p}  {d.wins} wins, {d.losses} losses, {d.ties} ties")
+    return "\n".join([*lines, *([""] if notes else []), *(f"note: {note}" for note in notes)])
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="compare.sh", description="Compare results, each against the first.")
+    parser.add_argument("results", nargs="+", help="names of results, or paths of .json files; two or more")
+    parser.add_argument("--anyway", action="store_true", help="across problem sets and models, over shared problems")
+    args = parser.parse_args(argv)
+    from core.results import results_dir
+
+    with command():
+        if len(args.results) < 2:
+            raise UserError("give two or more results to compare, such as: 01_baseline 02_rsa_basic")
+        folder = results_dir()
+        print(table([read(name, folder) for name in args.results], args.anyway))
+
+
+if __name__ == "__main__":
+    main()

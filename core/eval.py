@@ -1,0 +1,276 @@
+r"""Read an answer from a text, and judge it: extract (with a doubt), equivalence, vote, pass@k.
+
+An answer is what stands in the last complete \boxed{}. It is cleaned, never guessed: \frac{1}{2} does not become 1,
+nor 1,024 become 1. "integer" answers are AIME's, 0 to 999, and are compared as text. "math" answers are compared as
+text and then by math-verify (core/judge.py).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import comb
+
+from core.judge import math_equal
+
+MAX_ANSWER_CHARS = 1000  # a longer box holds no answer
+MAX_PASSES = 20  # of cleaning; a box wrapped more deeply holds no answer
+
+# Why an answer may be wrong or missing. One doubt is told, the first that applies.
+DOUBTS = {
+    "truncated": "the completion was cut off, so that this may not be its last word",
+    "unclosed": "the last box never closes; the answer, if any, is from the complete box before it",
+    "none": "there is no box",
+    "empty": "every box is empty",
+    "unreadable": f"the last box is longer than {MAX_ANSWER_CHARS} characters, or wrapped too deeply, to be an answer",
+    "not an integer": "the answer type is integer and the box holds anything but an integer from 0 to 999",
+    "several": "there are boxes with different answers; the last one counts",
+}
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """`answer`: the text of the last complete box, cleaned; None without one. `doubt`: None or a key of DOUBTS."""
+
+    answer: str | None
+    doubt: str | None
+
+
+@dataclass(frozen=True)
+class Vote:
+    """A majority vote. `answer`: the winner; of several, the first of `tied`; None when nobody voted. `tied`: all
+    answers with the most votes, shortest first, then alphabetically, so that integers stand in order. `score`: the mean
+    correctness of the tied answers, in [0, 1]. `counts`: votes by canonical answer, most votes first."""
+
+    answer: str | None
+    tied: tuple[str, ...]
+    score: float
+    counts: dict[str, int]
+
+
+def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
+    r"""The answer that `text`, a completion without its thinking, states in its last complete \boxed{} or \fbox{}.
+
+    Integers come back canonical: "042" is "42", "1{,}024" is "1024". A box inside a box belongs to the outer one,
+    unless that never closes. Empty boxes are passed over. Never raises, and takes time linear in `text`.
+    """
+    boxes, unclosed = _boxes(text)
+    answers = (_clean(box, answer_type) for box in reversed(boxes))  # lazily: the first that differs ends the reading
+    answer = next((a for a in answers if a != ""), "")
+    doubt = None
+    if truncated:
+        doubt = "truncated"
+    elif unclosed:
+        doubt = "unclosed"
+    elif not answer:
+        doubt = "unreadable" if answer is None else "empty" if boxes else "none"
+    elif answer_type == "integer" and not _is_aime(answer):
+        doubt = "not an integer"
+    elif any(a != "" and a != answer for a in answers):
+        doubt = "several"
+    return Extraction(answer or None, doubt)
+
+
+def canonical(answer: str, answer_type: str = "integer") -> str:
+    r"""What votes are counted on. For "math", numbers become exact fractions ("0.50" and \frac12 are "1/2") and spaces
+    that mean nothing go; equal answers written otherwise (\sqrt2/2 and 1/\sqrt2) stay apart."""
+    text = _clean(answer, answer_type)
+    if text is None:
+        return answer
+    if answer_type == "integer":
+        return text
+    number = _FRACTION.sub(r"\1\2\3/\4\5", text)
+    if _RATIONAL.fullmatch(number):
+        try:
+            return str(Fraction(number.replace(" ", "")))
+        except (ValueError, ZeroDivisionError):  # 1/2/3, 1/0
+            pass
+    if _WORDS.fullmatch(text):
+        return text.lower()
+    # A space between digits, or after the comma of a list, keeps numbers apart: "5, 600" is not 5,600.
+    return re.sub(r"(?<![A-Za-z0-9.,]) | (?![A-Za-z0-9.,])", "", re.sub(r" ?, ?", ", ", text))
+
+
+def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
+    """Whether `answer` is right; None when math-verify gave no verdict in time. For "math" this blocks, up to
+    judge.DEADLINE_S (from asyncio, call it in a thread), and raises UserError where math-verify is not installed."""
+    if answer is None:
+        return False
+    mine, theirs = canonical(answer, answer_type), canonical(truth, answer_type)
+    if answer_type == "integer":
+        return _is_aime(mine) and mine == theirs
+    if mine == theirs:
+        return True
+    if _WORDS.fullmatch(mine) or _WORDS.fullmatch(theirs):  # math-verify takes words for products: star = rats
+        return False
+    return math_equal(_clean(answer, "math") or "", _clean(truth, "math") or "")
+
+
+def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> bool:
+    """Whether `answer` is right. No answer is wrong, and so is one that the judge could not decide (see judge)."""
+    return judge(answer, truth, answer_type) is True
+
+
+def equivalent(a: str, b: str, answer_type: str = "integer") -> bool:
+    """Whether two answers say the same; for "integer" also outside 0-999. `b` is the reference where math-verify, as
+    with sets and inequalities, tells the two sides apart."""
+    return canonical(a, answer_type) == canonical(b, answer_type) or is_correct(a, b, answer_type)
+
+
+def vote(answers: Sequence[str | None], truth: str, answer_type: str = "integer") -> Vote:
+    """Majority vote (self-consistency, Wang et al. 2022, arXiv 2203.11171) over extracted answers; None does not vote.
+
+    Ties are not broken by order or luck: they score the mean of the tied answers. Nobody voting scores 0.
+    """
+    counts = Counter(canonical(answer, answer_type) for answer in answers if answer is not None)
+    ranked = sorted(counts, key=lambda a: (-counts[a], len(a), a))
+    tied = tuple(a for a in ranked if counts[a] == counts[ranked[0]])
+    score = sum(is_correct(a, truth, answer_type) for a in tied) / len(tied) if tied else 0.0
+    return Vote(tied[0] if tied else None, tied, score, {a: counts[a] for a in ranked})
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """The unbiased estimate of pass@k (Chen et al. 2021, arXiv 2107.03374): the chance that `k` draws without
+    replacement from `n` samples, `c` of them correct, hold a correct one. Exact in integers, rounded once.
+
+    Raises ValueError unless 0 <= c <= n and 1 <= k <= n.
+    """
+    if not (0 <= c <= n and 1 <= k <= n):
+        raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
+    few, many = min(c, k), max(c, k)  # C(n-c, k) / C(n, k) is symmetric in c and k, and shorter this way round
+    everything = comb(n, few)
+    return (everything - comb(n - many, few)) / everything
+
+
+# --- boxes ---
+
+# Braces, and what opens or hides one. A bare number (\boxed 42) must be all there is: \boxed 1/2 and \boxed 2\pi are
+# no boxes, for TeX would box their first digit.
+_BRACES = re.compile(
+    r"""\\(?:boxed|fbox)(?:\s*+(?P<open>\{) | \s*+(?P<bare>[-+−]?[0-9]++)
+            (?=[ \t]*+(?:\s|\Z|[$`)\]]|\*\*|\\[)\]]|[.,;:](?![0-9])|[A-Za-z]{2})))
+      | \\\\(?!boxed|fbox) | \\[{}]     # a line break, an escaped brace
+      | (?P<left>\{+) | (?P<right>\}+)""",
+    re.VERBOSE,
+)
+
+
+def _boxes(text: str) -> tuple[list[str], bool]:
+    """The contents of the complete boxes that no complete box holds, in order; and whether a box is still open after
+    the last of them."""
+    depth = 0
+    opened: list[tuple[int, int]] = []  # start of the content, depth outside
+    complete: list[tuple[int, int]] = []
+    for token in _BRACES.finditer(text):
+        kind = token.lastgroup
+        if kind == "open":
+            opened.append((token.end(), depth))
+            depth += 1
+        elif kind == "bare":
+            complete.append(token.span("bare"))
+        elif kind == "left":
+            depth += len(token[0])
+        elif kind == "right":
+            left = max(0, depth - len(token[0]))
+            while opened and opened[-1][1] >= left:
+                start, outside = opened.pop()
+                while complete and complete[-1][0] > start:
+                    complete.pop()
+                complete.append((start, token.start() + depth - outside - 1))
+            depth = left
+    unclosed = bool(opened) and (not complete or opened[-1][0] > complete[-1][1])
+    return [text[start:end] for start, end in complete], unclosed
+
+
+# --- cleaning ---
+
+_CHARACTERS = str.maketrans(
+    dict.fromkeys("−–﹣－", "-")
+    | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", " ")
+    | {"\u202f": "\u2009", "，": ",", "．": ".", "∘": "°", "º": "°"}
+    | {chr(ord("０") + digit): str(digit) for digit in range(10)}
+)
+# Everything that a backslash begins is one token, so that no half of \\ or \{ is ever cut off.
+_COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])|[$~]")
+_MEANING = (
+    dict.fromkeys(("$", "~", "\\ ", "\\\u2009", r"\;", r"\:", r"\>", r"\.", r"\$", r"\(", r"\)", r"\[", r"\]"), " ")
+    | dict.fromkeys((r"\quad", r"\qquad", r"\bf", r"\rm", r"\it", r"\large", r"\Large", r"\huge"), " ")
+    | dict.fromkeys((r"\!", r"\left", r"\right", r"\displaystyle", r"\textstyle", r"\limits"), "")
+    | dict.fromkeys((r"\,", r"\thinspace"), "\u2009")
+    | dict.fromkeys((r"\dfrac", r"\tfrac", r"\cfrac"), r"\frac")
+    | {r"\%": "%", r"\degree": "°", r"\textdegree": "°"}
+)
+_WRAPPER = re.compile(
+    r"(?<!\\)\\(?:[fmh]?box|boxed|text(?:bf|it|rm|sf|tt|up|normal)?|math(?:rm|bf|it|sf|tt|normal|ord)|bm|boldsymbol"
+    r"|ensuremath|operatorname|emph|underline|(?:text)?color\s*\{\w*\})(?![A-Za-z])"
+)
+_WRAPPED = re.compile(r"(?<![\^_])" + _WRAPPER.pattern + r"\s*\{([^{}\\]*)\}")
+
+# A whole box that states a number. Before it may stand a sum of plain names and an equals sign ("m+n = 41"; not
+# "2x = 10", whose answer is 5), after it a unit. Words that change the number ("5 thousand") or
+# qualify it ("5 or more") are no units, and of single letters only a few are: 5x and 5i are expressions.
+_NAME = r"(?:\\angle )?\\?[A-Za-z]+'*(?:_(?:\{[A-Za-z0-9 ]+\}|[A-Za-z0-9]))?"
+_UNIT = (
+    r"(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\}"
+    r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./]*)\}(?: ?\^ ?(?:[23]|\{[23]\}))?"
+    r"|(?<= )(?P<words>(?:[cmk]m|[a-z]{4,})(?: [a-z]{4,})*)"
+)
+_STATED = re.compile(
+    rf"(?:{_NAME}(?: ?\+ ?{_NAME})* ?= ?)?(?P<sign>[-+]?) ?"
+    rf"(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?(?:(?P<percent>%)|{_UNIT})?"
+)
+_UNIT_WORD = re.compile(
+    r"(?!(?:or|and|not|to|of|by|in|if|when|unless|for|mod|modulo|base|over|plus|minus|times|point|pi|factorial|squared"
+    r"|cubed|more|less|least|most|otherwise|hal(?:f|ves)|thirds?|quarters?|dozens?|hundreds?|thousands?|[mb]illions?)\Z)"
+    r"(?:[A-Za-z./]{2,}|[mgsLh])"
+)
+_FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
+_RATIONAL = re.compile(r"-? ?[0-9.]+(?: ?/ ?[0-9]+)?")
+_WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z]+(?: [A-Za-z]+)*")
+
+
+def _is_aime(answer: str) -> bool:
+    return re.fullmatch("[0-9]{1,3}", answer) is not None
+
+
+@lru_cache(maxsize=4096)
+def _clean(text: str, answer_type: str) -> str | None:
+    r"""What a box says, without its dress; None when it is no answer. Cleaning what is clean changes nothing, and
+    braces that balance stay balanced, so that \boxed{} around the result is read as the same answer."""
+    if len(text) > MAX_ANSWER_CHARS:
+        return None
+    for _ in range(MAX_PASSES):
+        before, text = text, _clean_once(text, answer_type)
+        if text == before:
+            return text
+    return None
+
+
+def _clean_once(text: str, answer_type: str) -> str:
+    text = re.sub("[\ud800-\udfff]", "\ufffd", text).translate(_CHARACTERS)
+    text = re.sub(r"[^\S\u2009]+", " ", text)
+    text = _COMMAND.sub(lambda token: _MEANING.get(token[0], token[0]), text)
+    text = re.sub(r"(?<!\\)\{,\}", ",", text)
+    text = re.sub(r"(?<=[0-9])\u2009(?=[0-9]{3}(?![0-9]))", ",", text)
+    text = re.sub(r"\s+", " ", re.sub(r"(?<=[\^_])\s+", "", text))
+    text = text.lstrip(" ").rstrip(" .,;:%" if answer_type == "integer" else " .,;:")
+    if (number := _stated_number(text)) is not None:
+        return number
+    text = _WRAPPED.sub(r" \1 ", text)
+    text = _WRAPPER.sub(" ", text)
+    if text.startswith("{") and _boxes(r"\boxed" + text)[0] == [text[1:-1]]:
+        return text[1:-1]
+    return text
+
+
+def _stated_number(text: str) -> str | None:
+    """The number that is all `text` says, without separators, leading zeros, name and unit; None if it says more."""
+    stated = _STATED.fullmatch(text)
+    if not stated or not all(map(_UNIT_WORD.fullmatch, (stated["unit"] or stated["words"] or "").split())):
+        return None
+    decimals = stated["decimals"] or ""
+    number = stated["whole"].replace(",", "").lstrip("0") or "0"
+    number += decimals if decimals.strip(".0") else ""
+    return ("-" if stated["sign"] == "-" and number != "0" else "") + number + (stated["percent"] or "")

@@ -1,0 +1,347 @@
+"""Generator: messages and a seed in, a Completion out, through the openai client and the journal.
+
+Everything an experiment knows about a server's answers is decided here: thinking apart from the answer, what a
+time-out or a refused request means, when to ask again, and budget forcing at the cap.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+
+import openai
+from openai.types.chat import ChatCompletion
+
+from core.errors import UserError
+from core.journal import Journal, content_key
+from core.prompts import FORCED_ANSWER, Message
+from core.server import Server
+
+CONNECT_SECONDS = 10.0
+RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
+LONGEST_WAIT = 60.0  # seconds; also bounds what a server may ask for with Retry-After
+TIMEOUT_TRIES = 2  # a request that ran out of its (long) time is asked once more
+PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
+REFUSED = (400, 413, 422)  # this very request can never succeed: recorded, never asked again
+KEY_VERSION = 1  # raise it when the meaning of a journaled completion changes
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one completion is drawn. Tokens are counted by the server; 0 turns top_k, min_p and answer_tokens off."""
+
+    temperature: float = 0.7
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    max_tokens: int = 16384
+    answer_tokens: int = 0  # budget forcing: tokens for the answer when the cap is hit while thinking
+    answer_opening: str = FORCED_ANSWER  # the words a forced answer starts with
+    opening: str = ""  # thinking is closed at once and the answer starts with this text
+    top_logprobs: int = 0  # alternatives to report for the first answer token; only together with `opening`
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What came back for one request. A truncated, empty or failed completion is data, never passed off as wrong.
+
+    `answer` is the text after thinking as the model left it; `forced` what it stated when thinking was closed for it
+    at the cap (None: not forced). Token counts include the forced part. `seconds` is wall time, waiting included.
+    """
+
+    key: str
+    seed: int
+    thinking: str = ""
+    answer: str = ""
+    forced: str | None = None
+    finish_reason: str | None = None  # "stop", "length", … as the server says; None when it failed
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    error: str | None = None
+    logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
+
+    @property
+    def text(self) -> str:
+        """The answer to go on with: the forced one where there is one."""
+        return self.answer if self.forced is None else self.forced
+
+    @property
+    def truncated(self) -> bool:
+        return self.finish_reason == "length"
+
+
+class Ask(Protocol):
+    """What a scaffold is given: ask the model, under a name of its own for every request of a problem."""
+
+    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
+
+
+def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
+    """(thinking, answer) of a message, whichever way the server tells them apart.
+
+    `reasoning` is the server's reasoning field. A server without a parser leaves tags in `content`, and one with a
+    parser may still leak the end of thinking into it. `cut_while_thinking`: content without any tag is thinking
+    (a thinking model, whose template opens the tag in the prompt, was stopped by the cap).
+    """
+    thinking = reasoning or ""
+    if "</think>" in content:
+        head, content = content.split("</think>", 1)
+        thinking += head.replace("<think>", "", 1)
+        return thinking.strip(), content.strip()
+    if content.lstrip().startswith("<think>"):
+        return (thinking + content.replace("<think>", "", 1)).strip(), ""
+    if reasoning:
+        return thinking.strip(), content.strip()
+    if cut_while_thinking:
+        return content.strip(), ""
+    return "", content.strip()
+
+
+def continued(messages: Sequence[Message], thinking: str, opening: str, kind: str) -> tuple[list[Any], dict[str, Any]]:
+    """Messages and extra body that make a server of this `kind` go on after closed `thinking` and `opening`.
+
+    llama.cpp renders an assistant message with a reasoning field as it stands. SGLang appends the text to a
+    generation prompt that has already opened the tag (QED-Nano's template does). Others render the message through
+    the template, tags included.
+    """
+    if kind == "llama.cpp":
+        last: dict[str, str] = {"role": "assistant", "reasoning_content": thinking, "content": opening}
+        return [*messages, last], {}
+    closed = f"{thinking}\n</think>\n\n{opening}"
+    if kind == "sglang":
+        return [*messages, {"role": "assistant", "content": closed}], {"continue_final_message": True}
+    extra = {"continue_final_message": True, "add_generation_prompt": False} if kind == "vllm" else {}
+    return [*messages, {"role": "assistant", "content": f"<think>\n{closed}"}], extra
+
+
+class Generator:
+    """Ask one server, at most `limit` requests at a time; finished completions come from the journal at once.
+
+    `on_completion(completion, is_new)` is called for every completion, in order of arrival.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        journal: Journal,
+        limit: int,
+        timeout: float,
+        on_completion: Callable[[Completion, bool], None] = lambda completion, is_new: None,
+    ) -> None:
+        self.server = server
+        self.journal = journal
+        self.timeout = timeout
+        self.on_completion = on_completion
+        self._slots = asyncio.Semaphore(limit)
+        self._client = openai.AsyncOpenAI(
+            base_url=server.base_url,
+            api_key=server.api_key or "none",
+            timeout=openai.Timeout(timeout, connect=CONNECT_SECONDS),
+            max_retries=0,  # retries are ours: what may be asked again, and for how long, is decided in _patiently
+        )
+        self._answered = False  # whether this server has completed anything yet
+
+    async def __aenter__(self) -> "Generator":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
+        """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say)."""
+        return content_key([KEY_VERSION, self.server.identity, list(messages), asdict(sampling), seed])
+
+    async def __call__(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> Completion:
+        """The completion of `messages`. Raises UserError when the server is lost, or refuses us altogether."""
+        key = self.key(messages, seed, sampling)
+        kept = self.journal.get(key)
+        if kept is not None:
+            completion = Completion(key=key, **kept)
+            self.on_completion(completion, False)
+            return completion
+        async with self._slots:
+            completion, is_final = await self._ask(key, messages, seed, sampling)
+        if is_final:
+            kept = asdict(completion)
+            del kept["key"]
+            self.journal.put(key, kept)
+        self.on_completion(completion, True)
+        return completion
+
+    async def _ask(
+        self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling
+    ) -> tuple[Completion, bool]:
+        """The completion, and whether it is final: a passing failure is not, and is owed again at the next run."""
+        began = time.monotonic()
+        error, is_final = None, True
+        try:
+            completion = self._read(await self._patiently(self._body(messages, seed, sampling)), key, seed, sampling)
+            if sampling.answer_tokens and completion.truncated and completion.thinking and not completion.answer:
+                completion = await self._force(completion, messages, sampling)
+        except openai.APITimeoutError:
+            completion, is_final = Completion(key, seed), False
+            error = f"no answer within {self.timeout:.0f} s, asked {TIMEOUT_TRIES} times"
+        except openai.APIStatusError as refusal:
+            completion, is_final = Completion(key, seed), refusal.status_code in REFUSED
+            error = self._refusal(refusal)
+        except _Malformed as malformed:
+            completion, is_final = Completion(key, seed), False
+            error = f"the server's answer could not be read: {malformed}"
+        return replace(completion, seconds=round(time.monotonic() - began, 3), error=error), is_final
+
+    def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
+        """The arguments of one chat.completions.create."""
+        extra: dict[str, Any] = {}
+        if self.server.kind != "other" or sampling.top_k or sampling.min_p:
+            # Said even when off: llama.cpp's own defaults (top_k 40, min_p 0.05) would sharpen the distribution.
+            off = -1 if self.server.kind == "sglang" else 0
+            extra = {"top_k": sampling.top_k or off, "min_p": sampling.min_p}
+        asked: list[Any] = list(messages)
+        if sampling.opening:
+            asked, more = continued(messages, "", sampling.opening, self.server.kind)
+            extra |= more
+        body: dict[str, Any] = {
+            "model": self.server.model,
+            "messages": asked,
+            "seed": seed,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "extra_body": extra,
+        }
+        if sampling.top_logprobs:
+            body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
+        return body
+
+    async def _patiently(self, body: dict[str, Any]) -> ChatCompletion:
+        """One request; asked again after what may pass by itself: no connection, overload, a server error."""
+        timeouts = 0
+        for attempt in range(RETRIES + 1):
+            is_last = attempt == RETRIES
+            wait = _backoff(attempt)
+            try:
+                reply = await self._client.chat.completions.create(**body)
+                if not isinstance(reply, ChatCompletion) or not reply.choices:
+                    raise _Malformed(repr(reply)[:120])
+                self._answered = True
+                return reply
+            except openai.APITimeoutError:
+                timeouts += 1
+                if timeouts == TIMEOUT_TRIES or is_last:
+                    raise
+            except openai.APIConnectionError as error:
+                if is_last:
+                    reason = str(error.__cause__ or error)
+                    raise UserError(
+                        f"the server at {self.server.base_url} does not answer any more ({reason}). Start it again "
+                        "and run the same command: what is finished is kept"
+                    ) from None
+            except openai.APIStatusError as error:
+                if (error.status_code not in PASSING and error.status_code < 500) or is_last:
+                    raise
+                wait = _retry_after(error.response.headers, wait)
+            except (_Malformed, openai.APIResponseValidationError, json.JSONDecodeError) as error:
+                if is_last:
+                    raise _Malformed(str(error)[:120]) from None
+            await asyncio.sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _read(self, reply: ChatCompletion, key: str, seed: int, sampling: Sampling) -> Completion:
+        choice = reply.choices[0]
+        content = choice.message.content or ""
+        reasoning = _reasoning(choice.message)
+        logprobs: dict[str, float] = {}
+        if sampling.opening:  # thinking was closed by us: whatever came is answer
+            rest = content.removeprefix(sampling.opening) if content else reasoning
+            thinking, answer = "", sampling.opening + rest
+            if choice.logprobs and choice.logprobs.content:
+                logprobs = {t.token: t.logprob for t in choice.logprobs.content[0].top_logprobs}
+        else:
+            is_cut = self.server.thinking and choice.finish_reason == "length"
+            thinking, answer = split_thinking(content, reasoning, is_cut)
+        usage = reply.usage
+        details = usage.prompt_tokens_details if usage else None
+        return Completion(
+            key,
+            seed,
+            thinking,
+            answer,
+            finish_reason=choice.finish_reason,
+            prompt_tokens=usage.prompt_tokens if usage else 0,
+            cached_tokens=(details.cached_tokens or 0) if details else 0,
+            completion_tokens=usage.completion_tokens if usage else 0,
+            logprobs=logprobs,
+        )
+
+    async def _force(self, cut: Completion, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Budget forcing (s1, arXiv 2501.19393): close the thinking that hit the cap and let the model state its
+        answer. Where the server's context would overflow, the newest part of the thinking that fits is kept."""
+        thinking = cut.thinking
+        if self.server.context:
+            room = self.server.context - cut.prompt_tokens - sampling.answer_tokens - 32
+            if cut.completion_tokens > room:
+                thinking = thinking[-max(1, len(thinking) * max(room, 0) // cut.completion_tokens) :]
+        body = self._body(messages, cut.seed, replace(sampling, max_tokens=sampling.answer_tokens))
+        body["messages"], more = continued(messages, thinking, sampling.answer_opening, self.server.kind)
+        body["extra_body"] |= more
+        try:
+            reply = await self._patiently(body)
+        except (openai.APIStatusError, openai.APITimeoutError, _Malformed):
+            return cut  # the unforced reading stands; "truncated" is its doubt
+        message = reply.choices[0].message
+        rest = message.content.removeprefix(sampling.answer_opening) if message.content else _reasoning(message)
+        usage = reply.usage
+        return replace(
+            cut,
+            forced=sampling.answer_opening + rest,
+            prompt_tokens=cut.prompt_tokens + (usage.prompt_tokens if usage else 0),
+            completion_tokens=cut.completion_tokens + (usage.completion_tokens if usage else 0),
+        )
+
+    def _refusal(self, error: openai.APIStatusError) -> str:
+        """What a refused request is recorded as. Raises UserError where every other request would fare the same."""
+        said = _said(error)
+        if error.status_code in (401, 403):
+            raise UserError(f"the server at {self.server.base_url} refuses the key. Set API_KEY to a valid one")
+        if error.status_code == 404:
+            raise UserError(
+                f"the server at {self.server.base_url} does not know the model {self.server.model!r}: {said}"
+            )
+        is_overflow = any(word in said.lower() for word in ("context", "too long", "maximum length"))
+        if error.status_code in REFUSED and not is_overflow and not self._answered:
+            raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}")
+        return f"{'context overflow' if is_overflow else f'status {error.status_code}'}: {said}"
+
+
+class _Malformed(Exception):
+    """A reply with status 200 that is no chat completion."""
+
+
+def _reasoning(message: Any) -> str:
+    """The reasoning field, under either of the names in use."""
+    return getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None) or ""
+
+
+def _said(error: openai.APIStatusError) -> str:
+    """The server's own words, on one line and not too many."""
+    body = error.body
+    message = body.get("message") if isinstance(body, dict) else body
+    return " ".join(str(message or error.message).split())[:300]
+
+
+def _backoff(attempt: int) -> float:
+    """Seconds to wait before asking again: doubling, with jitter so that a population does not return in step."""
+    return float(min(LONGEST_WAIT, 0.5 * 2**attempt) * random.uniform(0.75, 1.25))
+
+
+def _retry_after(headers: Mapping[str, str], otherwise: float) -> float:
+    """The server's Retry-After in seconds, bounded; `otherwise` where it says nothing readable."""
+    try:
+        return min(LONGEST_WAIT, max(0.0, float(headers["retry-after"])))
+    except (KeyError, ValueError):
+        return otherwise

@@ -1,0 +1,206 @@
+"""run(): problems in, one TaskGroup, progress, results out. The only place that ties the rooms together."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from core import config as constants
+from core import problems, report, results, seeds
+from core.config import Config
+from core.errors import UserError, command
+from core.generate import Ask, Completion, Generator, Sampling
+from core.journal import Journal
+from core.problems import Problem, ProblemSet
+from core.prompts import Message
+from core.rsa import Population
+from core.server import Server, serving
+
+Scaffold = Callable[[Problem, Ask, Config], AsyncIterator[Population]]
+SAVE_SECONDS = 20.0  # a partial results file is never older than this while steps are finished
+ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
+
+
+def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[[Config], int]) -> None:
+    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line.
+
+    `scaffold(problem, ask, config)` yields one population per step; `generations(config)` is the number of
+    completions that a problem takes. Ends the process: status 0, 2 (a user's error) or 130 (stopped).
+    """
+    with command():
+        name = Path(namespace["__file__"]).stem
+        config = constants.read(namespace, sys.argv[1:])
+        folder = results.results_dir()
+        with serving() as server:
+            named = config.PROBLEMS
+            chosen = problems.load(server.problem_set if named == "auto" else named).first(config.LIMIT)
+            _check_context(server, config)
+            print(_opening(name, server, chosen, named == "auto"), flush=True)
+            with Journal(folder / "journal" / f"{name}.jsonl") as journal:
+                for place in journal.damaged:
+                    print(f"note: the journal is damaged at {place}; that completion is made again", file=sys.stderr)
+                experiment = _Experiment(name, config, server, chosen, folder)
+                try:
+                    asyncio.run(experiment.run(scaffold, journal, generations(config)))
+                except (KeyboardInterrupt, asyncio.CancelledError):
+                    print(f"\nstopped; {experiment.save(complete=False)}. Run the same command again to go on.")
+                    raise SystemExit(130) from None
+                except UserError as error:
+                    raise UserError(f"{error} (so far: {experiment.save(complete=False)})") from None
+
+
+def _first(errors: BaseException) -> UserError:
+    """One of the errors that ended a run: the tasks beside it fared the same."""
+    while isinstance(errors, BaseExceptionGroup):
+        errors = errors.exceptions[0]
+    assert isinstance(errors, UserError)
+    return errors
+
+
+def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> str:
+    """One line: engine, model and problem set, and why."""
+    what = "the bundled demonstration model (not QED-Nano, not AIME)" if server.is_embedded else "model"
+    why_set = "its default set" if is_default else "as asked"
+    return (
+        f"{name}: engine {server.kind} at {server.base_url} ({server.why}); {what} {server.model}; "
+        f"{len(chosen.problems)} problems of {chosen.name} ({why_set}; {chosen.source})"
+    )
+
+
+def _check_context(server: Server, config: Config) -> None:
+    """llama.cpp ends a completion at its context; other servers refuse a cap that does not fit it, every time."""
+    if server.context and server.kind != "llama.cpp" and server.context < config.MAX_TOKENS + ROOM:
+        raise UserError(
+            f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Give "
+            f"MAX_TOKENS={max(1, server.context // 2)}, or serve the model with a longer context"
+        )
+
+
+class _Experiment:
+    """One run: what is asked, what has come back, what is shown."""
+
+    def __init__(self, name: str, config: Config, server: Server, chosen: ProblemSet, folder: Path) -> None:
+        self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
+        self.records: dict[str, list[dict[str, Any]]] = {problem.id: [] for problem in chosen.problems}
+        self.sampling = Sampling(
+            temperature=config.TEMPERATURE,
+            top_p=config.TOP_P,
+            top_k=config.TOP_K,
+            min_p=config.MIN_P,
+            max_tokens=config.MAX_TOKENS,
+            answer_tokens=config.ANSWER_TOKENS if server.thinking else 0,
+        )
+        self.began = time.monotonic()
+        self.saved = self.began
+        self.new_tokens = 0
+        self.document: dict[str, Any] = {
+            "schema": results.SCHEMA,
+            "experiment": name,
+            "complete": False,
+            "started": results.now(),
+            "ended": None,
+            "model": server.model_info() | {"embedded": server.is_embedded},
+            "engine": {
+                "kind": server.kind,
+                "version": server.version,
+                "context": server.context,
+                "concurrency": config.CONCURRENCY or server.limit,
+                "why": server.why,
+            },
+            "problem_set": {"name": chosen.name, "n": len(chosen.problems), "sha256": chosen.sha256},
+            "config": dict(config),
+            "provenance": results.provenance(),
+        }
+
+    async def run(self, scaffold: Scaffold, journal: Journal, generations: int) -> None:
+        """All problems in flight; the results are saved as they come, and shown at the end."""
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        total = generations * len(self.chosen.problems)
+        lost: UserError | None = None
+        every = 0.1 if sys.stderr.isatty() else 10.0  # seconds; a log file need not hold every redraw
+        name = self.document["experiment"]
+        with tqdm(total=total, unit="gen", desc=name, dynamic_ncols=True, mininterval=every, maxinterval=every) as bar:
+            limit = self.config.CONCURRENCY or self.server.limit
+            count = self._counter(bar)
+            try:
+                async with (
+                    Generator(self.server, journal, limit, self.config.TIMEOUT, count) as generator,
+                    asyncio.TaskGroup() as tasks,
+                ):
+                    for problem in self.chosen.problems:
+                        tasks.create_task(self._solve(scaffold, problem, generator, bar))
+            except* UserError as errors:
+                lost = _first(errors)
+        if lost:
+            raise lost
+        path = self.save(complete=True)
+        self._show(path)
+
+    async def _solve(self, scaffold: Scaffold, problem: Problem, generator: Generator, bar: "tqdm[Any]") -> None:
+        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            seed = seeds.derive(self.config.SEED, problem.id, *names)
+            return await generator(messages, seed, replace(self.sampling, **changes))
+
+        steps = self.records[problem.id]
+        async for population in scaffold(problem, ask, self.config):
+            # In a thread: judging a hard answer may take seconds, and requests must not wait for it.
+            steps.append(await asyncio.to_thread(results.grade, problem, len(steps), population))
+            bar.set_postfix_str(self._so_far(), refresh=False)
+            if time.monotonic() - self.saved > SAVE_SECONDS:
+                self.save(complete=False)
+
+    def _counter(self, bar: "tqdm[Any]") -> Callable[[Completion, bool], None]:
+        def count(completion: Completion, is_new: bool) -> None:
+            if is_new:
+                self.new_tokens += completion.completion_tokens
+            else:
+                bar.initial += 1  # what comes from the journal must not flatter the rate, and with it the time left
+            bar.update()
+
+        return count
+
+    def _so_far(self) -> str:
+        """Tokens per second, and the mean accuracy of the newest population of every problem that has one."""
+        rate = self.new_tokens / max(1e-9, time.monotonic() - self.began)
+        newest = [steps[-1]["mean_accuracy"] for steps in self.records.values() if steps]
+        return f"{rate:,.0f} tok/s, accuracy {sum(newest) / len(newest):.1%}"
+
+    def save(self, complete: bool) -> Path:
+        """Write what there is; the path comes back."""
+        rows = [
+            {"id": p.id, "answer": p.answer, "steps": self.records[p.id]}
+            for p in self.chosen.problems
+            if complete or self.records[p.id]
+        ]
+        seconds = time.monotonic() - self.began
+        self.document |= {"complete": complete, "ended": results.now(), "problems": rows}
+        self.document["metrics"] = results.metrics(rows, seconds)
+        self.document["warnings"] = results.warnings(self.document)
+        self.saved = time.monotonic()
+        return results.save(self.document, self.folder)
+
+    def _show(self, path: Path) -> None:
+        picture = path.with_suffix(".png")
+        report.plot(self.document, picture)
+        figures = self.document["metrics"]
+        print(f"\n{report.title(self.document)}\n\n{report.table(self.document)}")
+        if len(figures["steps"]) == 1:
+            print(f"\n{report.pass_table(self.document)}")
+        if checked := figures.get("verification"):
+            auc = "-" if checked["auc"] is None else f"{checked['auc']:.3f}"
+            print(f"\nverification: AUC {auc} ({checked['right']} right, {checked['wrong']} wrong candidates)")
+        print(
+            f"\nin %, with 95% intervals over problems; {figures['tokens']['completion']:,} tokens generated, "
+            f"{figures['seconds']:.0f} s"
+        )
+        for warning in self.document["warnings"]:
+            print(f"note: {warning}")
+        print(f"results {path}\nplot    {picture}")

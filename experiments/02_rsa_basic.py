@@ -1,0 +1,29 @@
+"""RSA as published: aggregate K of N solutions, drawn uniformly, N times, for T steps.
+
+Question: what do T rounds of aggregation add to a population of N solutions (arXiv 2509.26626)?
+Expected: mean accuracy climbs step by step, past the majority vote of step 0.
+Command: bash scripts/run.sh 02_rsa_basic
+"""
+
+from core.rsa import generations, rsa
+from core.runner import run
+
+N = 8  # population: solutions kept at every step
+K = 3  # subset: solutions that one aggregation sees; 1 is self-refinement
+T = 5  # aggregation steps after step 0
+MAX_TOKENS = 16384  # cap of one completion, thinking included
+TEMPERATURE = 0.7
+TOP_P = 1.0  # off; QED-Nano's card recommends 0.95 with temperature 0.6
+TOP_K = 0  # off
+MIN_P = 0.0  # off
+CARRY = "answer"  # what aggregation sees of a candidate: "answer" (after thinking), "tail", "full"
+CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
+ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
+PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+LIMIT = 0  # first problems only; 0 is all
+SEED = 0
+CONCURRENCY = 0  # requests in flight; 0 asks the server
+TIMEOUT = 3600.0  # seconds for one request
+
+if __name__ == "__main__":
+    run(rsa, globals(), generations)

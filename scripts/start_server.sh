@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Start the server that a run would start, in the foreground, on port 30000 (PORT=… for another). Ctrl-C stops it.
+# With an NVIDIA GPU: SGLang with QED-Nano; further flags are passed on to it. Else: the embedded engine and model.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+bash "$root/setup.sh"
+PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.server "$@"

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Set up this checkout; run it as often as you like.
+#   bash setup.sh            the harness; with an NVIDIA GPU also SGLang (in a venv of its own) and QED-Nano's weights
+#   bash setup.sh harness    the harness only (what scripts/run.sh calls)
+#   bash setup.sh dev        the harness and what the tests need
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+what=${1:-all}
+case $what in all | harness | dev) ;; *) echo "error: setup.sh knows: harness, dev, or nothing at all" >&2; exit 2 ;; esac
+
+python=${PYTHON:-}
+for candidate in $python python3 python3.13 python3.12 python3.11; do
+  if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$candidate; break; fi
+  python=
+done
+[ -n "$python" ] || { echo "error: Python 3.11 or newer is needed. Install it, or name it: PYTHON=/path/to/python3" >&2; exit 2; }
+
+# install VENV REQUIREMENTS…: make the venv and bring it up to date; nothing to do when the files have not changed.
+install() {
+  local venv=$1; shift
+  local stamp want
+  stamp=$venv/.installed-$(basename "${!#}")
+  want=$(cat "$@" | cksum; "$python" --version)
+  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ] && return
+  echo "setting up $venv from $* (once) …" >&2
+  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || {
+    rm -rf "$venv"; echo "error: $python can't make a venv. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+  local files=(); for file in "$@"; do files+=(-r "$file"); done
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${files[@]}" || {
+    echo "error: the packages of $* could not be installed (see above). Check the network and the disk, run it again" >&2; exit 2; }
+  printf '%s\n' "$want" >"$stamp"
+}
+
+# One set-up at a time: run.sh and start_server.sh may both be started on a fresh clone.
+if command -v flock >/dev/null; then exec 9>.venv.lock; flock 9; fi
+
+install .venv requirements.txt
+[ "$what" != dev ] || install .venv requirements.txt requirements-dev.txt
+
+if [ "$what" = all ] && nvidia-smi -L >/dev/null 2>&1; then
+  if [ -n "${SGLANG_PYTHON:-}" ] || "$python" -c 'import sglang' >/dev/null 2>&1; then
+    echo "SGLang: the one that ${SGLANG_PYTHON:-$python} imports" >&2
+  else
+    free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
+    [ "$free" -ge 20 ] || { echo "error: SGLang and the weights need 20 GB and this disk has $free GB free. Make room" >&2; exit 2; }
+    install .venv-sglang requirements-gpu.txt
+  fi
+  PYTHONPATH=$PWD .venv/bin/python -m core.weights
+fi

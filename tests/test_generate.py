@@ -1,0 +1,217 @@
+"""The generator: the real openai client against the real engine, with faults injected between them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import generate, prompts
+from core.errors import UserError
+from core.generate import Completion, Generator, Sampling, continued, split_thinking
+from core.journal import Journal
+from core.server import Server
+from tests.conftest import Proxy, answer, reset, silence
+
+MESSAGES = prompts.solve("Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.")
+SHORT = Sampling(max_tokens=300)
+Fault = Callable[[Any], None]
+
+
+def ask(
+    server: Server,
+    folder: Path,
+    requests: Sequence[tuple[int, Sampling]],
+    limit: int = 8,
+    timeout: float = 60,
+    messages: list[prompts.Message] = MESSAGES,
+) -> list[Completion]:
+    """The completions of one generator with a journal in `folder`."""
+
+    async def all_of_them() -> list[Completion]:
+        with Journal(folder / "test.jsonl") as journal:
+            async with Generator(server, journal, limit, timeout) as generator:
+                return list(await asyncio.gather(*(generator(messages, *request) for request in requests)))
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate, "_backoff", lambda attempt: 0.01)
+
+
+def test_a_completion_has_thinking_and_answer_apart(engine: Server, tmp_path: Path) -> None:
+    (made,) = ask(engine, tmp_path, [(5, SHORT)])
+    assert made.error is None and made.finish_reason == "stop" and made.forced is None
+    assert "9*15" in made.thinking and "\\boxed" not in made.thinking
+    assert "\\boxed{" in made.answer and "think>" not in made.answer
+    assert made.prompt_tokens > 20 and made.completion_tokens > 20 and made.seconds > 0
+    assert made.seed == 5 and made.text == made.answer
+
+
+def test_equal_seeds_give_equal_completions_whatever_else_is_in_the_batch(engine: Server, tmp_path: Path) -> None:
+    (alone,) = ask(engine, tmp_path / "a", [(7, SHORT)])
+    crowd = ask(engine, tmp_path / "b", [(seed, SHORT) for seed in range(7, 31)], limit=16)
+    assert (crowd[0].thinking, crowd[0].answer) == (alone.thinking, alone.answer)
+    assert len({c.thinking + c.answer for c in crowd}) > 4
+
+
+def test_what_is_in_the_journal_is_not_asked_again(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    through = replace(engine, base_url=proxy.url)
+    first = ask(through, tmp_path, [(1, SHORT), (2, SHORT)])
+    again = ask(through, tmp_path, [(1, SHORT), (2, SHORT), (3, SHORT)])
+    assert again[:2] == first and len(proxy.bodies) == 3
+    elsewhere = ask(engine, tmp_path, [(1, SHORT)])  # the server's address is no part of the key
+    assert elsewhere == first[:1]
+    ask(through, tmp_path, [(1, replace(SHORT, temperature=0.6))])
+    assert len(proxy.bodies) == 4
+
+
+def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    ask(replace(engine, base_url=proxy.url), tmp_path, [(11, SHORT)])
+    sent = proxy.bodies[0]
+    assert {name: sent[name] for name in ("seed", "temperature", "top_p", "top_k", "min_p", "max_tokens")} == {
+        "seed": 11,
+        "temperature": 0.7,
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "max_tokens": 300,
+    }
+
+
+def test_no_more_requests_in_flight_than_the_limit(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    ask(replace(engine, base_url=proxy.url), tmp_path, [(seed, SHORT) for seed in range(12)], limit=3)
+    assert proxy.most_in_flight == 3
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        answer(429, {"error": {"message": "slow down"}}, retry_after="0"),
+        answer(500, b"oops", "text/plain"),
+        answer(503, {"error": {"message": "loading"}}),
+        answer(200, b"<html>a proxy's page</html>", "text/html"),
+        answer(200, b'{"choices": [{"mess'),
+        answer(200, {"object": "chat.completion", "choices": []}),
+        reset,
+    ],
+    ids=["429", "500", "503", "html", "torn json", "no choices", "reset"],
+)
+def test_what_passes_by_itself_is_asked_again(engine: Server, proxy: Proxy, tmp_path: Path, fault: Fault) -> None:
+    (calm,) = ask(engine, tmp_path / "calm", [(5, SHORT)])
+    proxy.script = [fault, fault]
+    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT)])
+    assert made.error is None and made.answer == calm.answer
+    assert len(proxy.bodies) == 3
+
+
+def test_a_context_overflow_is_recorded_at_once_and_never_asked_again(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    through = replace(engine, base_url=proxy.url)
+    long = prompts.solve("1 + " * 3000)
+    for _ in range(2):
+        (made,) = ask(through, tmp_path, [(5, SHORT)], messages=long)
+        assert made.error is not None and made.error.startswith("context overflow")
+        assert made.finish_reason is None and made.text == ""
+    assert len(proxy.bodies) == 1
+
+
+def test_failures_that_may_pass_are_owed_again(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    through = replace(engine, base_url=proxy.url)
+    proxy.script = [answer(500, b"oops", "text/plain")] * (generate.RETRIES + 1)
+    (failed,) = ask(through, tmp_path, [(5, SHORT)])
+    assert failed.error == "status 500: Error code: 500" or (failed.error or "").startswith("status 500")
+    (made,) = ask(through, tmp_path, [(5, SHORT)])
+    assert made.error is None
+
+
+def test_a_request_without_an_answer_ends_at_its_timeout(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [silence(3)] * generate.TIMEOUT_TRIES
+    made, beside = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT), (6, SHORT)], limit=1, timeout=1)
+    assert made.error == f"no answer within 1 s, asked {generate.TIMEOUT_TRIES} times"
+    assert beside.error is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (answer(401, {"error": {"message": "bad key sk-secret"}}), "Set API_KEY"),
+        (answer(404, {"error": {"message": "no such model"}}), "does not know the model"),
+        (answer(400, {"error": {"message": "unknown parameter min_p"}}), "unknown parameter min_p"),
+    ],
+)
+def test_a_server_that_refuses_us_altogether_ends_the_run(
+    engine: Server, proxy: Proxy, tmp_path: Path, fault: Fault, words: str
+) -> None:
+    proxy.script = [fault]
+    with pytest.raises(UserError, match=words) as raised:
+        ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT)])
+    assert "sk-secret" not in str(raised.value)
+    assert not (tmp_path / "test.jsonl").read_bytes()
+
+
+def test_an_unreachable_server_is_a_users_error(engine: Server, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not answer any more"):
+        ask(replace(engine, base_url="http://127.0.0.1:9/v1"), tmp_path, [(5, SHORT)])
+
+
+def test_budget_forcing_closes_thinking_at_the_cap_and_keeps_both_readings(engine: Server, tmp_path: Path) -> None:
+    (made,) = ask(engine, tmp_path, [(5, Sampling(max_tokens=12, answer_tokens=16))])
+    assert made.finish_reason == "length" and made.thinking and made.answer == ""
+    assert made.forced is not None and made.forced.startswith(prompts.FORCED_ANSWER) and made.text == made.forced
+    assert 12 < made.completion_tokens <= 28
+    (unforced,) = ask(engine, tmp_path, [(5, Sampling(max_tokens=12))])
+    assert unforced.forced is None and unforced.text == "" and unforced.thinking == made.thinking
+
+
+def test_an_opening_closes_thinking_and_reports_the_next_token(engine: Server, tmp_path: Path) -> None:
+    opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
+    (made,) = ask(engine, tmp_path, [(5, opened)], messages=prompts.verify("Find 1 + 1.", "\\boxed{2}"))
+    assert made.thinking == "" and made.answer.startswith(prompts.VERDICT)
+    assert {token.strip() for token in made.logprobs} >= {"True", "False"}
+
+
+def test_continuations_are_put_as_each_kind_of_server_wants_them() -> None:
+    ours, _ = continued(MESSAGES, "so far", "The answer", "llama.cpp")
+    assert ours[-1] == {"role": "assistant", "reasoning_content": "so far", "content": "The answer"}
+    sglang, extra = continued(MESSAGES, "so far", "The answer", "sglang")
+    assert sglang[-1]["content"] == "so far\n</think>\n\nThe answer" and extra == {"continue_final_message": True}
+    vllm, extra = continued(MESSAGES, "so far", "The answer", "vllm")
+    assert vllm[-1]["content"] == "<think>\nso far\n</think>\n\nThe answer"
+    assert extra == {"continue_final_message": True, "add_generation_prompt": False}
+
+
+@pytest.mark.parametrize(
+    ("content", "reasoning", "cut", "expected"),
+    [
+        ("the answer", None, False, ("", "the answer")),
+        ("the answer", "thoughts", False, ("thoughts", "the answer")),
+        ("<think>\nthoughts\n</think>\n\nthe answer", None, False, ("thoughts", "the answer")),
+        ("thoughts\n</think>\n\nthe answer", None, False, ("thoughts", "the answer")),
+        (" and more</think>the answer", "thoughts", False, ("thoughts and more", "the answer")),
+        ("<think>unfinished thou", None, False, ("unfinished thou", "")),
+        ("unfinished thou", None, True, ("unfinished thou", "")),
+        ("", "unfinished thou", True, ("unfinished thou", "")),
+        ("half an ans", "thoughts", True, ("thoughts", "half an ans")),
+        ("", None, False, ("", "")),
+    ],
+)
+def test_thinking_is_told_from_the_answer(
+    content: str, reasoning: str | None, cut: bool, expected: tuple[str, str]
+) -> None:
+    assert split_thinking(content, reasoning, cut) == expected
+
+
+@given(st.text(), st.none() | st.text(), st.booleans())
+def test_splitting_never_raises_and_an_answer_holds_no_closing_tag_of_ours(
+    content: str, reasoning: str | None, cut: bool
+) -> None:
+    thinking, said = split_thinking(content, reasoning, cut)
+    assert isinstance(thinking, str) and said in content

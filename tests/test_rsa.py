@@ -1,0 +1,186 @@
+"""The RSA loop, with a scripted `ask`: who is drawn, what is shown, and how often the model is asked."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core import seeds
+from core.config import Config
+from core.generate import Completion
+from core.problems import Problem
+from core.prompts import Message
+from core.rsa import Member, Population, boltzmann, carried, generations, rsa, sample, uniform
+
+PROBLEM = Problem("p1", "What is 6 times 7?", "42")
+BASE = {"N": 6, "K": 2, "T": 3, "CARRY": "answer", "CARRY_TOKENS": 10, "SEED": 0, "TAU": 0.2}
+
+
+class Model:
+    """A scripted model: its answers name the request they belong to; `silent` ones say nothing."""
+
+    def __init__(self, silent: set[tuple[Any, ...]] = frozenset()) -> None:  # type: ignore[assignment]
+        self.asked: list[tuple[tuple[Any, ...], str]] = []
+        self.silent = silent
+
+    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        self.asked.append((names, messages[0]["content"]))
+        seed = seeds.derive(*names)
+        if names in self.silent:
+            return Completion("0" * 32, seed, error="failed")
+        await asyncio.sleep((seed % 7) / 2000)  # members end in another order than they began
+        return Completion("0" * 32, seed, "thought", f"solution {names}", completion_tokens=20, finish_reason="stop")
+
+
+def populations(model: Model, config: Config, **options: Any) -> list[Population]:
+    async def collect() -> list[Population]:
+        return [population async for population in rsa(PROBLEM, model, config, **options)]
+
+    return asyncio.run(collect())
+
+
+def test_there_are_t_plus_one_populations_of_n_made_from_k_different_parents() -> None:
+    model = Model()
+    steps = populations(model, Config(BASE))
+    assert [len(step) for step in steps] == [6] * 4
+    assert len(model.asked) == generations(Config(BASE)) == 24
+    assert all(member.parents == [] for member in steps[0])
+    for step in steps[1:]:
+        assert all(len(set(member.parents)) == 2 for member in step)
+    assert len({tuple(m.parents) for step in steps for m in step}) > 5
+
+
+def test_a_prompt_shows_the_problem_and_exactly_its_parents_in_order() -> None:
+    model = Model()
+    steps = populations(model, Config(BASE))
+    prompts = dict(model.asked)
+    for t in (1, 2, 3):
+        for i, member in enumerate(steps[t]):
+            prompt = prompts[(t, i)]
+            places = [prompt.index(f"solution {(t - 1, j)}") for j in member.parents]
+            assert PROBLEM.statement in prompt and places == sorted(places)
+            assert prompt.count("solution (") == 2 and "thought" not in prompt
+
+
+def test_runs_agree_and_another_seed_or_problem_draws_otherwise() -> None:
+    def drawn(**changes: Any) -> list[list[int]]:
+        return [m.parents for step in populations(Model(), Config(BASE | changes)) for m in step]
+
+    assert drawn() == drawn()
+    assert drawn() != drawn(SEED=1)
+    assert drawn(T=2) == drawn()[:18], "raising T keeps every earlier step"
+
+
+def test_k_of_one_is_self_refinement_and_t_of_zero_the_baseline() -> None:
+    model = Model()
+    populations(model, Config(BASE | {"K": 1, "T": 1}))
+    assert all("Compare" not in prompt for _, prompt in model.asked)
+    assert len(populations(Model(), Config(BASE | {"T": 0}))) == 1
+
+    async def first() -> Population:
+        return await anext(sample(PROBLEM, Model(), Config(BASE)))
+
+    alone = asyncio.run(first())
+    assert [m.completion for m in alone] == [m.completion for m in populations(Model(), Config(BASE))[0]]
+
+
+def test_a_candidate_with_nothing_to_carry_is_never_drawn() -> None:
+    steps = populations(Model(silent={(0, 1), (0, 2), (0, 3), (0, 4)}), Config(BASE | {"K": 3}))
+    assert all(sorted(member.parents) == [0, 5] for member in steps[1])
+    assert all(len(member.parents) == 3 for member in steps[2])
+
+
+def test_with_no_candidate_left_members_start_afresh() -> None:
+    model = Model(silent={(0, i) for i in range(6)})
+    steps = populations(model, Config(BASE))
+    assert all(member.parents == [] and member.completion.text for member in steps[1])
+    assert all(member.parents for member in steps[2])
+
+
+def test_scores_are_asked_for_all_steps_that_are_drawn_from_and_steer_selection() -> None:
+    scored: list[int] = []
+
+    async def score(problem: Problem, population: Population, t: int, ask: Any, config: Config) -> None:
+        scored.append(t)
+        for i, member in enumerate(population):
+            member.score = float(i in (2, 4))
+
+    steps = populations(Model(), Config(BASE | {"TAU": 0.02}), select=boltzmann, score=score)
+    assert scored == [0, 1, 2]
+    assert all(sorted(member.parents) == [2, 4] for step in steps[1:] for member in step)
+    assert [m.score for m in steps[3]] == [None] * 6
+
+
+def members(scores: Sequence[float | None]) -> list[Member]:
+    return [Member(Completion("0" * 32, 0, answer="x"), score=score) for score in scores]
+
+
+def test_uniform_draws_every_subset_equally_often() -> None:
+    rng, draws = np.random.default_rng(1), 6000
+    counts = Counter(frozenset(uniform(rng, members([None] * 5), 2, Config(BASE))) for _ in range(draws))
+    expected = draws / math.comb(5, 2)
+    assert set(counts) == {frozenset(pair) for pair in combinations(range(5), 2)}
+    chi2 = sum((count - expected) ** 2 / expected for count in counts.values())
+    assert chi2 < 27.9  # 99.9% of chi-squared with 9 degrees of freedom
+
+
+def test_boltzmann_draws_without_replacement_by_exponential_weights() -> None:
+    scores, tau, draws = [0.0, 0.1, 0.3, None], 0.2, 20000
+    weights = [math.exp(s / tau) for s in (0.0, 0.1, 0.3, (0.0 + 0.1 + 0.3) / 3)]
+    total = sum(weights)
+    rng, config = np.random.default_rng(2), Config(BASE | {"TAU": tau})
+    counts = Counter(tuple(boltzmann(rng, members(scores), 2, config)) for _ in range(draws))
+    chi2 = 0.0
+    for i in range(4):
+        for j in range(4):
+            if i != j:
+                expected = draws * weights[i] / total * weights[j] / (total - weights[i])
+                chi2 += (counts[(i, j)] - expected) ** 2 / expected
+    assert len(counts) == 12 and chi2 < 31.3  # 99.9% with 11 degrees of freedom
+
+
+@settings(deadline=None)
+@given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=9), st.data())
+def test_selections_are_always_k_different_members(scores: list[float | None], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(scores)))
+    for select in (uniform, boltzmann):
+        drawn = select(np.random.default_rng(0), members(scores), k, Config(BASE))
+        assert len(drawn) == len(set(drawn)) == k and set(drawn) <= set(range(len(scores)))
+
+
+def test_carry_decides_what_aggregation_sees() -> None:
+    made = Completion("0" * 32, 0, thinking="t" * 60, answer="a" * 40, completion_tokens=20)
+    assert carried(made, Config(BASE)) == "a" * 40
+    assert carried(made, Config(BASE | {"CARRY": "full"})) == "t" * 60 + "\n\n" + "a" * 40
+    tail = carried(made, Config(BASE | {"CARRY": "tail"}))
+    assert tail == ("t" * 60 + "\n\n" + "a" * 40)[-51:], "half of 20 tokens is half of the characters"
+    assert len(carried(made, Config(BASE | {"CARRY": "tail", "CARRY_TOKENS": 20}))) == 102
+
+
+def test_a_forced_answer_is_carried() -> None:
+    made = Completion("0" * 32, 0, thinking="t", answer="", forced="\\boxed{7}", finish_reason="length")
+    assert carried(made, Config(BASE)) == "\\boxed{7}"
+
+
+def test_seeds_differ_between_all_requests_and_depend_on_names_alone() -> None:
+    names = [(s, p, t, i) for s in range(3) for p in ("a", "b") for t in range(6) for i in range(16)]
+    assert len({seeds.derive(*name) for name in names}) == len(names)
+    assert all(0 <= seeds.derive(*name) < 2**31 for name in names)
+    assert seeds.derive(0, "p1", 2, 3) == 422224726, "journals of earlier releases stay valid"
+    assert seeds.derive("1", 23) != seeds.derive("12", 3)
+
+
+@pytest.mark.parametrize("changes", [{"N": 3, "K": 3}, {"N": 1, "K": 1, "T": 2}, {"N": 16, "K": 4, "T": 1}])
+def test_other_sizes_work(changes: dict[str, int]) -> None:
+    config = Config(BASE | changes)
+    model = Model()
+    steps = populations(model, config)
+    assert [len(step) for step in steps] == [config.N] * (config.T + 1)
+    assert len(model.asked) == generations(config)

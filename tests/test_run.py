@@ -1,0 +1,202 @@
+"""Experiments as a user runs them: end to end on the real engine, killed and resumed, and given wrong input."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.conftest import ROOT, run, start
+from tests.test_results import SCHEMA
+
+SMALL = ("LIMIT=4", "T=2", "MAX_TOKENS=300")
+TIMES = {"started", "ended", "seconds", "generation_seconds", "cached_tokens", "cached"}
+
+
+def load(folder: Path, name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
+    jsonschema.validate(document, SCHEMA)
+    return document
+
+
+def timeless(value: Any) -> Any:
+    """`value` without its times (and cached tokens, which depend on who came first): what a resumed run must equal."""
+    if isinstance(value, dict):
+        return {key: timeless(item) for key, item in value.items() if key not in TIMES}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def journal_lines(folder: Path, name: str) -> list[str]:
+    return (folder / "journal" / f"{name}.jsonl").read_text().splitlines()
+
+
+def test_rsa_runs_end_to_end_and_says_what_it_ran_on(results: Path) -> None:
+    status, out, err = run("02_rsa_basic", *SMALL)
+    assert status == 0, err
+    first = out.splitlines()[0]
+    assert "llama.cpp" in first and "no NVIDIA GPU" in first and "not QED-Nano, not AIME" in first
+    assert "mean accuracy" in out and "majority accuracy" in out and "02_rsa_basic.json" in out
+    document = load(results, "02_rsa_basic")
+    assert document["complete"] and document["config"]["N"] == 8 and len(document["problems"]) == 4
+    assert [len(p["steps"]) for p in document["problems"]] == [3] * 4
+    assert document["problem_set"]["name"] == "sums[:4]" and document["model"]["embedded"]
+    assert (results / "02_rsa_basic.png").read_bytes()[:4] == b"\x89PNG"
+    assert "100%" in err and "tok/s" in err and "accuracy" in err
+
+
+def test_a_run_killed_in_the_middle_resumes_to_the_same_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    status, _, err = run("02_rsa_basic", *SMALL, RESULTS_DIR=str(undisturbed))
+    assert status == 0, err
+    total = len(journal_lines(undisturbed, "02_rsa_basic"))
+    assert total == 4 * 8 * 3
+    moments = random.Random(6)
+    finished: list[str] = []
+    for _ in range(2):
+        process = start("02_rsa_basic", *SMALL, RESULTS_DIR=str(killed))
+        aim = len(finished) + moments.randint(5, 40)
+        journal = killed / "journal" / "02_rsa_basic.jsonl"
+        while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= aim):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        whole = journal.read_bytes().rpartition(b"\n")[0].decode().splitlines()
+        assert whole[: len(finished)] == finished, "what was finished stays as it was"
+        finished = whole
+    assert 10 <= len(finished) < total
+    status, _, err = run("02_rsa_basic", *SMALL, RESULTS_DIR=str(killed))
+    assert status == 0, err
+    lines = journal_lines(killed, "02_rsa_basic")
+    assert lines[: len(finished)] == finished and len(lines) == total, "nothing finished was made again"
+    resumed, whole_run = load(killed, "02_rsa_basic"), load(undisturbed, "02_rsa_basic")
+    assert timeless(resumed) == timeless(whole_run)
+    assert not (killed / "02_rsa_basic.partial.json").exists()
+
+
+def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(results: Path) -> None:
+    assert run("02_rsa_basic", "LIMIT=2", "T=1", "MAX_TOKENS=300")[0] == 0
+    short, lines = load(results, "02_rsa_basic"), journal_lines(results, "02_rsa_basic")
+    assert run("02_rsa_basic", "LIMIT=2", "T=2", "MAX_TOKENS=300")[0] == 0
+    longer, more = load(results, "02_rsa_basic"), journal_lines(results, "02_rsa_basic")
+    assert more[: len(lines)] == lines and len(more) == len(lines) + 2 * 8
+    for before, after in zip(short["problems"], longer["problems"], strict=True):
+        assert after["steps"][:2] == before["steps"]
+    assert run("02_rsa_basic", "LIMIT=2", "T=2", "MAX_TOKENS=300")[0] == 0
+    again = load(results, "02_rsa_basic")
+    assert journal_lines(results, "02_rsa_basic") == more and again["problems"] == longer["problems"]
+    assert len(list(results.glob("02_rsa_basic.2*.json"))) == 2, "earlier results are kept"
+
+
+def test_the_baseline_gives_pass_at_k_and_is_step_0_of_rsa(results: Path) -> None:
+    status, out, err = run("01_baseline", "LIMIT=3", "MAX_TOKENS=300")
+    assert status == 0 and "pass@8" in out, err
+    baseline = load(results, "01_baseline")
+    assert len(baseline["metrics"]["steps"]) == 1
+    assert list(baseline["metrics"]["final"]["pass_at_k"]) == [str(k) for k in range(1, 9)]
+    assert run("02_rsa_basic", "LIMIT=3", "T=1", "MAX_TOKENS=300")[0] == 0
+    assert len(journal_lines(results, "02_rsa_basic")) == 3 * 8, "step 0 came from the baseline's journal"
+    rsa = load(results, "02_rsa_basic")
+    assert [p["steps"][0] for p in rsa["problems"]] == [p["steps"][0] for p in baseline["problems"]]
+
+
+@pytest.mark.parametrize("mode", ["verdict", "p_true"])
+def test_verification_scores_stand_in_the_results(results: Path, mode: str) -> None:
+    status, out, err = run("03_rsa_verify", "LIMIT=2", "T=1", "MAX_TOKENS=300", f"VERIFY_MODE={mode}")
+    assert status == 0 and "verification: AUC" in out, err
+    document = load(results, "03_rsa_verify")
+    members = document["problems"][0]["steps"][0]["members"]
+    assert all(len(m["verdicts"]) == 1 and m["checks"] for m in members)
+    assert all("verdicts" not in m for m in document["problems"][0]["steps"][1]["members"])
+    assert document["metrics"]["verification"]["selections"] == 2
+
+
+def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> None:
+    process = start("02_rsa_basic", "LIMIT=8", "T=5", "MAX_TOKENS=300")
+    journal = results / "journal" / "02_rsa_basic.jsonl"
+    while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= 100):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in err, err
+    assert "Run the same command again" in out
+    document = load(results, "02_rsa_basic.partial")
+    assert not document["complete"] and any("partial run" in w for w in document["warnings"])
+    assert not (results / "02_rsa_basic.json").exists()
+
+
+def test_a_second_run_on_the_same_journal_is_refused(results: Path) -> None:
+    process = start("02_rsa_basic", "LIMIT=8", "T=5", "MAX_TOKENS=300")
+    while not (results / "journal" / "02_rsa_basic.jsonl").exists():
+        time.sleep(0.02)
+    time.sleep(0.3)
+    status, _, err = run("02_rsa_basic", *SMALL)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert status == 2 and err.startswith("error: another run is writing") and err.count("\n") == 1
+    assert process.returncode == 130
+
+
+def test_a_problem_file_of_ones_own_with_answers_that_are_no_integers(results: Path, tmp_path: Path) -> None:
+    rows = [{"problem": "What is 1/2 + 1/3?", "answer": "5/6"}, {"problem": "2+2?", "answer": 4}]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    status, out, err = run("02_rsa_basic", "T=1", "MAX_TOKENS=100", PROBLEMS=str(tmp_path / "mine.jsonl"))
+    assert status == 0 and "2 problems of mine" in out, err
+    assert load(results, "02_rsa_basic")["problem_set"]["name"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "changes", "words"),
+    [
+        (["K=9"], {}, "K=9 is larger than N=8"),
+        (["M=3"], {}, "unknown constant 'M'"),
+        (["N=x"], {}, "N=x is not a whole number"),
+        (["PROBLEMS=nowhere.json"], {}, "can't be read"),
+        (["PROBLEMS=aime_1999"], {}, "unknown problem set"),
+        ([], {"BASE_URL": "http://127.0.0.1:9/v1"}, "no server answers at BASE_URL"),
+        ([], {"RESULTS_DIR": "/dev/null/results"}, "Set RESULTS_DIR"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    results: Path, overrides: list[str], changes: dict[str, str], words: str
+) -> None:
+    status, out, err = run("02_rsa_basic", *overrides, **changes)
+    assert status == 2 and err.startswith("error: ") and err.count("\n") == 1 and words in err
+    assert "Traceback" not in err + out
+
+
+def test_a_bug_of_ours_still_raises(tmp_path: Path, results: Path) -> None:
+    broken = tmp_path / "09_broken.py"
+    source = (ROOT / "experiments" / "02_rsa_basic.py").read_text()
+    broken.write_text(source.replace("run(rsa,", "run(lambda *_: 1 / 0,"))
+    done = subprocess.run(
+        [str(ROOT / ".venv" / "bin" / "python"), str(broken), "LIMIT=1"],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PORT": "39871"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
+
+
+def script(*args: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(["bash", "scripts/run.sh", *args], capture_output=True, text=True, cwd=ROOT)
+
+
+def test_run_without_a_name_lists_the_experiments_with_their_first_lines() -> None:
+    done = script()
+    assert done.returncode == 0
+    for file in sorted((ROOT / "experiments").glob("[0-9]*.py")):
+        line = next(line for line in done.stdout.splitlines() if line.split()[:1] == [file.stem])
+        assert len(line.split(None, 1)[1]) > 20
+
+
+def test_an_unknown_experiment_is_told_the_known_ones() -> None:
+    done = script("99_nothing")
+    assert done.returncode == 2 and "02_rsa_basic" in done.stderr and done.stderr.count("\n") == 1

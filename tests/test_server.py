@@ -1,0 +1,211 @@
+"""Engines: which one is taken and why, what a server tells of itself, and a start-up that fails clearly."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import server as engines
+from core.errors import UserError
+from core.server import Server
+from tests.conftest import ROOT, environment
+
+
+class Pages:
+    """A server that answers GET with fixed JSON pages: what SGLang or vLLM tell of themselves."""
+
+    def __init__(self, pages: dict[str, Any], status: int = 200) -> None:
+        self.authorization: list[str | None] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                outer.authorization.append(self.headers["authorization"])
+                page = pages.get(self.path)
+                self.send_response(status if page is not None else 404)
+                self.end_headers()
+                self.wfile.write(json.dumps(page).encode())
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Any]:
+    made: list[Pages] = []
+
+    def start(pages: dict[str, Any], status: int = 200) -> Pages:
+        made.append(Pages(pages, status))
+        return made[-1]
+
+    yield start
+    for pages in made:
+        pages.close()
+
+
+@pytest.fixture(autouse=True)
+def no_server_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BASE_URL", "MODEL", "API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def models(owner: str, *names: str, **more: Any) -> dict[str, Any]:
+    return {"/v1/models": {"data": [{"id": name, "owned_by": owner} | more for name in names]}}
+
+
+def test_the_embedded_engine_tells_its_slots_and_context_like_one_attached_to(engine: Server) -> None:
+    attached = engines.probe(engine.base_url.removesuffix("/v1"), "BASE_URL is set")
+    assert attached is not None and attached.kind == "llama.cpp" and attached.identity == engine.identity
+    assert attached.limit == engine.limit and attached.context == engine.context == engines.EMBEDDED_CONTEXT
+    assert attached.is_embedded and attached.problem_set == "sums" and attached.thinking
+    assert engine.model_info()["sha256"] and "QED" not in engine.model.replace("qed-rsa", "")
+
+
+def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any) -> None:
+    info = {"max_total_num_tokens": 160_000, "max_running_requests": 48, "version": "0.5.23"}
+    pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960) | {"/get_server_info": info}
+    found = engines.probe(serve(pages).url, "x")
+    assert found is not None
+    assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 21)
+    assert found.thinking and found.problem_set == "aime_2025" and not found.is_embedded
+
+
+def test_vllm_and_unknown_servers_are_known_by_what_they_say(serve: Any) -> None:
+    vllm = engines.probe(serve(models("vllm", "m", max_model_len=8192) | {"/version": {"version": "9"}}).url, "x")
+    other = engines.probe(serve(models("somebody", "m")).url + "/v1/", "x")
+    assert vllm is not None and (vllm.kind, vllm.version, vllm.context) == ("vllm", "9", 8192)
+    assert other is not None and (other.kind, other.limit) == ("other", engines.UNKNOWN_LIMIT)
+
+
+def test_a_model_is_chosen_by_name_where_several_are_served(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = serve(models("somebody", "a", "b")).url
+    with pytest.raises(UserError, match="set MODEL to one of the models served at .*: a, b"):
+        engines.probe(url, "x")
+    monkeypatch.setenv("MODEL", "c")
+    with pytest.raises(UserError, match="set MODEL to one of"):
+        engines.probe(url, "x")
+    monkeypatch.setenv("MODEL", "b")
+    found = engines.probe(url, "x")
+    assert found is not None and found.model == "b"
+
+
+def test_the_key_is_sent_and_never_shown(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "API_KEY", "sk-secret")
+    pages = serve(models("somebody", "m"))
+    found = engines.probe(pages.url, "x")
+    assert found is not None and pages.authorization[0] == "Bearer sk-secret"
+    assert "sk-secret" not in repr(Server("other", "u", "m", "w", api_key="sk-secret"))
+    with pytest.raises(UserError, match="Set API_KEY") as raised:
+        engines.probe(serve(models("somebody", "m"), status=401).url, "x")
+    assert "sk-secret" not in str(raised.value)
+
+
+def test_base_url_comes_first_and_a_dead_one_is_an_error(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASE_URL", engine.base_url)
+    with engines.serving() as server:
+        assert server.base_url == engine.base_url and server.why == "BASE_URL is set"
+    for bad in ("http://127.0.0.1:9", "127.0.0.1:30000", "nonsense"):
+        monkeypatch.setenv("BASE_URL", bad)
+        with pytest.raises(UserError, match="BASE_URL="), engines.serving():
+            pass
+
+
+def test_then_a_server_on_the_port_then_the_embedded_engine(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "PORT", int(engine.base_url.split(":")[2].split("/")[0]))
+    with engines.serving() as server:
+        assert server.base_url == engine.base_url and "answers on port" in server.why
+    monkeypatch.setattr(engines, "PORT", 9)
+    monkeypatch.setattr(engines, "has_gpu", lambda: False)
+    with engines.serving() as server:
+        assert server.base_url not in (engine.base_url,) and server.is_embedded
+
+
+def stand_in(folder: Path, **programs: str) -> str:
+    """A PATH with shell stand-ins before everything else."""
+    folder.mkdir(exist_ok=True)
+    for name, body in programs.items():
+        (folder / name.replace("_", "-")).write_text(f"#!/bin/bash\n{body}\n")
+        (folder / name.replace("_", "-")).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+GPU = 'echo "GPU 0: NVIDIA GeForce RTX 4090"'
+# Stands in for a python that has sglang: serves the embedded model on the port it is told, after checking the flags.
+SGLANG = f"""
+[ "$1" = -c ] && exit 0
+[ "$1 $2" = "-m sglang.launch_server" ] || exit 9
+echo "$@" >"$RESULTS_DIR/flags"
+exec {sys.executable} -c '
+import signal, sys
+from core import server
+with server.embedded(int(sys.argv[sys.argv.index("--port") + 1])):
+    signal.pause()
+' "$@"
+"""
+
+
+def gpu_run(tmp_path: Path, results: Path, sglang: str, port: str) -> tuple[int, str, str]:
+    """An experiment on a machine with stand-ins for the GPU and for SGLang, and weights already fetched."""
+    weights = tmp_path / "weights" / "QED-Nano"
+    weights.mkdir(parents=True)
+    (weights / "FETCHED.json").write_text('{"repo": "lm-provers/QED-Nano", "revision": "abc"}')
+    path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang)
+    env = environment(
+        PATH=path,
+        SGLANG_PYTHON=str(tmp_path / "bin" / "sglang-python"),
+        WEIGHTS_DIR=str(tmp_path / "weights"),
+        PORT=port,
+        RESULTS_DIR=str(results),
+    )
+    args = [sys.executable, "experiments/02_rsa_basic.py", "LIMIT=1", "T=1", "MAX_TOKENS=300", "PROBLEMS=sums"]
+    done = subprocess.run(args, env=env, capture_output=True, text=True, timeout=200, cwd=ROOT)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_with_a_gpu_sglang_is_started_and_stopped_by_the_run(tmp_path: Path, results: Path) -> None:
+    status, out, err = gpu_run(tmp_path, results, SGLANG, "39873")
+    assert status == 0, err
+    assert "an NVIDIA GPU is here; SGLang was started for this run" in out
+    flags = (results / "flags").read_text()
+    assert f"--model-path {tmp_path}/weights/QED-Nano" in flags and "--host 127.0.0.1 --port 39873" in flags
+    assert engines.probe("http://127.0.0.1:39873/v1", "x") is None, "the run stops what it started"
+
+
+def test_a_server_that_dies_at_start_is_told_with_its_last_error(tmp_path: Path, results: Path) -> None:
+    dying = '[ "$1" = -c ] && exit 0; echo "torch.OutOfMemoryError: CUDA out of memory"; echo bye; exit 3'
+    status, _, err = gpu_run(tmp_path, results, dying, "39874")
+    assert status == 2
+    assert "SGLang ended with status 3: torch.OutOfMemoryError: CUDA out of memory" in err and "Traceback" not in err
+
+
+def test_start_server_serves_in_the_foreground_and_a_run_attaches_to_it(results: Path) -> None:
+    env = environment(PORT="39875")
+    args = [sys.executable, "-m", "core.server"]
+    process = subprocess.Popen(args, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        assert process.stdout is not None and "http://127.0.0.1:39875/v1" in process.stdout.readline()
+        run = [sys.executable, "experiments/02_rsa_basic.py", "LIMIT=1", "T=1", "MAX_TOKENS=300"]
+        done = subprocess.run(run, env=env, capture_output=True, text=True, timeout=200, cwd=ROOT)
+        assert done.returncode == 0 and "a server answers on port 39875" in done.stdout, done.stderr
+        second = subprocess.run(args, env=env, capture_output=True, text=True, timeout=60, cwd=ROOT)
+        assert second.returncode == 2 and "answers on port 39875 already" in second.stderr
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 0 and "Traceback" not in err

@@ -1,0 +1,111 @@
+"""Self-verification: verdicts read or counted as unreadable, P(True) from logprobs, both modes on the real engine."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.config import Config
+from core.generate import Completion, Generator, Sampling
+from core.journal import Journal
+from core.problems import Problem
+from core.prompts import Message
+from core.rsa import Member
+from core.server import Server
+from core.verification import p_true, read_verdict, verify
+
+PROBLEM = Problem("p", "Find the remainder when 3*45 + 6*71 is divided by 1000.", "561")
+RIGHT = "3*45=135\n6*71=426, 135+426=561\n\\boxed{561}"
+WRONG = "3*45=136\n6*71=426, 136+426=562\n\\boxed{562}"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("Verdict: True", 1.0),
+        ("Verdict: False", 0.0),
+        ("verdict: true.", 1.0),
+        ("**Verdict:** False", 0.0),
+        ("**Verdict: True**", 1.0),
+        ("Verdict: \\boxed{True}", 1.0),
+        ("Verdict: $\\boxed{\\text{False}}$", 0.0),
+        ("I first thought Verdict: True, but step 2 fails.\nVerdict: False", 0.0),
+        ("All steps hold.\nTrue", 1.0),
+        ("False.", 0.0),
+        ("\\boxed{False}", 0.0),
+        ("It is true that step 1 holds, and", None),
+        ("The answer is not true or false", None),
+        ("Verdict: Truely", None),
+        ("Verdict: unclear", None),
+        ("", None),
+        ("Verdict:", None),
+    ],
+)
+def test_verdicts_are_read_or_left_unread(text: str, verdict: float | None) -> None:
+    assert read_verdict(text) == verdict
+
+
+@given(st.text())
+def test_reading_a_verdict_never_raises(text: str) -> None:
+    assert read_verdict(text) in (None, 0.0, 1.0)
+    assert read_verdict(text + "\nVerdict: False") == 0.0
+
+
+def test_p_true_is_normalised_over_both_words_and_their_spellings() -> None:
+    found = p_true({" True": math.log(0.2), "true": math.log(0.1), " False": math.log(0.1), "maybe": math.log(0.6)})
+    assert found == pytest.approx(0.75)
+    assert p_true({" True": -0.1}) == 1.0
+    assert p_true({"maybe": -0.1}) is None and p_true({}) is None
+
+
+def config(**changes: Any) -> Config:
+    return Config({"VERIFY_MODE": "verdict", "VERIFY_TOKENS": 400, "VERIFY_SAMPLES": 3} | changes)
+
+
+def test_scores_are_means_of_readable_verdicts_and_unreadable_ones_are_not_false() -> None:
+    said = {
+        (0, 0): "Verdict: True",
+        (0, 1): "Verdict: False",
+        (0, 2): "who knows",
+        (1, 0): "?",
+        (1, 1): "",
+        (1, 2): "x",
+    }
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        assert names[:2] == ("verify", 4) and changes["max_tokens"] == 400
+        return Completion("0" * 32, 0, answer=said[(int(names[2]), int(names[3]))])
+
+    population = [Member(Completion("0" * 32, i, answer="a")) for i in range(2)]
+    population.append(Member(Completion("0" * 32, 2, error="failed")))
+    asyncio.run(verify(PROBLEM, population, 4, ask, config()))
+    assert population[0].verdicts == [1.0, 0.0, None] and population[0].score == 0.5
+    assert population[1].verdicts == [None] * 3 and population[1].score is None
+    assert population[2].verdicts is None, "a failed candidate is not verified"
+    assert len(population[0].checks) == 3
+
+
+@pytest.mark.parametrize("mode", ["verdict", "p_true"])
+def test_both_modes_work_on_the_real_engine(engine: Server, tmp_path: Path, mode: str) -> None:
+    population = [Member(Completion("0" * 32, i, answer=text)) for i, text in enumerate([RIGHT, WRONG])]
+
+    async def judge() -> None:
+        with Journal(tmp_path / "a.jsonl") as journal:
+            async with Generator(engine, journal, 4, 60) as generator:
+
+                async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+                    return await generator(messages, 1, Sampling(**changes))
+
+                await verify(PROBLEM, population, 0, ask, config(VERIFY_MODE=mode))
+
+    asyncio.run(judge())
+    scores = [member.score for member in population]
+    assert all(score is not None and 0 <= score <= 1 for score in scores), scores
+    if mode == "p_true":
+        assert all(len(m.checks) == 1 and m.checks[0].completion_tokens == 1 for m in population)
+        assert all(0 < m.verdicts[0] < 1 for m in population if m.verdicts and m.verdicts[0] is not None)
