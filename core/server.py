@@ -5,6 +5,7 @@ embedded engine (llama.cpp through xllamacpp, in this process) with the embedded
 """
 
 import hashlib
+import http.client
 import json
 import os
 import re
@@ -118,7 +119,7 @@ def probe(base_url: str, why: str) -> Server | None:
     models = {m["id"]: m for m in listed.get("data", []) if isinstance(m, dict) and isinstance(m.get("id"), str)}
     wanted = os.environ.get("MODEL", "").strip()
     if not models and not wanted:
-        raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…")
+        raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…, or is this another service?")
     if (wanted and models and wanted not in models) or (not wanted and len(models) > 1):
         shown = ", ".join(list(models)[:8])
         raise UserError(f"set MODEL to one of the models served at {base_url}: {shown}")
@@ -150,7 +151,7 @@ def _sglang_limit(info: dict[str, Any]) -> int:
 
 
 def _get(url: str) -> dict[str, Any] | None:
-    """The JSON object at `url`; None where nothing, or something else, answers."""
+    """The JSON object at `url`; {} where something else answers, None where nothing does."""
     request = urllib.request.Request(url)
     if API_KEY:
         request.add_header("Authorization", f"Bearer {API_KEY}")
@@ -160,10 +161,12 @@ def _get(url: str) -> dict[str, Any] | None:
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
             raise UserError(f"the server at {url} refuses the key. Set API_KEY to a valid one") from None
+        return {}
+    except ValueError:
+        return {}
+    except (OSError, http.client.HTTPException):
         return None
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 # The embedded engine
@@ -175,7 +178,9 @@ def embedded_name() -> str:
 
 
 @contextmanager
-def embedded(port: int = 0, why: str = "no server answers and there is no NVIDIA GPU") -> Iterator[Server]:
+def embedded(
+    port: int = 0, why: str = f"no server answers on port {PORT} and there is no NVIDIA GPU"
+) -> Iterator[Server]:
     """llama.cpp in this process with the embedded model, on a free port of 127.0.0.1 (or on `port`)."""
     # Before the import: OpenMP threads that spin on busy cores bring llama.cpp down from 1,400 to 3-13 tokens/s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -287,11 +292,21 @@ def _wait_for(process: "subprocess.Popen[bytes]", log: Path) -> Server:
             lines = log.read_text(errors="replace").strip().splitlines()
             last = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "no output")
             raise UserError(f"SGLang ended with status {process.returncode}: {last[:200]}. Its log is {log}")
-        server = probe(f"http://{HOST}:{PORT}/v1", "an NVIDIA GPU is here; SGLang was started for this run")
-        if server is not None:
-            return server
+        if _is_healthy():
+            server = probe(f"http://{HOST}:{PORT}/v1", "an NVIDIA GPU is here; SGLang was started for this run")
+            if server is not None:
+                return server
         time.sleep(1)
     raise UserError(f"SGLang did not answer within {SGLANG_START_SECONDS} s. Its log is {log}")
+
+
+def _is_healthy() -> bool:
+    """Whether the server on our port says that it is ready (a loading one answers 503 or not at all)."""
+    try:
+        with urllib.request.urlopen(f"http://{HOST}:{PORT}/health", timeout=10) as reply:
+            return bool(reply.status == 200)
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:

@@ -85,9 +85,12 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
 
 
 def test_identical_members_are_noticed() -> None:
-    made = document([[[member("\\boxed{42}"), member("\\boxed{42}")]], [[member("\\boxed{1}"), member("\\boxed{2}")]]])
-    assert made["metrics"]["steps"][0]["identical"] == 1
-    assert any("all members are identical in 1 problem" in w for w in made["warnings"])
+    same, other = member("\\boxed{42}"), member("\\boxed{1}")
+    made = document([[[same, same, same, same]], [[same, other, same, Member(Completion("0" * 32, 1, error="x"))]]])
+    assert made["metrics"]["steps"][0]["identical"] == 4
+    assert not any("repeat another" in w for w in made["warnings"])
+    made = document([[[same] * 4]])
+    assert any("3 of 4 members repeat another of their population" in w for w in made["warnings"])
 
 
 def test_verification_is_summed_up_and_uniform_selection_told() -> None:
