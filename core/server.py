@@ -134,7 +134,7 @@ def probe(base_url: str, why: str) -> Server | None:
         return Server("llama.cpp", base_url, model, why, slots + 2, context, props.get("build_info"))
     context = about.get("max_model_len")
     if owner == "sglang":
-        info = _get(f"{root}/get_server_info") or {}
+        info = _get(f"{root}/server_info") or _get(f"{root}/get_server_info") or {}  # the second: before 0.5.23
         return Server("sglang", base_url, model, why, _sglang_limit(info), context, info.get("version"))
     if owner == "vllm":
         told = (_get(f"{root}/version") or {}).get("version")
@@ -249,7 +249,7 @@ def _imports_sglang(python: str) -> bool:
 
 
 def sglang_command(extra: list[str] | None = None) -> list[str]:
-    """The command that serves QED-Nano on one GPU (SGLang 0.5.23; flags read in its documentation, see docs/LOG.md)."""
+    """The command that serves QED-Nano on one GPU (SGLang 0.5.23; flags looked up in its wheel, see docs/LOG.md)."""
     folder = weights.fetch()
     return [
         *(sglang_python(), "-m", "sglang.launch_server"),

@@ -77,9 +77,10 @@ def test_the_embedded_engine_tells_its_slots_and_context_like_one_attached_to(en
     assert engine.model_info()["sha256"] and "QED" not in engine.model.replace("qed-rsa", "")
 
 
-def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any) -> None:
+@pytest.mark.parametrize("place", ["/server_info", "/get_server_info"])
+def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any, place: str) -> None:
     info = {"max_total_num_tokens": 160_000, "max_running_requests": 48, "version": "0.5.23"}
-    pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960) | {"/get_server_info": info}
+    pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960) | {place: info}
     found = engines.probe(serve(pages).url, "x")
     assert found is not None
     assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 21)
