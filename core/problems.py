@@ -165,7 +165,8 @@ def _aime_2025() -> ProblemSet:
         raise UserError(
             f"aime_2025 from the hub disagrees with data/aime_2025_key.json at {', '.join(wrong[:3])}. {way_out}"
         )
-    return ProblemSet("aime_2025", problems, f"hub {AIME_2025_REPO}")
+    commit = Path(path).parents[1].name  # the hub's cache keeps files under snapshots/<commit>/
+    return ProblemSet("aime_2025", problems, f"hub {AIME_2025_REPO} at {commit}")
 
 
 def read_parquet(path: Path) -> tuple[Problem, ...]:

@@ -142,13 +142,16 @@ def test_aime_2025_is_read_from_the_hubs_format_and_checked_against_the_key(
     rows: list[dict[str, Any]] = [
         {"problem_idx": i, "problem": f"statement {i}", "answer": a} for i, a in enumerate(key().values(), 1)
     ]
-    path = parquet(tmp_path / "train.parquet", rows)
+    file = tmp_path / "snapshots" / "abc123" / "data" / "train.parquet"
+    file.parent.mkdir(parents=True)
+    path = parquet(file, rows)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *args, **options: path)
     loaded = problems.load("aime_2025")
+    assert loaded.source == "hub MathArena/aime_2025 at abc123"
     assert [p.id for p in loaded.problems[14:16]] == ["aime_2025_I_15", "aime_2025_II_1"]
     assert {p.answer_type for p in loaded.problems} == {"integer"} and len(loaded.problems) == 30
     rows[3]["answer"] += 1
-    parquet(tmp_path / "train.parquet", rows)
+    parquet(file, rows)
     with pytest.raises(UserError, match="disagrees with data/aime_2025_key.json at aime_2025_I_4"):
         problems.load("aime_2025")
 
