@@ -13,10 +13,10 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 
 # Sets of the embedded model, made by scripts/make_sums.py.
 BUNDLED = {
-    "sums": "4 terms, 30 problems: what a run on the embedded model uses",
-    "sums_hard": "6-8 terms, 30 problems",
-    "sums_card": "4 terms, 240 problems: the model card",
-    "sums_hard_card": "6-8 terms, 100 problems: the model card",
+    "sums": "sums of 4 products",
+    "sums_hard": "sums of 6-8 products",
+    "sums_card": "sums of 4 products, for the model card",
+    "sums_hard_card": "sums of 6-8 products, for the model card",
 }
 
 # The statements of AIME 2025 stay on the hub; data/aime_2025_key.json holds the ids and answers they must agree with.
@@ -61,7 +61,7 @@ def load(name: str) -> ProblemSet:
     that can't be reached.
     """
     if name in BUNDLED:
-        return ProblemSet(name, _read(DATA / f"{name}.json"), f"bundled, {BUNDLED[name]}")
+        return ProblemSet(name, _read(DATA / f"{name}.json"), f"bundled: {BUNDLED[name]}")
     if name == "aime_2025":
         return _aime_2025()
     path = Path(name).expanduser()

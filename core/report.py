@@ -12,16 +12,20 @@ def interval(estimate: dict[str, Any]) -> str:
 
 
 def table(document: dict[str, Any]) -> str:
-    """The steps of a run as text: accuracies in percent with 95% intervals over problems, tokens, request seconds."""
+    """The steps of a run as text: accuracies in percent with 95% intervals over problems, tokens (of solutions
+    + of verifications), seconds summed over requests."""
     steps = document["metrics"]["steps"]
-    rows = [["t", "mean accuracy", "majority accuracy", "tokens", "gen. s", "cut", "doubt", "failed"]]
+    rows = [["t", "mean accuracy", "majority accuracy", "tokens", "request s", "cut", "doubtful", "failed"]]
     for s in steps:
+        spent = f"{s['completion_tokens']:,}"
+        if s["verification_tokens"]:
+            spent += f" + {s['verification_tokens']:,}"
         rows.append(
             [
                 str(s["step"]),
                 interval(s["mean_accuracy"]),
                 interval(s["majority_accuracy"]),
-                f"{s['completion_tokens']:,}",
+                spent,
                 f"{s['generation_seconds']:,.0f}",
                 *(str(s[count]) for count in ("truncated", "doubtful", "failed")),
             ]

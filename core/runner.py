@@ -113,7 +113,12 @@ class _Experiment:
                 "concurrency": config.CONCURRENCY or server.limit,
                 "why": server.why,
             },
-            "problem_set": {"name": chosen.name, "n": len(chosen.problems), "sha256": chosen.sha256, "source": chosen.source},
+            "problem_set": {
+                "name": chosen.name,
+                "n": len(chosen.problems),
+                "sha256": chosen.sha256,
+                "source": chosen.source,
+            },
             "config": dict(config),
             "provenance": results.provenance(),
         }
