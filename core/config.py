@@ -31,7 +31,7 @@ class Rule:
                 read = int(value) if isinstance(value, (int, str)) else _whole(value)
             else:
                 read = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise UserError(f"{name}={value!s:.40} is not {self.wanted()}") from None
         is_allowed = read in self.choices if self.choices else self.type is str or self.low <= read <= self.high
         if not is_allowed:
@@ -83,15 +83,11 @@ class Config(Mapping[str, Any]):
     def __init__(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
             if name not in RULES:
-                raise UserError(f"unknown constant {name}. {_listing(values)}")
-            try:
-                value = RULES[name].read(name, value)
-            except UserError as error:
-                raise UserError(f"{error}. {_listing(values)}") from None
-            self.__dict__[name] = value
+                raise UserError(f"unknown constant {name}")
+            self.__dict__[name] = RULES[name].read(name, value)
         if "K" in self and "N" in self and self["K"] > self["N"]:
             raise UserError(
-                f"K={self['K']} is larger than N={self['N']}: K solutions are drawn from N. Lower K or raise N"
+                f"K={self['K']} is larger than N={self['N']}: K solutions are drawn from N; lower K or raise N"
             )
 
     def __getattr__(self, name: str) -> Any:
@@ -107,22 +103,28 @@ class Config(Mapping[str, Any]):
         return len(self.__dict__)
 
 
-def read(namespace: Mapping[str, Any], overrides: Sequence[str]) -> Config:
+def read(namespace: Mapping[str, Any], overrides: Sequence[str], needed: Sequence[str] = ()) -> Config:
     """The upper-case names of an experiment file, with `overrides` like "N=16" on top; PROBLEMS may also come from the
-    environment. Raises UserError."""
+    environment. Raises UserError, also where one of the `needed` names is missing."""
     values = {name: value for name, value in namespace.items() if name.isupper() and not name.startswith("_")}
+    for name in needed:
+        if name not in values:
+            raise UserError(f"the experiment file lacks the constant {name} ({RULES[name].about}). {_listing(values)}")
     if "PROBLEMS" in values and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
+    given = dict(values)
     for override in overrides:
         name, equals, value = override.partition("=")
         if not equals:
-            raise UserError(f"{override!r} is no NAME=value. {_listing(values)}")
+            raise UserError(f"{override!r:.60} is no NAME=value. {_listing(values)}")
         if name not in values:
-            raise UserError(f"unknown constant {name!r}. {_listing(values)}")
-        values[name] = value
-    return Config(values)
+            raise UserError(f"unknown constant {name!r:.60}. {_listing(values)}")
+        given[name] = value
+    try:
+        return Config(given)
+    except UserError as error:
+        raise UserError(f"{error}. {_listing(values)}") from None
 
 
 def _listing(values: Mapping[str, Any]) -> str:
-    known = ", ".join(f"{name} ({rule.wanted()})" for name, rule in RULES.items() if name in values)
-    return f"Constants of this experiment: {known}"
+    return "Constants of this experiment: " + ", ".join(f"{n}={values[n]!s:.40}" for n in values if n in RULES)

@@ -11,9 +11,13 @@ class UserError(Exception):
 
 @contextmanager
 def command() -> Iterator[None]:
-    """Wrap the body of a command: a UserError becomes one line on standard error and exit status 2."""
+    """Wrap the body of a command: a UserError becomes one line on standard error and exit status 2; Ctrl-C, status
+    130."""
     try:
         yield
     except UserError as error:
         print("error: " + " ".join(str(error).split()), file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        raise SystemExit(130) from None

@@ -18,7 +18,7 @@ from openai.types.chat import ChatCompletion
 from core.errors import UserError
 from core.journal import Journal, content_key
 from core.prompts import FORCED_ANSWER, Message
-from core.server import Server
+from core.server import Server, is_local
 
 CONNECT_SECONDS = 10.0
 RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
@@ -26,7 +26,7 @@ LONGEST_WAIT = 60.0  # seconds; also bounds what a server may ask for with Retry
 TIMEOUT_TRIES = 2  # a request that ran out of its (long) time is asked once more
 PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
 REFUSED = (400, 413, 422)  # this very request can never succeed: recorded, never asked again
-KEY_VERSION = 1  # raise it when the meaning of a journaled completion changes
+KEY_VERSION = 2  # raise it when the meaning of a journaled completion changes
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,8 @@ class Generator:
             base_url=server.base_url,
             api_key=server.api_key or "none",
             timeout=openai.Timeout(timeout, connect=CONNECT_SECONDS),
+            # A proxy of the environment is for the world outside, never for a server on this machine.
+            http_client=openai.DefaultAsyncHttpxClient(trust_env=not is_local(server.base_url)),
             max_retries=0,  # retries are ours: what may be asked again, and for how long, is decided in _patiently
         )
         self._answered = False  # whether this server has completed anything yet
@@ -181,7 +183,8 @@ class Generator:
         error, is_final = None, True
         try:
             completion = self._read(await self._patiently(self._body(messages, seed, sampling)), key, seed, sampling)
-            if sampling.answer_tokens and completion.truncated and completion.thinking and not completion.answer:
+            is_cut = completion.truncated and completion.thinking and not completion.answer
+            if is_cut and sampling.answer_tokens:
                 completion = await self._force(completion, messages, sampling)
         except openai.APITimeoutError:
             completion, is_final = Completion(key, seed), False
@@ -226,7 +229,7 @@ class Generator:
             wait = _backoff(attempt)
             try:
                 reply = await self._client.chat.completions.create(**body)
-                if not isinstance(reply, ChatCompletion) or not reply.choices:
+                if not isinstance(reply, ChatCompletion) or not reply.choices or not reply.choices[0].message:
                     raise _Malformed(repr(reply)[:120])
                 self._answered = True
                 return reply
@@ -253,28 +256,26 @@ class Generator:
 
     def _read(self, reply: ChatCompletion, key: str, seed: int, sampling: Sampling) -> Completion:
         choice = reply.choices[0]
-        content = choice.message.content or ""
-        reasoning = _reasoning(choice.message)
+        content, reasoning = _content(choice.message), _reasoning(choice.message)
         logprobs: dict[str, float] = {}
         if sampling.opening:  # thinking was closed by us: whatever came is answer
             rest = content.removeprefix(sampling.opening) if content else reasoning
             thinking, answer = "", sampling.opening + rest
             if choice.logprobs and choice.logprobs.content:
-                logprobs = {t.token: t.logprob for t in choice.logprobs.content[0].top_logprobs}
+                logprobs = {t.token: t.logprob for t in choice.logprobs.content[0].top_logprobs or []}
         else:
             is_cut = self.server.thinking and choice.finish_reason == "length"
             thinking, answer = split_thinking(content, reasoning, is_cut)
-        usage = reply.usage
-        details = usage.prompt_tokens_details if usage else None
+        prompt_tokens, cached_tokens, completion_tokens = _usage(reply)
         return Completion(
             key,
             seed,
             thinking,
             answer,
             finish_reason=choice.finish_reason,
-            prompt_tokens=usage.prompt_tokens if usage else 0,
-            cached_tokens=(details.cached_tokens or 0) if details else 0,
-            completion_tokens=usage.completion_tokens if usage else 0,
+            prompt_tokens=prompt_tokens,
+            cached_tokens=cached_tokens,
+            completion_tokens=completion_tokens,
             logprobs=logprobs,
         )
 
@@ -291,16 +292,17 @@ class Generator:
         body["extra_body"] |= more
         try:
             reply = await self._patiently(body)
+            message = reply.choices[0].message
+            rest = _content(message).removeprefix(sampling.answer_opening) or _reasoning(message)
         except (openai.APIStatusError, openai.APITimeoutError, _Malformed):
             return cut  # the unforced reading stands; "truncated" is its doubt
-        message = reply.choices[0].message
-        rest = message.content.removeprefix(sampling.answer_opening) if message.content else _reasoning(message)
-        usage = reply.usage
+        prompt_tokens, cached_tokens, completion_tokens = _usage(reply)
         return replace(
             cut,
             forced=sampling.answer_opening + rest,
-            prompt_tokens=cut.prompt_tokens + (usage.prompt_tokens if usage else 0),
-            completion_tokens=cut.completion_tokens + (usage.completion_tokens if usage else 0),
+            prompt_tokens=cut.prompt_tokens + prompt_tokens,
+            cached_tokens=cut.cached_tokens + cached_tokens,
+            completion_tokens=cut.completion_tokens + completion_tokens,
         )
 
     def _refusal(self, error: openai.APIStatusError) -> str:
@@ -313,7 +315,7 @@ class Generator:
                 f"the server at {self.server.base_url} does not know the model {self.server.model!r}: {said}"
             )
         is_overflow = any(word in said.lower() for word in ("context", "too long", "maximum length"))
-        if error.status_code in REFUSED and not is_overflow and not self._answered:
+        if error.status_code < 500 and error.status_code not in PASSING and not is_overflow and not self._answered:
             raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}")
         return f"{'context overflow' if is_overflow else f'status {error.status_code}'}: {said}"
 
@@ -322,9 +324,31 @@ class _Malformed(Exception):
     """A reply with status 200 that is no chat completion."""
 
 
+def _content(message: Any) -> str:
+    return _text(message.content)
+
+
 def _reasoning(message: Any) -> str:
     """The reasoning field, under either of the names in use."""
-    return getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None) or ""
+    return _text(getattr(message, "reasoning_content", None)) or _text(getattr(message, "reasoning", None))
+
+
+def _text(value: Any) -> str:
+    """A field that should be text, as text that can be sent again: half a surrogate pair can't."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _Malformed(f"a message field is no text: {value!r:.80}")
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _usage(reply: ChatCompletion) -> tuple[int, int, int]:
+    """Prompt, cached and completion tokens; 0 where the server does not tell."""
+    usage = reply.usage
+    if usage is None:
+        return 0, 0, 0
+    details = usage.prompt_tokens_details
+    return usage.prompt_tokens or 0, (details.cached_tokens or 0) if details else 0, usage.completion_tokens or 0
 
 
 def _said(error: openai.APIStatusError) -> str:

@@ -42,7 +42,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.damaged: list[str] = []  # places of lines that could not be read; their completions are owed again
+        self.damaged: list[int] = []  # numbers of lines that can't be read; their completions are owed again
         self._places: dict[str, _Place] = {}
         self._dirty = threading.Event()
         self._stop = threading.Event()
@@ -124,7 +124,8 @@ class Journal:
                     break
                 record = _parse(line)
                 if record is None:
-                    self.damaged.append(f"{path.name} line {number}")
+                    if path == self.path:
+                        self.damaged.append(number)
                 else:
                     self._places[record["key"]] = _Place(path, offset, len(line))
                 offset += len(line)

@@ -36,16 +36,25 @@ def math_equal(answer: str, truth: str) -> bool | None:
     return verdict
 
 
+def stop() -> None:
+    """End the child, also in the middle of a comparison; every comparison from now on is undecided. For a run that is
+    being stopped, and must not wait for what hangs."""
+    _JUDGE.end()
+
+
 class _Judge:
     """The child, started when first needed and again after it ended itself."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
+        self._ended = False
         atexit.register(self._stop)
 
     def equal(self, answer: str, truth: str) -> bool | None:
         with self._lock:
+            if self._ended:
+                return None
             if self._process is None or self._process.poll() is not None:
                 self._stop()
                 self._process = self._start()
@@ -62,6 +71,12 @@ class _Judge:
             if not reply:
                 self._stop()
             return json.loads(reply) if reply else None
+
+    def end(self) -> None:
+        self._ended = True
+        process = self._process  # without the lock: whoever holds it waits for this very process
+        if process:
+            process.kill()
 
     def _start(self) -> subprocess.Popen[str]:
         if find_spec("math_verify") is None:

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
+from core.eval import MAX_ANSWER_CHARS
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
@@ -64,7 +66,7 @@ def load(name: str) -> ProblemSet:
         return ProblemSet(name, _read(DATA / f"{name}.json"), f"bundled: {BUNDLED[name]}")
     if name == "aime_2025":
         return _aime_2025()
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if path.suffix.lower() in (".json", ".jsonl"):
         return ProblemSet(path.stem, _read(path), f"file {path.name}")
     known = ", ".join([*BUNDLED, "aime_2025"])
@@ -73,7 +75,7 @@ def load(name: str) -> ProblemSet:
 
 def _read(path: Path) -> tuple[Problem, ...]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors on Windows begin a file with a mark
     except UnicodeDecodeError as error:
         raise UserError(f"problem file {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8") from None
     except OSError as error:
@@ -107,12 +109,14 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
         if not isinstance(row, dict):
             raise UserError(f'{where} must be an object like {{"problem": "…", "answer": 42}}, not {_kind(row)}')
         statement = row.get("problem")
-        if not isinstance(statement, str) or not statement.strip():
+        if not isinstance(statement, str) or not statement.strip() or not _is_unicode(statement):
             raise UserError(f'{where} needs "problem", a text that is not empty. Fields found: {_fields(row)}')
         answer = row.get("answer")
-        if isinstance(answer, bool) or not isinstance(answer, (int, str)) or not str(answer).strip():
-            raise UserError(f'{where} needs "answer", a whole number or a text. Fields found: {_fields(row)}')
+        if isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not str(answer).strip():
+            raise UserError(f'{where} needs "answer", a number or a text. Fields found: {_fields(row)}')
         answer = str(answer).strip()
+        if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
+            raise UserError(f'{where} has an "answer" that nothing can be compared with: {answer:.40}')
         is_integer = answer.isascii() and answer.isdigit() and int(answer[:20]) <= 999 and len(answer) <= 20
         answer_type = row.get("answer_type", "integer" if is_integer else "math")
         if answer_type not in ("integer", "math"):
@@ -132,6 +136,15 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
     if not problems:
         raise UserError(f"{source} holds no problems. Give at least one")
     return tuple(problems)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether `text` can be sent: JSON may hold half a surrogate pair, which is no character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _kind(value: Any) -> str:

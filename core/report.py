@@ -1,7 +1,10 @@
 """The table and the plot of a run, from its results JSON alone."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from core.results import write_atomically
 
 
 def interval(estimate: dict[str, Any]) -> str:
@@ -77,15 +80,17 @@ def plot(document: dict[str, Any], path: Path) -> None:
         axes.errorbar([n], [100 * voted["value"]], bars, fmt="s", color="#b35806", capsize=3, label=f"majority of {n}")
         axes.set_xlabel("samples k")
     axes.set_ylabel("accuracy, %")
-    axes.set_ylim(0, 102)
+    axes.set_ylim(-2, 102)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="best", frameon=False)
     axes.set_title(title(document), fontsize=9, loc="left")
     figure.supxlabel(_caption(document), fontsize=7, color="#555555")
-    figure.savefig(path)
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png")
     pyplot.close(figure)
+    write_atomically(path, drawn.getvalue())
 
 
 def _caption(document: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -36,7 +37,7 @@ MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accura
 def results_dir() -> Path:
     """$RESULTS_DIR, else /workspace/results, or ./results where /workspace can't be written. Made if it is missing."""
     named = os.environ.get("RESULTS_DIR")
-    folder = Path(named).expanduser() if named else Path("/workspace/results")
+    folder = Path(os.path.expanduser(named)) if named else Path("/workspace/results")
     if not named and not os.access("/workspace", os.W_OK):
         folder = ROOT / "results"
     try:
@@ -197,7 +198,8 @@ def warnings(document: dict[str, Any]) -> list[str]:
     for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):
         share = sum(s[count] for s in steps) / completions if completions else 0
         if share > (MANY_TRUNCATED if count != "failed" else 0):
-            found.append(f"{share:.0%} of {completions} completions {words}")
+            why = f"; most often: {_commonest_error(document)}" if count == "failed" else ""
+            found.append(f"{share:.1%} of {completions} completions {words}{why}")
     if steps and steps[0]["identical"] > MANY_IDENTICAL * steps[0]["completions"]:
         found.append(
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another of their population "
@@ -212,6 +214,11 @@ def warnings(document: dict[str, Any]) -> list[str]:
     if checked and checked["unreadable"]:
         found.append(f"{checked['unreadable']} of {checked['verdicts']} verdicts could not be read")
     return found
+
+
+def _commonest_error(document: dict[str, Any]) -> str:
+    members = (m for p in document["problems"] for s in p["steps"] for m in s["members"])
+    return str(Counter(m["error"] for m in members if "error" in m).most_common(1)[0][0])
 
 
 # Provenance and files
@@ -262,10 +269,17 @@ def save(document: dict[str, Any], folder: Path) -> Path:
         return partial
     path = folder / f"{name}.json"
     if path.exists():
-        os.link(path, _unused(folder, name, _started(path)))
+        _keep(path, _unused(folder, name, _started(path)))
     write_atomically(path, _dump(document))
     partial.unlink(missing_ok=True)
     return path
+
+
+def _keep(path: Path, kept: Path) -> None:
+    try:
+        os.link(path, kept)
+    except OSError:  # a file system without hard links
+        write_atomically(kept, path.read_bytes())
 
 
 def _started(path: Path) -> str:

@@ -4,7 +4,8 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from core import config as constants
-from core import problems, report, results, seeds
+from core import judge, problems, report, results, seeds
 from core.config import Config
 from core.errors import UserError, command
 from core.generate import Ask, Completion, Generator, Sampling
@@ -24,6 +25,10 @@ from core.server import Server, serving
 
 Scaffold = Callable[[Problem, Ask, Config], AsyncIterator[Population]]
 SAVE_SECONDS = 20.0  # a partial results file is never older than this while steps are finished
+STOPS = (signal.SIGTERM, signal.SIGHUP)
+# Constants that every experiment has.
+SAMPLING = ("MAX_TOKENS", "TEMPERATURE", "TOP_P", "TOP_K", "MIN_P", "ANSWER_TOKENS")
+COMMON = (*SAMPLING, "PROBLEMS", "LIMIT", "SEED", "CONCURRENCY", "TIMEOUT")
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
@@ -34,25 +39,47 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
     completions that a problem takes. Ends the process: status 0, 2 (a user's error) or 130 (stopped).
     """
     with command():
+        for sign in STOPS:
+            signal.signal(sign, signal.default_int_handler)  # a lost connection or a job's end stops a run like Ctrl-C
         name = Path(namespace["__file__"]).stem
-        config = constants.read(namespace, sys.argv[1:])
+        config = constants.read(namespace, sys.argv[1:], COMMON)
         folder = results.results_dir()
+        named = None if config.PROBLEMS == "auto" else problems.load(config.PROBLEMS)  # before a server starts for it
         with serving() as server:
-            named = config.PROBLEMS
-            chosen = problems.load(server.problem_set if named == "auto" else named).first(config.LIMIT)
+            chosen = (named or problems.load(server.problem_set)).first(config.LIMIT)
             _check_context(server, config)
-            print(_opening(name, server, chosen, named == "auto"), flush=True)
+            print(_opening(name, server, chosen, is_default=named is None), flush=True)
             with Journal(folder / "journal" / f"{name}.jsonl") as journal:
-                for place in journal.damaged:
-                    print(f"note: the journal is damaged at {place}; that completion is made again", file=sys.stderr)
+                if journal.damaged:
+                    places = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
+                    print(f"note: {journal.path} has {places}; their completions are made again", file=sys.stderr)
                 experiment = _Experiment(name, config, server, chosen, folder)
-                try:
-                    asyncio.run(experiment.run(scaffold, journal, generations(config)))
-                except (KeyboardInterrupt, asyncio.CancelledError):
-                    print(f"\nstopped; {experiment.save(complete=False)}. Run the same command again to go on.")
-                    raise SystemExit(130) from None
-                except UserError as error:
-                    raise UserError(f"{error} (so far: {experiment.save(complete=False)})") from None
+                path = _finish(experiment, experiment.run(scaffold, journal, generations(config)))
+        experiment.show(path)
+
+
+def _finish(experiment: "_Experiment", work: Coroutine[Any, Any, None]) -> Path:
+    """Run `work` to its end and save the results; stopped or broken off, save what there is."""
+    try:
+        asyncio.run(work)
+        return experiment.save(complete=True)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        for sign in (signal.SIGINT, *STOPS):
+            signal.signal(sign, signal.SIG_IGN)  # impatience must not cut off the saving
+        print(f"\nstopped; {experiment.save(complete=False)}. Run the same command again to go on.")
+        raise SystemExit(130) from None
+    except UserError as error:
+        raise UserError(f"{error} (so far: {experiment.save(complete=False)})") from None
+
+
+@asynccontextmanager
+async def _stopping_judge() -> AsyncIterator[None]:
+    """When a run is stopped, end the judge: asyncio waits for its threads, and one may be at a line that hangs."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        judge.stop()
+        raise
 
 
 def _first(errors: BaseException) -> UserError:
@@ -65,11 +92,11 @@ def _first(errors: BaseException) -> UserError:
 
 def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> str:
     """One line: engine, model and problem set, and why."""
-    what = "the bundled demonstration model (not QED-Nano, not AIME)" if server.is_embedded else "model"
+    what = "the embedded demonstration model (not QED-Nano, not AIME)" if server.is_embedded else "model"
     why_set = "its default set" if is_default else "as asked"
     return (
-        f"{name}: engine {server.kind} at {server.base_url} ({server.why}); {what} {server.model}; "
-        f"{len(chosen.problems)} problems of {chosen.name} ({why_set}; {chosen.source})"
+        f"{name}: {what} {server.model} on {len(chosen.problems)} problems of {chosen.name} ({why_set}), "
+        f"engine {server.kind} at {server.base_url} because {server.why}"
     )
 
 
@@ -94,11 +121,12 @@ class _Experiment:
             top_k=config.TOP_K,
             min_p=config.MIN_P,
             max_tokens=config.MAX_TOKENS,
-            answer_tokens=config.ANSWER_TOKENS if server.thinking else 0,
+            answer_tokens=config.ANSWER_TOKENS,  # spent only where thinking was cut off
         )
         self.began = time.monotonic()
         self.saved = self.began
         self.new_tokens = 0
+        self.reused = 0  # completions that came from the journal
         self.document: dict[str, Any] = {
             "schema": results.SCHEMA,
             "experiment": name,
@@ -127,7 +155,8 @@ class _Experiment:
         """All problems in flight; the results are saved as they come, and shown at the end."""
         task = asyncio.current_task()
         assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for sign in STOPS:
+            asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
         total = generations * len(self.chosen.problems)
         lost: UserError | None = None
         every = 0.1 if sys.stderr.isatty() else 10.0  # seconds; a log file need not hold every redraw
@@ -137,6 +166,7 @@ class _Experiment:
             count = self._counter(bar)
             try:
                 async with (
+                    _stopping_judge(),
                     Generator(self.server, journal, limit, self.config.TIMEOUT, count) as generator,
                     asyncio.TaskGroup() as tasks,
                 ):
@@ -146,8 +176,6 @@ class _Experiment:
                 lost = _first(errors)
         if lost:
             raise lost
-        path = self.save(complete=True)
-        self._show(path)
 
     async def _solve(self, scaffold: Scaffold, problem: Problem, generator: Generator, bar: "tqdm[Any]") -> None:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -167,6 +195,7 @@ class _Experiment:
             if is_new:
                 self.new_tokens += completion.completion_tokens
             else:
+                self.reused += 1
                 bar.initial += 1  # what comes from the journal must not flatter the rate, and with it the time left
             bar.update()
 
@@ -192,20 +221,25 @@ class _Experiment:
         self.saved = time.monotonic()
         return results.save(self.document, self.folder)
 
-    def _show(self, path: Path) -> None:
-        picture = path.with_suffix(".png")
-        report.plot(self.document, picture)
+    def show(self, path: Path) -> None:
+        """Print the table and draw the plot of a finished run."""
         figures = self.document["metrics"]
         print(f"\n{report.title(self.document)}\n\n{report.table(self.document)}")
         if len(figures["steps"]) == 1:
             print(f"\n{report.pass_table(self.document)}")
         if checked := figures.get("verification"):
-            auc = "-" if checked["auc"] is None else f"{checked['auc']:.3f}"
-            print(f"\nverification: AUC {auc} ({checked['right']} right, {checked['wrong']} wrong candidates)")
+            told = "no AUC: scores of both right and wrong candidates are needed"
+            if checked["auc"] is not None:
+                told = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
+            print(f"\nverification: {told}")
         print(
-            f"\nin %, with 95% intervals over problems; {figures['tokens']['completion']:,} tokens generated, "
-            f"{figures['seconds']:.0f} s"
+            "\naccuracies in %, with 95% intervals over problems; request s: seconds summed over requests; cut: hit "
+            f"the cap\n{figures['tokens']['completion']:,} tokens, {figures['seconds']:.0f} s"
+            + (f"; {self.reused:,} completions came from the journal" if self.reused else "")
         )
         for warning in self.document["warnings"]:
             print(f"note: {warning}")
-        print(f"results {path}\nplot    {picture}")
+        print(f"results {path}", flush=True)
+        picture = path.with_suffix(".png")
+        report.plot(self.document, picture)
+        print(f"plot    {picture}")

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,8 +29,8 @@ from core.errors import UserError, command
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
-PORT = int(os.environ.get("PORT", "30000"))
-API_KEY = os.environ.get("API_KEY", "")
+PORT = os.environ.get("PORT", "30000")
+API_KEY = os.environ.get("API_KEY", "").strip()  # a key read from a file often ends in a newline
 
 EMBEDDED_GGUF = ROOT / "data" / "embedded" / "model.gguf"
 EMBEDDED_NAME = "qed-rsa-embedded"
@@ -56,7 +57,8 @@ class Server:
 
     @property
     def identity(self) -> str:
-        return self.model
+        """A server of an unknown kind may call anything "default": there, the address belongs to it."""
+        return f"{self.model} at {self.base_url}" if self.kind == "other" else self.model
 
     @property
     def is_embedded(self) -> bool:
@@ -64,7 +66,8 @@ class Server:
 
     @property
     def thinking(self) -> bool:
-        """Whether the model thinks before it answers, so that text cut off by the cap is thinking."""
+        """Whether text without any tag that the cap cut off is thinking: the template has opened the tag in the
+        prompt. A guess by name; where the server tells thinking apart, it is not needed."""
         return self.is_embedded or bool(re.search(r"qed-nano|thinking|reason|r1|qwq|qwen3", self.model.lower()))
 
     @property
@@ -85,6 +88,7 @@ class Server:
 @contextmanager
 def serving() -> Iterator[Server]:
     """The server of this run, ready for requests; one that the run started is stopped at the end."""
+    _check_environment()
     base_url = os.environ.get("BASE_URL", "").strip()
     if base_url:
         server = probe(base_url, "BASE_URL is set")
@@ -92,7 +96,7 @@ def serving() -> Iterator[Server]:
             raise UserError(f"no server answers at BASE_URL={base_url}. Start it, or unset BASE_URL")
         yield server
         return
-    server = probe(f"http://{HOST}:{PORT}/v1", f"a server answers on port {PORT}")
+    server = probe(f"http://{HOST}:{PORT}/v1", f"a server answers on port {PORT}") if _serves_models() else None
     if server is not None:
         yield server
     elif has_gpu():
@@ -109,17 +113,24 @@ def serving() -> Iterator[Server]:
 def probe(base_url: str, why: str) -> Server | None:
     """The server at `base_url` with what it tells of itself; None where nothing answers."""
     base_url = base_url.rstrip("/")
-    if not re.match(r"https?://", base_url):
+    try:
+        parts = urllib.parse.urlsplit(base_url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
         raise UserError(f"BASE_URL={base_url} is no address. Give one like http://127.0.0.1:30000/v1")
+    if parts.username or parts.password:
+        raise UserError("BASE_URL holds a user name or a password, which would be printed. Put the secret into API_KEY")
     if not base_url.endswith("/v1"):
         base_url += "/v1"
     listed = _get(f"{base_url}/models")
     if listed is None:
         return None
-    models = {m["id"]: m for m in listed.get("data", []) if isinstance(m, dict) and isinstance(m.get("id"), str)}
+    models = {m["id"]: m for m in listed.get("data") or [] if isinstance(m, dict) and isinstance(m.get("id"), str)}
     wanted = os.environ.get("MODEL", "").strip()
     if not models and not wanted:
-        raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…, or is this another service?")
+        raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…")
     if (wanted and models and wanted not in models) or (not wanted and len(models) > 1):
         shown = ", ".join(list(models)[:8])
         raise UserError(f"set MODEL to one of the models served at {base_url}: {shown}")
@@ -132,13 +143,14 @@ def probe(base_url: str, why: str) -> Server | None:
         slots = int(props.get("total_slots") or 1)
         context = (props.get("default_generation_settings") or {}).get("n_ctx")
         return Server("llama.cpp", base_url, model, why, slots + 2, context, props.get("build_info"))
-    context = about.get("max_model_len")
+    told = about.get("max_model_len")
+    context = told if isinstance(told, int) else None
     if owner == "sglang":
         info = _get(f"{root}/server_info") or _get(f"{root}/get_server_info") or {}  # the second: before 0.5.23
         return Server("sglang", base_url, model, why, _sglang_limit(info), context, info.get("version"))
     if owner == "vllm":
-        told = (_get(f"{root}/version") or {}).get("version")
-        return Server("vllm", base_url, model, why, 4 * UNKNOWN_LIMIT, context, told)
+        release = (_get(f"{root}/version") or {}).get("version")
+        return Server("vllm", base_url, model, why, 4 * UNKNOWN_LIMIT, context, release)
     return Server("other", base_url, model, why, context=context)
 
 
@@ -156,7 +168,7 @@ def _get(url: str) -> dict[str, Any] | None:
     if API_KEY:
         request.add_header("Authorization", f"Bearer {API_KEY}")
     try:
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        with _opener(url).open(request, timeout=10) as reply:
             found = json.load(reply)
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
@@ -169,6 +181,29 @@ def _get(url: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else {}
 
 
+def is_local(url: str) -> bool:
+    """Whether `url` is on this machine."""
+    host = urllib.parse.urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _opener(url: str) -> urllib.request.OpenerDirector:
+    """A proxy of the environment (http_proxy) is for the world outside, never for a server on this machine."""
+    return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local(url) else []))
+
+
+def _serves_models() -> bool:
+    """Whether what answers on our port is a server of models, and not another program's."""
+    return bool((_get(f"http://{HOST}:{PORT}/v1/models") or {}).get("data"))
+
+
+def _check_environment() -> None:
+    if not PORT.isascii() or not PORT.isdigit() or not 0 < int(PORT) < 65536:
+        raise UserError(f"PORT={PORT} is no port. Give a number from 1 to 65535")
+    if not API_KEY.isascii() or not API_KEY.isprintable() or " " in API_KEY:
+        raise UserError("API_KEY holds a character that no key has (it is not shown here). Set it again")
+
+
 # The embedded engine
 
 
@@ -179,7 +214,7 @@ def embedded_name() -> str:
 
 @contextmanager
 def embedded(
-    port: int = 0, why: str = f"no server answers on port {PORT} and there is no NVIDIA GPU"
+    port: int = 0, why: str = f"no server of models answers on port {PORT} and there is no NVIDIA GPU"
 ) -> Iterator[Server]:
     """llama.cpp in this process with the embedded model, on a free port of 127.0.0.1 (or on `port`)."""
     # Before the import: OpenMP threads that spin on busy cores bring llama.cpp down from 1,400 to 3-13 tokens/s.
@@ -200,11 +235,15 @@ def embedded(
     # Seeds that reproduce whatever else is in the batch need exact attention: no flash attention, KV cache in F32.
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    # A signal that arrives inside the constructor deadlocks it: it waits until the server stands.
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         engine = xllamacpp.Server(params)
     except Exception as error:
-        where = f" on port {port}" if port else ""
-        raise UserError(f"the embedded engine does not start{where}: {error}. Is the port in use?") from None
+        where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
+        raise UserError(f"the embedded engine does not start{where} ({error})") from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
     yield Server(
         "llama.cpp",
         engine.listening_address + "/v1",
@@ -254,7 +293,7 @@ def sglang_command(extra: list[str] | None = None) -> list[str]:
     return [
         *(sglang_python(), "-m", "sglang.launch_server"),
         *("--model-path", str(folder), "--served-model-name", weights.REPO),
-        *("--host", HOST, "--port", str(PORT)),
+        *("--host", HOST, "--port", PORT),
         *("--context-length", str(SGLANG_CONTEXT)),
         *("--kv-cache-dtype", "fp8_e5m2"),  # half the bytes per token: twice the traces in flight
         *("--mem-fraction-static", "0.85"),
@@ -303,7 +342,7 @@ def _wait_for(process: "subprocess.Popen[bytes]", log: Path) -> Server:
 def _is_healthy() -> bool:
     """Whether the server on our port says that it is ready (a loading one answers 503 or not at all)."""
     try:
-        with urllib.request.urlopen(f"http://{HOST}:{PORT}/health", timeout=10) as reply:
+        with _opener(f"http://{HOST}").open(f"http://{HOST}:{PORT}/health", timeout=10) as reply:
             return bool(reply.status == 200)
     except (OSError, http.client.HTTPException):
         return False
@@ -332,7 +371,8 @@ def _sha256(path: Path) -> str:
 
 def main(extra: list[str]) -> None:
     """`bash scripts/start_server.sh`: the server a run would start, in the foreground until Ctrl-C."""
-    if probe(f"http://{HOST}:{PORT}/v1", "") is not None:
+    _check_environment()
+    if _get(f"http://{HOST}:{PORT}/v1/models") is not None:
         raise UserError(f"a server answers on port {PORT} already. Stop it, or choose another PORT")
     if has_gpu():
         args = sglang_command(extra)
@@ -340,7 +380,7 @@ def main(extra: list[str]) -> None:
         os.execv(args[0], args)
     if extra:
         raise UserError(f"the embedded engine takes no flags: {' '.join(extra)}. They are for SGLang, on a GPU")
-    with embedded(PORT) as server:
+    with embedded(int(PORT)) as server:
         print(
             f"{server.model} on {server.base_url} ({server.version}, {EMBEDDED_SLOTS} slots of {EMBEDDED_CONTEXT} "
             "tokens; no NVIDIA GPU here). Ctrl-C stops it.",

@@ -19,8 +19,12 @@ from core.rsa import Population
 
 TOP_LOGPROBS = 20  # alternatives looked at for True and False; the most that servers give
 
-_STATED = re.compile(r"verdict\s*[:=]?[\s*_`$]*(?:\\boxed\{)?(?:\\text\{)?[\s*_`]*(true|false)\b", re.IGNORECASE)
-_LAST_LINE = re.compile(r"[\s*_`$]*(?:\\boxed\{)?(?:\\text\{)?(true|false)[}\s*_`$.]*", re.IGNORECASE)
+_STATED = re.compile(
+    # possessive (*+): without backtracking, so that endless white space takes linear time
+    r"verdict\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+[\s*_`]*+(true|false)\b",
+    re.IGNORECASE,
+)
+_LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\s*_`$.]*+", re.IGNORECASE)
 
 
 async def verify(problem: Problem, population: Population, t: int, ask: Ask, config: Config) -> None:

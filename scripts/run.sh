@@ -10,8 +10,8 @@ list() {
   done
 }
 
-if [ $# -eq 0 ]; then list; exit 0; fi
-name=$(basename "$1" .py); shift
+case ${1:--h} in -h | --help) list; exit 0 ;; esac
+name=$(basename -- "$1" .py); shift
 matches=("$root"/experiments/"$name"*.py)
 if [ -f "$root/experiments/$name.py" ]; then
   file=$root/experiments/$name.py

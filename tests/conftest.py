@@ -153,5 +153,8 @@ def start(experiment: str, *overrides: str, **changes: str) -> "subprocess.Popen
 def run(experiment: str, *overrides: str, **changes: str) -> tuple[int, str, str]:
     """Run an experiment to its end: status, standard output, standard error."""
     process = start(experiment, *overrides, **changes)
-    out, err = process.communicate(timeout=300)
+    try:
+        out, err = process.communicate(timeout=300)
+    finally:
+        process.kill()
     return process.returncode, out, err

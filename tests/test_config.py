@@ -43,11 +43,12 @@ def test_a_wrong_override_is_one_line_that_lists_the_constants(override: str, wo
         config.read(FILE, [override])
     message = str(raised.value)
     assert words in message and "\n" not in message
-    if "larger" not in message:
-        assert all(name in message for name in ("N (", "K (", "TEMPERATURE (", "CARRY ("))
+    assert "Constants of this experiment: N=8, K=3, TEMPERATURE=0.7, CARRY=answer" in message
 
 
-@pytest.mark.parametrize("changes", [{"N": "8"}, {"N": True}, {"N": None}, {"CARRY": 3}, {"SIZE": 3}, {"N": 8.5}])
+@pytest.mark.parametrize(
+    "changes", [{"N": "8"}, {"N": True}, {"N": None}, {"CARRY": 3}, {"SIZE": 3}, {"N": 8.5}, {"N": float("inf")}]
+)
 def test_a_wrong_constant_in_the_file_is_found(changes: dict[str, Any]) -> None:
     if changes == {"N": "8"}:
         assert config.read(FILE | changes, []).N == 8  # what the command line gives as text may stand in the file too

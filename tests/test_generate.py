@@ -111,6 +111,44 @@ def test_what_passes_by_itself_is_asked_again(engine: Server, proxy: Proxy, tmp_
     assert len(proxy.bodies) == 3
 
 
+def chat(message: Any, **more: Any) -> dict[str, Any]:
+    choice = {"index": 0, "finish_reason": "stop", "message": message} | more
+    return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+
+
+@pytest.mark.parametrize("message", [None, {"role": "assistant", "content": [{"type": "text", "text": "x"}]}])
+def test_a_message_that_cannot_be_read_is_a_failed_completion_and_owed_again(
+    engine: Server, proxy: Proxy, tmp_path: Path, message: Any
+) -> None:
+    proxy.script = [answer(200, chat(message))] * (generate.RETRIES + 1)
+    through = replace(engine, base_url=proxy.url)
+    (made,) = ask(through, tmp_path, [(5, SHORT)])
+    assert made.error is not None and "could not be read" in made.error
+    proxy.script = []
+    assert ask(through, tmp_path, [(5, SHORT)])[0].error is None
+
+
+def test_replies_with_fields_missing_or_broken_are_read_as_far_as_they_go(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    half = chat({"role": "assistant", "content": "half \ud800 a pair", "reasoning": "thoughts"})
+    bare = chat({"role": "assistant", "content": None}) | {"usage": {"total_tokens": 5}}
+    proxy.script = [answer(200, half), answer(200, bare)]
+    through = replace(engine, base_url=proxy.url)
+    first, second = ask(through, tmp_path, [(1, SHORT), (2, SHORT)], limit=1)
+    assert first.answer == "half ? a pair" and first.thinking == "thoughts" and first.error is None
+    assert (second.text, second.prompt_tokens, second.completion_tokens) == ("", 0, 0)
+    assert ask(through, tmp_path, [(1, SHORT), (2, SHORT)]) == [first, second]
+
+
+def test_logprobs_that_lack_the_alternatives_are_none_at_all(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    shown = {"content": [{"token": " True", "logprob": -0.1, "bytes": None}]}
+    proxy.script = [answer(200, chat({"role": "assistant", "content": " True"}, logprobs=shown))]
+    opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
+    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, opened)])
+    assert made.answer == "Verdict: True" and made.logprobs == {}
+
+
 def test_a_context_overflow_is_recorded_at_once_and_never_asked_again(
     engine: Server, proxy: Proxy, tmp_path: Path
 ) -> None:
@@ -145,6 +183,7 @@ def test_a_request_without_an_answer_ends_at_its_timeout(engine: Server, proxy: 
         (answer(401, {"error": {"message": "bad key sk-secret"}}), "Set API_KEY"),
         (answer(404, {"error": {"message": "no such model"}}), "does not know the model"),
         (answer(400, {"error": {"message": "unknown parameter min_p"}}), "unknown parameter min_p"),
+        (answer(402, {"error": {"message": "insufficient credits"}}), "insufficient credits"),
     ],
 )
 def test_a_server_that_refuses_us_altogether_ends_the_run(

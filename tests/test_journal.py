@@ -52,7 +52,7 @@ def test_a_flipped_byte_in_the_middle_is_named_and_owed_again(tmp_path: Path) ->
     content[content.index(b"boxed{1}") + 6] = ord("7")
     path.write_bytes(content)
     with Journal(path) as journal:
-        assert journal.damaged == ["a.jsonl line 2"]
+        assert journal.damaged == [2]
         assert [journal.get(content_key(i)) for i in range(3)] == [made[0], None, made[2]]
 
 

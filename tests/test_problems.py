@@ -44,16 +44,20 @@ def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
         {"problem": "x?", "answer": "\\frac12", "note": "more fields are welcome"},
         {"problem": "y?", "answer": "007", "answer_type": "integer"},
         {"problem": "z?", "answer": 1024},
+        {"problem": "w?", "answer": 0.5},
     ]
     loaded = problems.load(write(tmp_path / "mine.json", rows))
     lines = problems.load(write(tmp_path / "mine.jsonl", "\n".join(map(json.dumps, rows)) + "\n\n"))
     assert loaded.problems == lines.problems and loaded.name == "mine" and loaded.sha256 == lines.sha256
+    (tmp_path / "bom.json").write_text(json.dumps(rows), encoding="utf-8-sig")
+    assert problems.load(str(tmp_path / "bom.json")).problems == loaded.problems
     assert loaded.problems[0] == problems.Problem("a", "1+1?", "2", "integer")
-    assert [p.id for p in loaded.problems] == ["a", "2", "3", "4"]
+    assert [p.id for p in loaded.problems] == ["a", "2", "3", "4", "5"]
     assert [(p.answer, p.answer_type) for p in loaded.problems[1:]] == [
         ("\\frac12", "math"),
         ("7", "integer"),
         ("1024", "math"),
+        ("0.5", "math"),
     ]
     assert len(loaded.first(2).problems) == 2 and loaded.first(2).name == "mine[:2]" and loaded.first(0) == loaded
 
@@ -70,7 +74,9 @@ def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
         ([{"problem": "", "answer": 1}], 'needs "problem"'),
         ([{"problem": "x"}], 'needs "answer"'),
         ([{"problem": "x", "answer": None}], 'needs "answer"'),
-        ([{"problem": "x", "answer": 1.5}], 'needs "answer"'),
+        ('[{"problem": "x", "answer": NaN}]', "nothing can be compared with"),
+        ([{"problem": "x", "answer": "9" * 1001}], "nothing can be compared with"),
+        ('[{"problem": "\\ud800", "answer": 1}]', 'needs "problem"'),
         ([{"problem": "x", "answer": True}], 'needs "answer"'),
         ([{"problem": "x", "answer": " "}], 'needs "answer"'),
         ([{"problem": "x", "answer": 1, "answer_type": "proof"}], '"answer_type"'),

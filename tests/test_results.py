@@ -80,8 +80,8 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
     records = made["problems"][0]["steps"][0]["members"]
     assert [r["doubt"] for r in records] == ["truncated", "truncated", "failed", None]
     assert records[1]["correct"] and records[1]["unforced"] == {"answer": None, "correct": False, "doubt": "truncated"}
-    assert any("50% of 4 completions hit the token cap" in w for w in made["warnings"])
-    assert any("25% of 4 completions failed" in w for w in made["warnings"])
+    assert any("50.0% of 4 completions hit the token cap" in w for w in made["warnings"])
+    assert any("25.0% of 4 completions failed; most often: status 500: oops" in w for w in made["warnings"])
 
 
 def test_identical_members_are_noticed() -> None:

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> N
 
 def test_a_second_run_on_the_same_journal_is_refused(results: Path) -> None:
     process = start("02_rsa_basic", "LIMIT=8", "T=5", "MAX_TOKENS=300")
-    while not (results / "journal" / "02_rsa_basic.jsonl").exists():
+    while process.poll() is None and not (results / "journal" / "02_rsa_basic.jsonl").exists():
         time.sleep(0.02)
     time.sleep(0.3)
     status, _, err = run("02_rsa_basic", *SMALL)
@@ -172,12 +173,57 @@ def test_bad_input_is_one_line_and_status_2(
     assert "Traceback" not in err + out
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"PORT": "http"}, "PORT=http is no port"),
+        ({"BASE_URL": "http://[::1"}, "is no address"),
+        ({"BASE_URL": "http://me:pass-word@127.0.0.1:9"}, "user name or a password"),
+        ({"API_KEY": "sk-sécret"}, "API_KEY holds a character that no key has"),
+        ({"API_KEY": "sk secret"}, "API_KEY holds a character that no key has"),
+    ],
+)
+def test_a_bad_environment_is_one_line_without_secrets(results: Path, changes: dict[str, str], words: str) -> None:
+    status, out, err = run("02_rsa_basic", *SMALL, **changes)
+    assert status == 2 and words in err and err.count("\n") == 1
+    assert not any(secret in out + err for secret in ("pass-word", "sécret", "sk secret"))
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_machine(results: Path) -> None:
+    proxies = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY"), "http://127.0.0.1:9")
+    status, _, err = run("02_rsa_basic", "LIMIT=1", "T=0", "MAX_TOKENS=300", API_KEY="key-from-a-file\n", **proxies)
+    assert status == 0, err
+    assert not any("key-from-a-file" in path.read_text("latin-1") for path in results.rglob("*.json*"))
+
+
+def test_another_program_on_the_port_is_no_server_of_models(results: Path) -> None:
+    other = [sys.executable, "-m", "http.server", "39877", "--bind", "127.0.0.1"]
+    process = subprocess.Popen(other, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=results)
+    try:
+        time.sleep(1)
+        status, out, err = run("02_rsa_basic", "LIMIT=1", "T=0", "MAX_TOKENS=300", PORT="39877")
+        assert status == 0 and "no server of models answers on port 39877" in out, err
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_any_moment_of_the_start_ends_the_run_without_a_traceback(results: Path, sign: int) -> None:
+    for moment in (0.9, 1.1, 1.4):
+        process = start("02_rsa_basic", "LIMIT=8", "T=5", "MAX_TOKENS=300")
+        time.sleep(moment)
+        process.send_signal(sign)
+        out, err = process.communicate(timeout=30)
+        if process.returncode != -sign:  # -sign: so early that Python was still reading the imports
+            assert process.returncode == 130 and "stopped" in out + err
+
+
 def test_a_bug_of_ours_still_raises(tmp_path: Path, results: Path) -> None:
     broken = tmp_path / "09_broken.py"
     source = (ROOT / "experiments" / "02_rsa_basic.py").read_text()
     broken.write_text(source.replace("run(rsa,", "run(lambda *_: 1 / 0,"))
     done = subprocess.run(
-        [str(ROOT / ".venv" / "bin" / "python"), str(broken), "LIMIT=1"],
+        [sys.executable, str(broken), "LIMIT=1"],
         env=os.environ | {"PYTHONPATH": str(ROOT), "PORT": "39871"},
         capture_output=True,
         text=True,

@@ -128,10 +128,10 @@ def test_base_url_comes_first_and_a_dead_one_is_an_error(engine: Server, monkeyp
 
 
 def test_then_a_server_on_the_port_then_the_embedded_engine(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "PORT", int(engine.base_url.split(":")[2].split("/")[0]))
+    monkeypatch.setattr(engines, "PORT", engine.base_url.split(":")[2].split("/")[0])
     with engines.serving() as server:
         assert server.base_url == engine.base_url and "answers on port" in server.why
-    monkeypatch.setattr(engines, "PORT", 9)
+    monkeypatch.setattr(engines, "PORT", "9")
     monkeypatch.setattr(engines, "has_gpu", lambda: False)
     with engines.serving() as server:
         assert server.base_url not in (engine.base_url,) and server.is_embedded

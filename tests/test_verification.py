@@ -16,12 +16,13 @@ from core.journal import Journal
 from core.problems import Problem
 from core.prompts import Message
 from core.rsa import Member
+from core.seeds import derive
 from core.server import Server
 from core.verification import p_true, read_verdict, verify
 
-PROBLEM = Problem("p", "Find the remainder when 3*45 + 6*71 is divided by 1000.", "561")
-RIGHT = "3*45=135\n6*71=426, 135+426=561\n\\boxed{561}"
-WRONG = "3*45=136\n6*71=426, 136+426=562\n\\boxed{562}"
+PROBLEM = Problem("p", "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000.", "216")
+RIGHT = "7*43=301\n6*58=348, 301+348=649\n9*27=243, 649+243=892\n4*81=324, 892+324=1216\n\\boxed{216}"
+WRONG = "7*43=301\n6*58=358, 301+358=659\n9*27=243, 659+243=902\n4*81=324, 902+324=1226\n\\boxed{226}"
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,10 @@ WRONG = "3*45=136\n6*71=426, 136+426=562\n\\boxed{562}"
 )
 def test_verdicts_are_read_or_left_unread(text: str, verdict: float | None) -> None:
     assert read_verdict(text) == verdict
+
+
+def test_endless_white_space_takes_no_time() -> None:
+    assert read_verdict("Verdict:" + "\n" * 2_000_000 + "x") is None  # quadratic time would not end within the day
 
 
 @given(st.text())
@@ -99,13 +104,15 @@ def test_both_modes_work_on_the_real_engine(engine: Server, tmp_path: Path, mode
             async with Generator(engine, journal, 4, 60) as generator:
 
                 async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-                    return await generator(messages, 1, Sampling(**changes))
+                    return await generator(messages, derive(*names), Sampling(**changes))
 
                 await verify(PROBLEM, population, 0, ask, config(VERIFY_MODE=mode))
 
     asyncio.run(judge())
-    scores = [member.score for member in population]
-    assert all(score is not None and 0 <= score <= 1 for score in scores), scores
+    right, wrong = (member.score for member in population)
+    assert right is not None and wrong is not None
+    if mode == "verdict":
+        assert right > wrong
     if mode == "p_true":
         assert all(len(m.checks) == 1 and m.checks[0].completion_tokens == 1 for m in population)
         assert all(0 < m.verdicts[0] < 1 for m in population if m.verdicts and m.verdicts[0] is not None)
