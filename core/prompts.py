@@ -5,8 +5,8 @@ experiment's identity: results record `prompts_sha256()`, and a changed prompt c
 """
 
 import hashlib
+import json
 from collections.abc import Sequence
-from pathlib import Path
 
 Message = dict[str, str]
 
@@ -72,5 +72,6 @@ def verify(problem: str, candidate: str) -> list[Message]:
 
 
 def prompts_sha256() -> str:
-    """Hash of this file: two results with equal hashes were asked in the same words."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    """Hash of the templates in use: two results with equal hashes were asked in the same words."""
+    words = [SOLVE, AGGREGATE, REFINE, VERIFY, VERDICT, FORCED_ANSWER]
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
