@@ -10,7 +10,6 @@ SYNC_SECONDS (it survives a power cut, but for the last second). A torn last lin
 so is a line whose checksum is wrong.
 """
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.errors import UserError
+from core.files import trouble
 
 SYNC_SECONDS = 1.0
 
@@ -104,13 +104,7 @@ class Journal:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
             os.ftruncate(self._fd, self._end)
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                why = "the disk is full. Free some space"
-            else:
-                why = f"writing failed ({error.strerror}). Mend that"
-            raise UserError(
-                f"{self.path}: {why} and run the same command again; the {len(self)} completions kept so far are safe"
-            ) from None
+            raise trouble(self.path, error, f"the {len(self)} completions kept so far are safe") from None
         self._places[key] = _Place(self.path, self._end, len(line))
         self._end += len(line)
         self._dirty.set()

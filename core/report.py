@@ -4,7 +4,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from core.results import write_atomically
+from core.files import write_atomically
 
 
 def interval(estimate: dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ Grading is apart from generation: `grade` needs completions only, so a better ex
 journal with no GPU.
 """
 
-import errno
 import json
 import os
 import platform
@@ -19,6 +18,7 @@ from typing import Any
 from core import stats
 from core.errors import UserError
 from core.eval import extract, judge, pass_at_k, vote
+from core.files import write_atomically
 from core.generate import Completion
 from core.problems import Problem
 from core.prompts import prompts_sha256
@@ -295,22 +295,6 @@ def _unused(folder: Path, name: str, stamp: str) -> Path:
     while path.exists():
         path, number = folder / f"{name}.{stamp}-{number}.json", number + 1
     return path
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """`path` holds all of `content`, or what it held before: also on a full disk, a crash or a power cut."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(beside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        why = "the disk is full. Free some space" if full else f"writing failed ({error.strerror}). Mend that"
-        raise UserError(f"{path}: {why} and run the same command again; nothing finished is lost") from None
 
 
 def _dump(document: dict[str, Any]) -> bytes:

@@ -39,7 +39,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
     completions that a problem takes. Ends the process: status 0, 2 (a user's error) or 130 (stopped).
     """
     with command():
-        for sign in STOPS:
+        for sign in _heeded():
             signal.signal(sign, signal.default_int_handler)  # a lost connection or a job's end stops a run like Ctrl-C
         name = Path(namespace["__file__"]).stem
         config = constants.read(namespace, sys.argv[1:], COMMON)
@@ -56,6 +56,11 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
                 experiment = _Experiment(name, config, server, chosen, folder)
                 path = _finish(experiment, experiment.run(scaffold, journal, generations(config)))
         experiment.show(path)
+
+
+def _heeded() -> list[signal.Signals]:
+    """The signals that stop a run; one that was ignored when it started (nohup) stays ignored."""
+    return [sign for sign in STOPS if signal.getsignal(sign) is not signal.SIG_IGN]
 
 
 def _finish(experiment: "_Experiment", work: Coroutine[Any, Any, None]) -> Path:
@@ -155,7 +160,7 @@ class _Experiment:
         """All problems in flight; the results are saved as they come, and shown at the end."""
         task = asyncio.current_task()
         assert task is not None
-        for sign in STOPS:
+        for sign in _heeded():
             asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
         total = generations * len(self.chosen.problems)
         lost: UserError | None = None

@@ -236,24 +236,29 @@ def embedded(
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     # A signal that arrives inside the constructor deadlocks it: it waits until the server stands.
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    engine = None
     try:
-        engine = xllamacpp.Server(params)
-    except Exception as error:
-        where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
-        raise UserError(f"the embedded engine does not start{where} ({error})") from None
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        try:
+            engine = xllamacpp.Server(params)
+        except Exception as error:
+            where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
+            raise UserError(f"the embedded engine does not start{where} ({error})") from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        yield Server(
+            "llama.cpp",
+            engine.listening_address + "/v1",
+            embedded_name(),
+            why,
+            limit=EMBEDDED_SLOTS + 2,  # two wait at the door, so that no slot stands empty
+            context=EMBEDDED_CONTEXT,
+            version=f"xllamacpp {version('xllamacpp')}",
+        )
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
-    yield Server(
-        "llama.cpp",
-        engine.listening_address + "/v1",
-        embedded_name(),
-        why,
-        limit=EMBEDDED_SLOTS + 2,  # two wait at the door, so that no slot stands empty
-        context=EMBEDDED_CONTEXT,
-        version=f"xllamacpp {version('xllamacpp')}",
-    )
-    del engine  # dropping the last reference stops the server
+        # Dropping the last reference stops the server. Here and at once: at the interpreter's end, where a traceback
+        # would keep it until, it waits for ever.
+        engine = None
 
 
 # SGLang

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ import pytest
 from core import server as engines
 from core.server import Server
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in the background, where CI may run us
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -143,10 +145,22 @@ def environment(**changes: str) -> dict[str, str]:
     return inherited | {"PYTHONPATH": str(ROOT), "PORT": "39871"} | changes
 
 
+def heed_signals() -> None:
+    """As in a terminal: a job in the background (CI's, perhaps) ignores Ctrl-C, and its children inherit that."""
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, signal.SIG_DFL)
+
+
 def start(experiment: str, *overrides: str, **changes: str) -> "subprocess.Popen[str]":
     args = [sys.executable, str(ROOT / "experiments" / f"{experiment}.py"), *overrides]
     return subprocess.Popen(
-        args, env=environment(**changes), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        args,
+        env=environment(**changes),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=heed_signals,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from core import results
 from core.errors import UserError
+from core.files import write_atomically
 from core.generate import Completion
 from core.problems import Problem
 from core.rsa import Member
@@ -133,14 +134,14 @@ def test_a_complete_run_keeps_the_earlier_one_beside_it(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_leaves_the_old_file_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.json"
-    results.write_atomically(path, b"old")
+    write_atomically(path, b"old")
 
     def fail(fd: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(UserError, match="the disk is full"):
-        results.write_atomically(path, b"new")
+        write_atomically(path, b"new")
     assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
 

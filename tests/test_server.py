@@ -16,7 +16,7 @@ import pytest
 from core import server as engines
 from core.errors import UserError
 from core.server import Server
-from tests.conftest import ROOT, environment
+from tests.conftest import ROOT, environment, heed_signals
 
 
 class Pages:
@@ -198,7 +198,15 @@ def test_a_server_that_dies_at_start_is_told_with_its_last_error(tmp_path: Path,
 def test_start_server_serves_in_the_foreground_and_a_run_attaches_to_it(results: Path) -> None:
     env = environment(PORT="39875")
     args = [sys.executable, "-m", "core.server"]
-    process = subprocess.Popen(args, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    process = subprocess.Popen(
+        args,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=heed_signals,
+    )
     try:
         assert process.stdout is not None and "http://127.0.0.1:39875/v1" in process.stdout.readline()
         run = [sys.executable, "experiments/02_rsa_basic.py", "LIMIT=1", "T=1", "MAX_TOKENS=300"]
