@@ -35,6 +35,7 @@ API_KEY = os.environ.get("API_KEY", "").strip()  # a key read from a file often 
 EMBEDDED_GGUF = ROOT / "data" / "embedded" / "model.gguf"
 EMBEDDED_NAME = "qed-rsa-embedded"
 EMBEDDED_SLOTS = 16  # requests decoded together
+EMBEDDED_THREADS = max(1, min(4, (os.cpu_count() or 2) // 2))  # a model this small gains nothing from more
 EMBEDDED_CONTEXT = 2048  # tokens per slot: what the model was trained for
 
 SGLANG_CONTEXT = 40960  # tokens: 3 carried answers and the problem, 16,384 new ones, and room
@@ -229,7 +230,7 @@ def embedded(
     params.port = port
     params.n_parallel = EMBEDDED_SLOTS
     params.n_ctx = EMBEDDED_SLOTS * EMBEDDED_CONTEXT  # llama.cpp's n_ctx is the total over all slots
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = max(1, (os.cpu_count() or 2) // 2)
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = EMBEDDED_THREADS
     params.cache_ram_mib = 0  # no second prompt cache in memory
     params.verbosity = 0
     # Seeds that reproduce whatever else is in the batch need exact attention: no flash attention, KV cache in F32.

@@ -1,10 +1,11 @@
 """Figures of the embedded model's card that no experiment gives:
 
-    python -m scripts.measure_embedded reworded PROBLEMS=data/sums_card.json     # RSA, asked in other words
+    python -m scripts.measure_embedded reworded trust PROBLEMS=data/sums_card.json    # RSA, asked in other words
     python -m scripts.measure_embedded agreement results/journal/02_rsa_basic.jsonl   # thinking against solution
 
-`reworded` is 02_rsa_basic and takes its NAME=value overrides; its prompts are in none of the wordings that the model
-was trained on (scripts/embedded_data.py). `agreement` also tells how many products and sums are right.
+`reworded` is 02_rsa_basic (K > 1) in one of the wordings REWORDED and takes its NAME=value overrides; none of them is
+among those that the model was trained on (scripts/embedded_data.py). `agreement` also tells how many products and sums
+are right.
 """
 
 import json
@@ -19,11 +20,41 @@ from core.runner import run
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Wordings that stand in no training example. "people" and "trust" are what another author might write; "exercise"
+# avoids the usual words on purpose.
 REWORDED = {
-    "SOLVE": """{problem}
+    "people": {
+        "SOLVE": """Solve this math problem carefully:
+
+{problem}
+
+Show your work and end with \\boxed{{}}.""",
+        "AGGREGATE": """{problem}
+
+I have {count} proposed solutions from different people:
+
+{candidates}
+
+Please study them, find any errors, and give me the correct full solution with the final answer in \\boxed{{}}.""",
+    },
+    "trust": {
+        "SOLVE": """{problem}
+
+Please write out your reasoning, then the answer as \\boxed{{}}.""",
+        "AGGREGATE": """Here is a problem:
+{problem}
+
+These {count} solutions were proposed. Not all of them can be trusted.
+
+{candidates}
+
+Taking what is right from each, write the solution again without mistakes. The result goes into \\boxed{{}}.""",
+    },
+    "exercise": {
+        "SOLVE": """{problem}
 
 Please work through this exercise one product at a time. State your result in \\boxed{{}} at the very end.""",
-    "AGGREGATE": """Exercise: {problem}
+        "AGGREGATE": """Exercise: {problem}
 
 Other people have already tried this. Their {count} responses are given here and might be flawed.
 
@@ -31,14 +62,7 @@ Other people have already tried this. Their {count} responses are given here and
 
 Using these responses where they help, work out the most reliable answer and write it up in full, ending with \
 \\boxed{{}}.""",
-    "REFINE": """Exercise: {problem}
-
-Somebody has already tried this. The response is given here and might be flawed.
-
-{candidates}
-
-Using this response where it helps, work out the most reliable answer and write it up in full, ending with \
-\\boxed{{}}.""",
+    },
 }
 
 PRODUCT = re.compile(r"(\d)\*(\d\d)=(\d+)")
@@ -46,9 +70,9 @@ SUM = re.compile(r"(\d+)\+(\d+)=(\d+)")
 BOX = re.compile(r"\\boxed\{(\d+)\}")
 
 
-def reworded() -> None:
+def reworded(wording: str) -> None:
     """Run 02_rsa_basic with the prompts replaced. Its results and journal are called embedded_reworded."""
-    for name, text in REWORDED.items():
+    for name, text in REWORDED[wording].items():
         setattr(prompts, name, text)
     constants = runpy.run_path(str(ROOT / "experiments" / "02_rsa_basic.py"))
     run(rsa, constants | {"__file__": "embedded_reworded.py"}, generations)
@@ -77,9 +101,9 @@ def agreement(journal: Path) -> None:
 
 def main() -> None:
     match sys.argv[1:]:
-        case ["reworded", *overrides]:
+        case ["reworded", wording, *overrides] if wording in REWORDED:
             sys.argv = [sys.argv[0], *overrides]
-            reworded()
+            reworded(wording)
         case ["agreement", path]:
             agreement(Path(path))
         case _:
