@@ -27,6 +27,7 @@ def rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, ob
 
 
 def write(path: Path, problems: list[dict[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("[\n" + ",\n".join(json.dumps(row) for row in problems) + "\n]\n", encoding="utf-8")
     print(f"{len(problems)} problems in {path}")
 
