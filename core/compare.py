@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError, command
+from core.files import results_dir
 from core.report import interval
 from core.stats import mean_by_problem, paired
 
@@ -137,8 +138,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("results", nargs="+", help="names of results, or paths of .json files; two or more")
     parser.add_argument("--anyway", action="store_true", help="across problem sets and models, over shared problems")
     args = parser.parse_args(argv)
-    from core.results import results_dir
-
     with command():
         if len(args.results) < 2:
             raise UserError("give two or more results to compare, such as: 01_baseline 02_rsa_basic")

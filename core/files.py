@@ -1,10 +1,27 @@
-"""Files that are whole or not there: atomic writes, and what to say when the disk will not have them."""
+"""Where results go, and files that are whole or not there: atomic writes, and what to say when the disk refuses."""
 
 import errno
 import os
 from pathlib import Path
 
 from core.errors import UserError
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def results_dir() -> Path:
+    """$RESULTS_DIR, else /workspace/results, or ./results where /workspace can't be written. Made if it is missing."""
+    named = os.environ.get("RESULTS_DIR")
+    folder = Path(os.path.expanduser(named)) if named else Path("/workspace/results")
+    if not named and not os.access("/workspace", os.W_OK):
+        folder = ROOT / "results"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the results folder {folder} can't be made ({error.strerror}). Set RESULTS_DIR") from None
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"the results folder {folder} can't be written. Set RESULTS_DIR to a folder of your own")
+    return folder
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -256,7 +256,7 @@ class Generator:
 
     def _read(self, reply: ChatCompletion, key: str, seed: int, sampling: Sampling) -> Completion:
         choice = reply.choices[0]
-        content, reasoning = _content(choice.message), _reasoning(choice.message)
+        content, reasoning = _text(choice.message.content), _reasoning(choice.message)
         logprobs: dict[str, float] = {}
         if sampling.opening:  # thinking was closed by us: whatever came is answer
             rest = content.removeprefix(sampling.opening) if content else reasoning
@@ -293,7 +293,7 @@ class Generator:
         try:
             reply = await self._patiently(body)
             message = reply.choices[0].message
-            rest = _content(message).removeprefix(sampling.answer_opening) or _reasoning(message)
+            rest = _text(message.content).removeprefix(sampling.answer_opening) or _reasoning(message)
         except (openai.APIStatusError, openai.APITimeoutError, _Malformed):
             return cut  # the unforced reading stands; "truncated" is its doubt
         prompt_tokens, cached_tokens, completion_tokens = _usage(reply)
@@ -322,10 +322,6 @@ class Generator:
 
 class _Malformed(Exception):
     """A reply with status 200 that is no chat completion."""
-
-
-def _content(message: Any) -> str:
-    return _text(message.content)
 
 
 def _reasoning(message: Any) -> str:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from core import stats
-from core.errors import UserError
 from core.eval import extract, judge, pass_at_k, vote
 from core.files import write_atomically
 from core.generate import Completion
@@ -32,21 +31,6 @@ PASS_AT = range(1, 9)
 # seeds repeats nearly all.
 MANY_IDENTICAL = 0.5
 MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accuracy a figure about the cap
-
-
-def results_dir() -> Path:
-    """$RESULTS_DIR, else /workspace/results, or ./results where /workspace can't be written. Made if it is missing."""
-    named = os.environ.get("RESULTS_DIR")
-    folder = Path(os.path.expanduser(named)) if named else Path("/workspace/results")
-    if not named and not os.access("/workspace", os.W_OK):
-        folder = ROOT / "results"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"the results folder {folder} can't be made ({error.strerror}). Set RESULTS_DIR") from None
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"the results folder {folder} can't be written. Set RESULTS_DIR to a folder of your own")
-    return folder
 
 
 # Grading

@@ -16,6 +16,7 @@ from core import config as constants
 from core import judge, problems, report, results, seeds
 from core.config import Config
 from core.errors import UserError, command
+from core.files import results_dir
 from core.generate import Ask, Completion, Generator, Sampling
 from core.journal import Journal
 from core.problems import Problem, ProblemSet
@@ -43,7 +44,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
             signal.signal(sign, signal.default_int_handler)  # a lost connection or a job's end stops a run like Ctrl-C
         name = Path(namespace["__file__"]).stem
         config = constants.read(namespace, sys.argv[1:], COMMON)
-        folder = results.results_dir()
+        folder = results_dir()
         named = None if config.PROBLEMS == "auto" else problems.load(config.PROBLEMS)  # before a server starts for it
         with serving() as server:
             chosen = (named or problems.load(server.problem_set)).first(config.LIMIT)
@@ -157,7 +158,7 @@ class _Experiment:
         }
 
     async def run(self, scaffold: Scaffold, journal: Journal, generations: int) -> None:
-        """All problems in flight; the results are saved as they come, and shown at the end."""
+        """All problems in flight; the steps are graded, and saved, as they come."""
         task = asyncio.current_task()
         assert task is not None
         for sign in _heeded():

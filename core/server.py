@@ -20,12 +20,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from core import weights
 from core.errors import UserError, command
+from core.files import results_dir
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
@@ -101,7 +103,7 @@ def serving() -> Iterator[Server]:
     if server is not None:
         yield server
     elif has_gpu():
-        with sglang(log=None) as server:
+        with sglang() as server:
             yield server
     else:
         with embedded() as server:
@@ -236,9 +238,9 @@ def embedded(
     # Seeds that reproduce whatever else is in the batch need exact attention: no flash attention, KV cache in F32.
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-    # A signal that arrives inside the constructor deadlocks it: it waits until the server stands.
     engine = None
     try:
+        # A signal that arrives inside the constructor deadlocks it: it waits until the server stands.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
         try:
             engine = xllamacpp.Server(params)
@@ -313,11 +315,9 @@ def sglang_command(extra: list[str] | None = None) -> list[str]:
 
 
 @contextmanager
-def sglang(log: Path | None) -> Iterator[Server]:
+def sglang() -> Iterator[Server]:
     """SGLang with QED-Nano, started here and stopped with its whole process group at the end."""
-    from core.results import results_dir
-
-    log = log or results_dir() / "sglang.log"
+    log = results_dir() / "sglang.log"
     if subprocess.run(["bash", str(ROOT / "setup.sh")], check=False).returncode != 0:
         raise SystemExit(2)  # setup.sh has said why
     args = sglang_command()
@@ -366,6 +366,7 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
             continue
 
 
+@lru_cache  # one run asks several times, for the model's name, its key and its results
 def _sha256(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()

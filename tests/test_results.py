@@ -9,7 +9,7 @@ import pytest
 
 from core import results
 from core.errors import UserError
-from core.files import write_atomically
+from core.files import results_dir, write_atomically
 from core.generate import Completion
 from core.problems import Problem
 from core.rsa import Member
@@ -147,8 +147,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_says_so(tmp_path: Path, monk
 
 def test_the_results_folder_is_made_or_refused_clearly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "a" / "b"))
-    assert results.results_dir() == tmp_path / "a" / "b"
+    assert results_dir() == tmp_path / "a" / "b"
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "file" / "x"))
     with pytest.raises(UserError, match="Set RESULTS_DIR"):
-        results.results_dir()
+        results_dir()
