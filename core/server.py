@@ -249,6 +249,9 @@ def embedded(
             raise UserError(f"the embedded engine does not start{where} ({error})") from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
+        first = urllib.request.Request(f"{engine.listening_address}/completion", b'{"prompt": "1", "n_predict": 1}')
+        _opener(engine.listening_address).open(first, timeout=60).read()
         yield Server(
             "llama.cpp",
             engine.listening_address + "/v1",
