@@ -21,7 +21,7 @@ METRICS = {"mean accuracy": "mean_accuracy", "majority accuracy": "majority_corr
 @dataclass(frozen=True)
 class Result:
     """What is compared of a results file. `final`: the values of METRICS after the last step, by problem (its id and
-    reference answer), for the problems that reached it; there are `problems` in all."""
+    reference answer), for the problems that reached it or ended before; there are `problems` in all."""
 
     name: str
     set_name: str
@@ -34,6 +34,7 @@ class Result:
     completion_tokens: int
     problems: int
     final: dict[tuple[str, str], tuple[float, ...]]
+    tokens: dict[tuple[str, str], int]  # generated for each of them, verifications included
 
 
 def read(name: str, folder: Path) -> Result:
@@ -63,6 +64,11 @@ def _result(name: str, data: dict[str, Any]) -> Result:
     if data["schema"] != 1:
         raise UserError(f"results {name} have schema {data['schema']!r}; this version reads 1")
     step = max((s["step"] for problem in data["problems"] for s in problem["steps"]), default=0)
+    ended = {
+        (str(problem["id"]), str(problem["answer"])): problem["steps"]
+        for problem in data["problems"]
+        if problem["steps"] and (problem["steps"][-1]["step"] == step or problem.get("finished"))
+    }
     return Result(
         name=name,
         set_name=data["problem_set"]["name"],
@@ -74,13 +80,15 @@ def _result(name: str, data: dict[str, Any]) -> Result:
         step=step,
         completion_tokens=int(data["metrics"]["tokens"]["completion"]),
         problems=data["problem_set"]["n"],
-        final={
-            (str(problem["id"]), str(problem["answer"])): tuple(float(s[key]) for key in METRICS.values())
-            for problem in data["problems"]
-            for s in problem["steps"]
-            if s["step"] == step
-        },
+        final={id: tuple(float(steps[-1][key]) for key in METRICS.values()) for id, steps in ended.items()},
+        tokens={id: sum(map(_generated, steps)) for id, steps in ended.items()},
     )
+
+
+def _generated(step: dict[str, Any]) -> int:
+    """Tokens generated for one step of a problem."""
+    made = [done for m in step["members"] for done in (m, *m.get("checks", []))]
+    return sum(int(done["completion_tokens"]) for done in made)
 
 
 def _check(first: Result, other: Result, anyway: bool) -> list[str]:
@@ -130,7 +138,18 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
             change = f"{100 * d.difference:+.1f} [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
             p = f"p = {d.p:.3f}" if d.p >= 0.001 else "p < 0.001"
             lines.append(f"{metric:<17}  {change:<22}  {p}  {d.wins} wins, {d.losses} losses, {d.ties} ties")
+        lines.append(_tokens_against([first.tokens[p] for p in shared], [other.tokens[p] for p in shared]))
     return "\n".join([*lines, *([""] if notes else []), *(f"note: {note}" for note in notes)])
+
+
+def _tokens_against(a: Sequence[int], b: Sequence[int]) -> str:
+    """The change from a to b in tokens of a problem, in percent of a's mean, with its interval over problems."""
+    unit = max(*a, *b)  # paired() expects values in [0, 1]
+    if not sum(a):
+        return "completion tokens  unknown"
+    d = paired([x / unit for x in a], [x / unit for x in b])
+    scale = 100 * unit * len(a) / sum(a)
+    return f"completion tokens  {scale * d.difference:+.1f}% [{scale * d.low:+.1f}, {scale * d.high:+.1f}]"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -69,6 +69,10 @@ RULES = {
     "VERIFY_TOKENS": Rule("cap of one verification, thinking included", int, 1, 1_000_000),
     "VERIFY_SAMPLES": Rule("verdicts per candidate, averaged", int, 1, 64),
     "TAU": Rule("temperature of Boltzmann selection: small is greedy, large uniform", float, 0.001, 1000),
+    "STOP_WHEN_UNANIMOUS": Rule("1: a problem ends when all its members give the same answer; 0 is off", int, 0, 1),
+    "STOP_CONFIDENCE": Rule(
+        "a problem ends when the leading answer holds a majority this surely; 0 is off", float, 0, 1
+    ),
     "PROBLEMS": Rule('problem set: "auto", a name, or the path of a .json or .jsonl file', str),
     "LIMIT": Rule("first problems of the set only; 0 is all", int, 0, 1_000_000),
     "SEED": Rule("run seed: all randomness follows from it", int, 0, 2**63 - 1),

@@ -96,9 +96,14 @@ def _read(problem: Problem, made: Completion, text: str) -> dict[str, Any]:
 
 
 def metrics(problems: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]:
-    """Figures over all problems, step by step; only problems that reached a step count in it."""
+    """Figures over all problems, step by step. Only problems that reached a step count in it; one that finished
+    before (a scaffold may stop early) counts with its last population, at no cost."""
     depth = max((len(p["steps"]) for p in problems), default=0)
-    steps = [_step_metrics([p["steps"][t] for p in problems if len(p["steps"]) > t], t) for t in range(depth)]
+    steps = []
+    for t in range(depth):
+        here = [p["steps"][t] for p in problems if len(p["steps"]) > t]
+        ended = [p["steps"][-1] for p in problems if len(p["steps"]) <= t and p["finished"] and p["steps"]]
+        steps.append(_step_metrics(here, ended, t))
     members = [m for p in problems for s in p["steps"] for m in s["members"]]
     final = {name: steps[-1][name] for name in ("mean_accuracy", "majority_accuracy", "pass_at_k")} if steps else {}
     found = {
@@ -115,13 +120,15 @@ def metrics(problems: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any
     return found
 
 
-def _step_metrics(records: Sequence[dict[str, Any]], step: int) -> dict[str, Any]:
+def _step_metrics(records: Sequence[dict[str, Any]], ended: Sequence[dict[str, Any]], step: int) -> dict[str, Any]:
+    """Accuracy over `records` and `ended`, costs and counts over `records`."""
     members = [m for r in records for m in r["members"]]
-    correct = [[float(m["correct"]) for m in r["members"]] for r in records]
+    standing = [*records, *ended]
+    correct = [[float(m["correct"]) for m in r["members"]] for r in standing]
     return {
         "step": step,
         "mean_accuracy": stats.mean_by_problem(correct).to_json(),
-        "majority_accuracy": stats.mean_by_problem([r["majority_correct"] for r in records]).to_json(),
+        "majority_accuracy": stats.mean_by_problem([r["majority_correct"] for r in standing]).to_json(),
         "pass_at_k": {
             str(k): stats.mean_by_problem([pass_at_k(len(c), int(sum(c)), k) for c in correct]).to_json()
             for k in PASS_AT
@@ -131,6 +138,7 @@ def _step_metrics(records: Sequence[dict[str, Any]], step: int) -> dict[str, Any
         "verification_tokens": sum(c["completion_tokens"] for c in _checks(members)),
         "generation_seconds": round(sum(m["seconds"] for m in [*members, *_checks(members)]), 1),
         "completions": len(members),
+        "problems": len(records),
         "truncated": sum(m["finish_reason"] == "length" for m in members),
         "forced": sum("unforced" in m for m in members),
         "doubtful": sum(m["doubt"] is not None for m in members),

@@ -33,6 +33,7 @@ class Member:
 Population = list[Member]
 Select = Callable[[np.random.Generator, Sequence[Member], int, Config], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Config], Awaitable[None]]
+Stop = Callable[[Problem, Population, Config], bool]
 
 
 def uniform(rng: np.random.Generator, members: Sequence[Member], k: int, config: Config) -> list[int]:
@@ -72,9 +73,14 @@ async def sample(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Po
 
 
 async def rsa(
-    problem: Problem, ask: Ask, config: Config, select: Select = uniform, score: Score | None = None
+    problem: Problem,
+    ask: Ask,
+    config: Config,
+    select: Select = uniform,
+    score: Score | None = None,
+    stop: Stop | None = None,
 ) -> AsyncIterator[Population]:
-    """Populations t = 0..T of RSA, each with `config.N` members.
+    """Populations t = 0..T of RSA, each with `config.N` members; fewer where `stop` says of one that it is the last.
 
     `ask(messages, t, i)` gives member i of step t. `score` fills in the scores of a population that `select` then
     draws from; the last population is never drawn from, so it is not scored. A candidate with nothing to carry
@@ -97,6 +103,8 @@ async def rsa(
             await score(problem, population, 0, ask, config)
         yield population
     for t in range(1, config.T + 1):
+        if stop and stop(problem, population, config):
+            return
         population = list(await asyncio.gather(*(make(t, i, population) for i in range(config.N))))
         if score and t < config.T:
             await score(problem, population, t, ask, config)

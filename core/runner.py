@@ -121,6 +121,7 @@ class _Experiment:
     def __init__(self, name: str, config: Config, server: Server, chosen: ProblemSet, folder: Path) -> None:
         self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
         self.records: dict[str, list[dict[str, Any]]] = {problem.id: [] for problem in chosen.problems}
+        self.finished: set[str] = set()  # ids of the problems whose scaffold has ended
         self.sampling = Sampling(
             temperature=config.TEMPERATURE,
             top_p=config.TOP_P,
@@ -177,14 +178,20 @@ class _Experiment:
                     asyncio.TaskGroup() as tasks,
                 ):
                     for problem in self.chosen.problems:
-                        tasks.create_task(self._solve(scaffold, problem, generator, bar))
+                        tasks.create_task(self._solve(scaffold, problem, generator, bar, generations))
             except* UserError as errors:
                 lost = _first(errors)
         if lost:
             raise lost
 
-    async def _solve(self, scaffold: Scaffold, problem: Problem, generator: Generator, bar: "tqdm[Any]") -> None:
+    async def _solve(
+        self, scaffold: Scaffold, problem: Problem, generator: Generator, bar: "tqdm[Any]", generations: int
+    ) -> None:
+        owed = generations
+
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            nonlocal owed
+            owed -= 1
             seed = seeds.derive(self.config.SEED, problem.id, *names)
             return await generator(messages, seed, replace(self.sampling, **changes))
 
@@ -195,6 +202,8 @@ class _Experiment:
             bar.set_postfix_str(self._so_far(), refresh=False)
             if time.monotonic() - self.saved > SAVE_SECONDS:
                 self.save(complete=False)
+        self.finished.add(problem.id)
+        bar.total -= owed  # what a scaffold that stopped early leaves unasked
 
     def _counter(self, bar: "tqdm[Any]") -> Callable[[Completion, bool], None]:
         def count(completion: Completion, is_new: bool) -> None:
@@ -216,7 +225,7 @@ class _Experiment:
     def save(self, complete: bool) -> Path:
         """Write what there is; the path comes back."""
         rows = [
-            {"id": p.id, "answer": p.answer, "steps": self.records[p.id]}
+            {"id": p.id, "answer": p.answer, "finished": p.id in self.finished, "steps": self.records[p.id]}
             for p in self.chosen.problems
             if complete or self.records[p.id]
         ]

@@ -10,14 +10,21 @@ from core.compare import main, read, table
 
 
 def results(means: list[float], majorities: list[float], **fields: Any) -> dict[str, Any]:
-    """A results file with one problem for each mean, solved that often after two steps."""
+    """A results file with one problem for each mean, solved that often after two steps of 100 tokens."""
+    made = [{"completion_tokens": 60, "checks": [{"completion_tokens": 40}]}]
     problems = [
         {
             "id": f"p{i}",
             "answer": str(i),
             "steps": [
-                {"step": 0, "mean_accuracy": 0.0, "majority_answer": None, "majority_correct": 0.0, "members": []},
-                {"step": 1, "mean_accuracy": mean, "majority_answer": "1", "majority_correct": majority, "members": []},
+                {"step": 0, "mean_accuracy": 0.0, "majority_answer": None, "majority_correct": 0.0, "members": made},
+                {
+                    "step": 1,
+                    "mean_accuracy": mean,
+                    "majority_answer": "1",
+                    "majority_correct": majority,
+                    "members": made,
+                },
             ],
         }
         for i, (mean, majority) in enumerate(zip(means, majorities, strict=True))
@@ -68,6 +75,18 @@ def test_two_results_are_shown_and_paired(folder: Path, capsys: pytest.CaptureFi
     assert lines[7].endswith("p = 0.500  2 wins, 0 losses, 2 ties")
     assert lines[8].split()[:3] == ["majority", "accuracy", "+37.5"]
     assert not any("note" in line for line in lines)
+
+
+def test_a_problem_that_ended_early_counts_with_its_last_step_and_its_own_tokens(folder: Path) -> None:
+    early = results([0.75, 0.5, 0.25, 1.0], [1, 1, 0, 1])
+    early["problems"][3] |= {"finished": True, "steps": early["problems"][3]["steps"][:1]}
+    early["problems"][3]["steps"][0] |= {"mean_accuracy": 1.0, "majority_correct": 1}
+    early["problems"][2]["steps"].pop()  # not finished: it did not reach the last step
+    save(folder / "04_early.json", early)
+    text = table([read(name, folder) for name in ("02_rsa_basic", "04_early")])
+    assert "04_early is partial: 3 of 4 problems" in text and "paired over 3 problems" in text
+    assert "3 ties" in text
+    assert "completion tokens  -16.7% [" in text, "100 of 600 tokens were saved"
 
 
 def test_three_results_are_each_compared_with_the_first(folder: Path) -> None:

@@ -34,6 +34,7 @@ def document(populations: list[list[list[Member]]], complete: bool = True) -> di
         {
             "id": f"p{i}",
             "answer": "42",
+            "finished": complete,
             "steps": [results.grade(PROBLEM, t, population) for t, population in enumerate(steps)],
         }
         for i, steps in enumerate(populations)

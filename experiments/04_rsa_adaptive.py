@@ -1,0 +1,35 @@
+"""RSA that stops early: a problem ends when its population agrees and more steps have nothing left to gain.
+
+Question: how many tokens does 02_rsa_basic spend on problems that are settled already?
+Expected: the accuracies of 02 at a fraction of its tokens. 02's completions are taken from its journal, and the other
+way round, so that running both costs little more than 02 alone.
+Command: bash scripts/run.sh 04_rsa_adaptive, then bash scripts/compare.sh 02_rsa_basic 04_rsa_adaptive
+"""
+
+from functools import partial
+
+from core.rsa import generations, rsa
+from core.runner import run
+from core.stopping import adaptive
+
+N = 8  # population: solutions kept at every step
+K = 3  # subset: solutions that one aggregation sees; 1 is self-refinement
+T = 5  # aggregation steps after step 0, at most
+STOP_WHEN_UNANIMOUS = 1  # 1: a problem ends when all N members give the same answer; 0 is off
+STOP_CONFIDENCE = 0.0  # a problem ends when its leading answer holds a majority this surely (0.95: 7 of 8); 0 is off
+MAX_TOKENS = 16384  # cap of one completion, thinking included
+TEMPERATURE = 0.7
+TOP_P = 1.0  # off; QED-Nano's card recommends 0.95 with temperature 0.6
+TOP_K = 0  # off
+MIN_P = 0.0  # off
+CARRY = "answer"  # what aggregation sees of a candidate: "answer" (after thinking), "tail", "full"
+CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
+ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
+PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+LIMIT = 0  # first problems only; 0 is all
+SEED = 0
+CONCURRENCY = 0  # requests in flight; 0 asks the server
+TIMEOUT = 3600.0  # seconds for one request
+
+if __name__ == "__main__":
+    run(partial(rsa, stop=adaptive), globals(), generations)
