@@ -238,6 +238,8 @@ class Generator:
                 if timeouts == TIMEOUT_TRIES or is_last:
                     raise
             except openai.APIConnectionError as error:
+                if why := self.server.failure():
+                    raise UserError(f"{why}. Run the same command again: what is finished is kept") from None
                 if is_last:
                     reason = str(error.__cause__ or error)
                     raise UserError(

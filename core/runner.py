@@ -19,6 +19,7 @@ from core.errors import UserError, command
 from core.files import results_dir
 from core.generate import Ask, Completion, Generator, Sampling
 from core.journal import Journal
+from core.launch import Need
 from core.problems import Problem, ProblemSet
 from core.prompts import Message
 from core.rsa import Population
@@ -46,7 +47,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
         config = constants.read(namespace, sys.argv[1:], COMMON)
         folder = results_dir()
         named = None if config.PROBLEMS == "auto" else problems.load(config.PROBLEMS)  # before a server starts for it
-        with serving() as server:
+        with serving(Need.of(config)) as server:
             chosen = (named or problems.load(server.problem_set)).first(config.LIMIT)
             _check_context(server, config)
             print(_opening(name, server, chosen, is_default=named is None), flush=True)

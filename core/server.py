@@ -1,7 +1,7 @@
-"""Engines: attach to a server that runs, or start the best one this machine can. The only place with launch flags.
+"""Engines: attach to a server that runs, or start the best one this machine can.
 
 The order (`serving`): BASE_URL if set; a server on port 30000; with an NVIDIA GPU, SGLang with QED-Nano; else the
-embedded engine (llama.cpp through xllamacpp, in this process) with the embedded model.
+embedded engine (llama.cpp through xllamacpp, in this process) with the embedded model. ENGINE asks for one of them.
 """
 
 import hashlib
@@ -9,25 +9,25 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from core import weights
+from core import launch, llamacpp, process, weights
 from core.errors import UserError, command
 from core.files import results_dir
+from core.launch import Need
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
@@ -40,8 +40,8 @@ EMBEDDED_SLOTS = 16  # requests decoded together
 EMBEDDED_THREADS = max(1, min(4, (os.cpu_count() or 2) // 2))  # a model this small gains nothing from more
 EMBEDDED_CONTEXT = 2048  # tokens per slot: what the model was trained for
 
-SGLANG_CONTEXT = 40960  # tokens: 3 carried answers and the problem, 16,384 new ones, and room
-SGLANG_START_SECONDS = 1200  # the first start loads 8 GB and captures CUDA graphs
+START_SECONDS = 1200  # for an engine on a GPU: the first start loads 8 GB and captures CUDA graphs
+ENGINES = (*launch.ENGINES, "embedded")
 UNKNOWN_LIMIT = 16  # requests in flight where a server tells nothing about itself
 
 
@@ -57,6 +57,8 @@ class Server:
     context: int | None = None  # tokens of prompt and completion together, for one request
     version: str | None = None
     api_key: str = field(default=API_KEY, repr=False)
+    # Of a server that was started here: why it ended; None while it runs, and for servers of others.
+    failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
 
     @property
     def identity(self) -> str:
@@ -89,9 +91,10 @@ class Server:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
-    """The server of this run, ready for requests; one that the run started is stopped at the end."""
-    _check_environment()
+def serving(need: Need | None = None) -> Iterator[Server]:
+    """The server of this run, ready for requests; one that the run started, for what it will `need`, is stopped at the
+    end."""
+    wanted = check_environment()
     base_url = os.environ.get("BASE_URL", "").strip()
     if base_url:
         server = probe(base_url, "BASE_URL is set")
@@ -99,11 +102,25 @@ def serving() -> Iterator[Server]:
             raise UserError(f"no server answers at BASE_URL={base_url}. Start it, or unset BASE_URL")
         yield server
         return
+    asked = f"ENGINE={wanted} asks for it"
+    if wanted == "embedded":  # in this process, and so beside whatever runs
+        with embedded(why=asked) as server:
+            yield server
+        return
     server = probe(f"http://{HOST}:{PORT}/v1", f"a server answers on port {PORT}") if _serves_models() else None
     if server is not None:
+        if wanted and server.kind != wanted:
+            raise UserError(
+                f"ENGINE={wanted}, but a server of kind {server.kind} answers on port {PORT}. Stop it, unset ENGINE "
+                "to use it, or choose another PORT"
+            )
         yield server
-    elif has_gpu():
-        with sglang() as server:
+    elif wanted or has_gpu():
+        engine = wanted or "sglang"
+        why = f"{asked if wanted else 'an NVIDIA GPU is here'}; it was started for this run"
+        if subprocess.run(["bash", str(ROOT / "setup.sh"), *([wanted] if wanted else [])], check=False).returncode != 0:
+            raise SystemExit(2)  # setup.sh has said why
+        with launched(engine, need or Need(), why, results_dir() / f"{engine}.log") as server:
             yield server
     else:
         with embedded() as server:
@@ -113,8 +130,9 @@ def serving() -> Iterator[Server]:
 # Attaching
 
 
-def probe(base_url: str, why: str) -> Server | None:
-    """The server at `base_url` with what it tells of itself; None where nothing answers."""
+def probe(base_url: str, why: str, model: str = "") -> Server | None:
+    """The server at `base_url` with what it tells of itself; None where nothing answers. Of several models it serves,
+    `model` is meant, or the one that MODEL names."""
     base_url = base_url.rstrip("/")
     try:
         parts = urllib.parse.urlsplit(base_url)
@@ -131,7 +149,7 @@ def probe(base_url: str, why: str) -> Server | None:
     if listed is None:
         return None
     models = {m["id"]: m for m in listed.get("data") or [] if isinstance(m, dict) and isinstance(m.get("id"), str)}
-    wanted = os.environ.get("MODEL", "").strip()
+    wanted = model or launch.named_model()
     if not models and not wanted:
         raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…")
     if (wanted and models and wanted not in models) or (not wanted and len(models) > 1):
@@ -200,11 +218,16 @@ def _serves_models() -> bool:
     return bool((_get(f"http://{HOST}:{PORT}/v1/models") or {}).get("data"))
 
 
-def _check_environment() -> None:
+def check_environment() -> str:
+    """The engine that ENGINE asks for, or "". Raises UserError for settings that cannot be meant."""
+    engine = os.environ.get("ENGINE", "").strip().lower()
+    if engine and engine not in ENGINES:
+        raise UserError(f"ENGINE={engine} is not known. There are: {', '.join(ENGINES)}; unset, the best is taken")
     if not PORT.isascii() or not PORT.isdigit() or not 0 < int(PORT) < 65536:
         raise UserError(f"PORT={PORT} is no port. Give a number from 1 to 65535")
     if not API_KEY.isascii() or not API_KEY.isprintable() or " " in API_KEY:
         raise UserError("API_KEY holds a character that no key has (it is not shown here). Set it again")
+    return engine
 
 
 # The embedded engine
@@ -219,55 +242,26 @@ def embedded_name() -> str:
 def embedded(
     port: int = 0, why: str = f"no server of models answers on port {PORT} and there is no NVIDIA GPU"
 ) -> Iterator[Server]:
-    """llama.cpp in this process with the embedded model, on a free port of 127.0.0.1 (or on `port`)."""
-    # Before the import: OpenMP threads that spin on busy cores bring llama.cpp down from 1,400 to 3-13 tokens/s.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    import xllamacpp
-
-    params = xllamacpp.CommonParams()
-    params.model.path = str(EMBEDDED_GGUF)
-    params.model_alias = {embedded_name()}
-    params.hostnames = [HOST]
-    params.port = port
-    params.n_parallel = EMBEDDED_SLOTS
-    params.n_ctx = EMBEDDED_SLOTS * EMBEDDED_CONTEXT  # llama.cpp's n_ctx is the total over all slots
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = EMBEDDED_THREADS
-    params.cache_ram_mib = 0  # no second prompt cache in memory
-    params.verbosity = 0
-    # Seeds that reproduce whatever else is in the batch need exact attention: no flash attention, KV cache in F32.
-    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
-    engine = None
-    try:
-        # A signal that arrives inside the constructor deadlocks it: it waits until the server stands.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-        try:
-            engine = xllamacpp.Server(params)
-        except Exception as error:
-            where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
-            raise UserError(f"the embedded engine does not start{where} ({error})") from None
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
-        first = urllib.request.Request(f"{engine.listening_address}/completion", b'{"prompt": "1", "n_predict": 1}')
-        _opener(engine.listening_address).open(first, timeout=60).read()
-        yield Server(
-            "llama.cpp",
-            engine.listening_address + "/v1",
-            embedded_name(),
-            why,
-            limit=EMBEDDED_SLOTS + 2,  # two wait at the door, so that no slot stands empty
-            context=EMBEDDED_CONTEXT,
-            version=f"xllamacpp {version('xllamacpp')}",
-        )
-    finally:
-        # Dropping the last reference stops the server. Here and at once: at the interpreter's end, where a traceback
-        # would keep it until, it waits for ever.
-        engine = None
+    """The embedded model on llama.cpp in this process, on a free port of 127.0.0.1 (or on `port`)."""
+    name = embedded_name()
+    size = llamacpp.Size(EMBEDDED_SLOTS, EMBEDDED_CONTEXT, EMBEDDED_THREADS)
+    with llamacpp.serving(EMBEDDED_GGUF, name, HOST, port, size, exact=True) as address:
+        yield _llamacpp_server(address, name, size, why)
 
 
-# SGLang
+def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str) -> Server:
+    return Server(
+        "llama.cpp",
+        address + "/v1",
+        name,
+        why,
+        limit=size.slots + 2,  # two wait at the door, so that no slot stands empty
+        context=size.context,
+        version=llamacpp.release(),
+    )
+
+
+# Engines on a GPU
 
 
 def has_gpu() -> bool:
@@ -279,94 +273,32 @@ def has_gpu() -> bool:
     return listed.returncode == 0 and "GPU" in listed.stdout
 
 
-def sglang_python() -> str:
-    """The interpreter that imports sglang: SGLANG_PYTHON, the venv that setup.sh makes, or the image's own python3."""
-    named = os.environ.get("SGLANG_PYTHON")
-    candidates = [named] if named else [str(ROOT / ".venv-sglang" / "bin" / "python"), shutil.which("python3")]
-    for python in candidates:
-        if python and _imports_sglang(python):
-            return python
-    if named:
-        raise UserError(f"SGLANG_PYTHON={named} does not import sglang. Name an interpreter that does, or unset it")
-    raise UserError("no python here imports sglang. Run 'bash setup.sh', which makes an environment for it")
-
-
-def _imports_sglang(python: str) -> bool:
-    try:
-        return subprocess.run([python, "-c", "import sglang"], capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
-
-
-def sglang_command(extra: list[str] | None = None) -> list[str]:
-    """The command that serves QED-Nano on one GPU (SGLang 0.5.23; flags looked up in its wheel, see docs/LOG.md)."""
-    folder = weights.fetch()
-    return [
-        *(sglang_python(), "-m", "sglang.launch_server"),
-        *("--model-path", str(folder), "--served-model-name", weights.REPO),
-        *("--host", HOST, "--port", PORT),
-        *("--context-length", str(SGLANG_CONTEXT)),
-        *("--kv-cache-dtype", "fp8_e5m2"),  # half the bytes per token: twice the traces in flight
-        *("--mem-fraction-static", "0.85"),
-        *("--schedule-conservativeness", "0.5"),  # max_tokens is far above what most traces use
-        *("--reasoning-parser", "qwen3"),
-        "--enable-cache-report",
-        "--enable-metrics",
-        *(["--api-key", API_KEY] if API_KEY else []),
-        *(extra or []),
-    ]
-
-
 @contextmanager
-def sglang() -> Iterator[Server]:
-    """SGLang with QED-Nano, started here and stopped with its whole process group at the end."""
-    log = results_dir() / "sglang.log"
-    if subprocess.run(["bash", str(ROOT / "setup.sh")], check=False).returncode != 0:
-        raise SystemExit(2)  # setup.sh has said why
-    args = sglang_command()
-    print(f"starting SGLang with QED-Nano (a few minutes; its log: {log})", file=sys.stderr)
-    with open(log, "ab") as output:
-        process = subprocess.Popen(args, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-    try:
-        yield _wait_for(process, log)
-    finally:
-        stop(process)
+def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: Sequence[str] = ()) -> Iterator[Server]:
+    """SGLang or vLLM with the chosen model, started here and stopped with all its processes at the end. Its output goes
+    to `log`, or to standard error."""
+    name = launch.ENGINES[engine]
+    if not has_gpu():
+        raise UserError(f"{name} needs an NVIDIA GPU and nvidia-smi lists none. Unset ENGINE to run on what is here")
+    model = launch.Model.chosen()
+    args = launch.command(engine, model, need, HOST, int(PORT), extra)
+    print(f"{launch.shown(args)}\n", file=sys.stderr)
+    if log:
+        print(f"starting {name} (a few minutes; its log: {log})", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        flags, environment = launch.secrets(engine, API_KEY, Path(folder))
+        with process.running(name, [*args, *flags], int(PORT), log, environment) as started:
+            server = started.wait_until(lambda: _healthy(why, model.name), START_SECONDS)
+            yield replace(server, failure=started.failure)
 
 
-def _wait_for(process: "subprocess.Popen[bytes]", log: Path) -> Server:
-    deadline = time.monotonic() + SGLANG_START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            lines = log.read_text(errors="replace").strip().splitlines()
-            last = next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "no output")
-            raise UserError(f"SGLang ended with status {process.returncode}: {last[:200]}. Its log is {log}")
-        if _is_healthy():
-            server = probe(f"http://{HOST}:{PORT}/v1", "an NVIDIA GPU is here; SGLang was started for this run")
-            if server is not None:
-                return server
-        time.sleep(1)
-    raise UserError(f"SGLang did not answer within {SGLANG_START_SECONDS} s. Its log is {log}")
-
-
-def _is_healthy() -> bool:
-    """Whether the server on our port says that it is ready (a loading one answers 503 or not at all)."""
+def _healthy(why: str, model: str) -> Server | None:
+    """The server on our port once it says that it is ready (a loading one answers 503 or not at all)."""
     try:
         with _opener(f"http://{HOST}").open(f"http://{HOST}:{PORT}/health", timeout=10) as reply:
-            return bool(reply.status == 200)
+            return probe(f"http://{HOST}:{PORT}/v1", why, model) if reply.status == 200 else None
     except (OSError, http.client.HTTPException):
-        return False
-
-
-def stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a process group: asked first, killed after ten seconds."""
-    for sign, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
-        try:
-            os.killpg(process.pid, sign)
-            process.wait(patience)
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue
+        return None
 
 
 @lru_cache  # one run asks several times, for the model's name, its key and its results
@@ -379,27 +311,34 @@ def _sha256(path: Path) -> str:
         ) from None
 
 
-def main(extra: list[str]) -> None:
-    """`bash scripts/start_server.sh`: the server a run would start, in the foreground until Ctrl-C."""
-    _check_environment()
+def main(argv: list[str]) -> None:
+    """`bash scripts/start_server.sh [NAME=value …] [flags]`: the server a run would start, in the foreground until
+    Ctrl-C. K, MAX_TOKENS and ANSWER_TOKENS say what it has to hold; flags are passed on to SGLang or vLLM."""
+    wanted = check_environment()
     if _get(f"http://{HOST}:{PORT}/v1/models") is not None:
         raise UserError(f"a server answers on port {PORT} already. Stop it, or choose another PORT")
-    if has_gpu():
-        args = sglang_command(extra)
-        print(" ".join(args).replace(API_KEY, "…") if API_KEY else " ".join(args), file=sys.stderr)
-        os.execv(args[0], args)
-    if extra:
-        raise UserError(f"the embedded engine takes no flags: {' '.join(extra)}. They are for SGLang, on a GPU")
-    with embedded(int(PORT)) as server:
+    need, flags = Need.read(argv)
+    for sign in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, signal.default_int_handler)
+    with ExitStack() as stack:
+        if wanted in launch.ENGINES or (not wanted and has_gpu()):
+            server = stack.enter_context(launched(wanted or "sglang", need, "it was asked for", extra=flags))
+        else:
+            if flags:
+                raise UserError(f"the embedded engine takes no flags: {' '.join(flags)}. They are for a GPU's engines")
+            server = stack.enter_context(embedded(int(PORT)))
         print(
-            f"{server.model} on {server.base_url} ({server.version}, {EMBEDDED_SLOTS} slots of {EMBEDDED_CONTEXT} "
-            "tokens; no NVIDIA GPU here). Ctrl-C stops it.",
+            f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
+            f"{server.limit} requests at a time). Ctrl-C stops it.",
             flush=True,
         )
         try:
-            signal.pause()
+            while not (why := server.failure()):
+                time.sleep(1)
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)
+            return
+        raise UserError(why)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """QED-Nano's weights: fetched once from the Hugging Face hub, resumable, with room on the disk checked first."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -23,6 +24,16 @@ def fetched() -> dict[str, str] | None:
         return note
     except (OSError, ValueError):
         return None
+
+
+def digest(folder: Path) -> str:
+    """sha256 over the safetensors files of `folder`, in order of their names."""
+    found = hashlib.sha256()
+    for file in sorted(folder.glob("*.safetensors")):
+        with open(file, "rb") as content:
+            while block := content.read(1 << 24):
+                found.update(block)
+    return found.hexdigest()
 
 
 def fetch() -> Path:

@@ -146,7 +146,19 @@ def stand_in(folder: Path, **programs: str) -> str:
     return f"{folder}:{os.environ['PATH']}"
 
 
-GPU = 'echo "GPU 0: NVIDIA GeForce RTX 4090"'
+# What nvidia-smi prints, for -L and for the query of name and memory.
+GPU = """[ "$1" = -L ] && echo "GPU 0: NVIDIA GeForce RTX 4090" || echo "NVIDIA GeForce RTX 4090, 24564" """
+QED_NANO_CONFIG = {
+    "num_hidden_layers": 36,
+    "hidden_size": 2560,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 9728,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 262144,
+}
 # Stands in for a python that has sglang: serves the embedded model on the port it is told, after checking the flags.
 SGLANG = f"""
 [ "$1" = -c ] && exit 0
@@ -154,18 +166,20 @@ SGLANG = f"""
 echo "$@" >"$RESULTS_DIR/flags"
 exec {sys.executable} -c '
 import signal, sys
-from core import server
-with server.embedded(int(sys.argv[sys.argv.index("--port") + 1])):
+from core import llamacpp, server
+port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
+with llamacpp.serving(server.EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), exact=True):
     signal.pause()
 ' "$@"
 """
 
 
-def gpu_run(tmp_path: Path, results: Path, sglang: str, port: str) -> tuple[int, str, str]:
+def gpu_run(tmp_path: Path, results: Path, sglang: str, port: str, *overrides: str) -> tuple[int, str, str]:
     """An experiment on a machine with stand-ins for the GPU and for SGLang, and weights already fetched."""
     weights = tmp_path / "weights" / "QED-Nano"
     weights.mkdir(parents=True)
     (weights / "FETCHED.json").write_text('{"repo": "lm-provers/QED-Nano", "revision": "abc"}')
+    (weights / "config.json").write_text(json.dumps(QED_NANO_CONFIG))
     path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang)
     env = environment(
         PATH=path,
@@ -175,14 +189,14 @@ def gpu_run(tmp_path: Path, results: Path, sglang: str, port: str) -> tuple[int,
         RESULTS_DIR=str(results),
     )
     args = [sys.executable, "experiments/02_rsa_basic.py", "LIMIT=1", "T=1", "MAX_TOKENS=300", "PROBLEMS=sums"]
-    done = subprocess.run(args, env=env, capture_output=True, text=True, timeout=200, cwd=ROOT)
+    done = subprocess.run([*args, *overrides], env=env, capture_output=True, text=True, timeout=200, cwd=ROOT)
     return done.returncode, done.stdout, done.stderr
 
 
 def test_with_a_gpu_sglang_is_started_and_stopped_by_the_run(tmp_path: Path, results: Path) -> None:
     status, out, err = gpu_run(tmp_path, results, SGLANG, "39873")
     assert status == 0, err
-    assert "an NVIDIA GPU is here; SGLang was started for this run" in out
+    assert "an NVIDIA GPU is here; it was started for this run" in out
     flags = (results / "flags").read_text()
     assert f"--model-path {tmp_path}/weights/QED-Nano" in flags and "--host 127.0.0.1 --port 39873" in flags
     assert engines.probe("http://127.0.0.1:39873/v1", "x") is None, "the run stops what it started"
@@ -192,7 +206,37 @@ def test_a_server_that_dies_at_start_is_told_with_its_last_error(tmp_path: Path,
     dying = '[ "$1" = -c ] && exit 0; echo "torch.OutOfMemoryError: CUDA out of memory"; echo bye; exit 3'
     status, _, err = gpu_run(tmp_path, results, dying, "39874")
     assert status == 2
-    assert "SGLang ended with status 3: torch.OutOfMemoryError: CUDA out of memory" in err and "Traceback" not in err
+    assert "SGLang ended with status 3: the GPU's memory does not suffice. End other programs" in err
+    assert "Traceback" not in err
+
+
+def test_a_server_that_dies_in_the_middle_ends_the_run_at_once_and_nothing_is_lost(
+    tmp_path: Path, results: Path
+) -> None:
+    death = 'import os, time; time.sleep(4); print("CUDA error: out of memory", flush=True); os._exit(5)'
+    dying = SGLANG.replace("signal.pause()", death)
+    status, _, err = gpu_run(tmp_path, results, dying, "39876", "LIMIT=30", "T=5")
+    assert status == 2, err
+    assert "SGLang ended with status 5: the GPU's memory does not suffice" in err and "Traceback" not in err
+    assert "Run the same command again: what is finished is kept" in err
+    assert "(so far: " in err and len((results / "journal" / "02_rsa_basic.jsonl").read_text().splitlines()) > 0
+
+
+def test_an_engine_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch, engine: Server) -> None:
+    monkeypatch.setenv("ENGINE", "llamafile")
+    with pytest.raises(UserError, match="ENGINE=llamafile is not known. There are: sglang, vllm,"), engines.serving():
+        pass
+    monkeypatch.setenv("ENGINE", "embedded")
+    monkeypatch.setattr(engines, "has_gpu", lambda: True)
+    with engines.serving() as server:
+        assert server.is_embedded and server.base_url != engine.base_url and "ENGINE=embedded asks" in server.why
+    monkeypatch.setenv("ENGINE", "vllm")
+    monkeypatch.setattr(engines, "PORT", engine.base_url.split(":")[2].split("/")[0])
+    with (
+        pytest.raises(UserError, match="ENGINE=vllm, but a server of kind llama.cpp answers on port"),
+        engines.serving(),
+    ):
+        pass
 
 
 def test_start_server_serves_in_the_foreground_and_a_run_attaches_to_it(results: Path) -> None:
