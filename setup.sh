@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
 # Set up this checkout; run it as often as you like.
 #   bash setup.sh            the harness; with an NVIDIA GPU also SGLang (in a venv of its own) and QED-Nano's weights
+#   bash setup.sh vllm       the same with vLLM in SGLang's place (ENGINE=vllm)
 #   bash setup.sh harness    the harness only (what scripts/run.sh calls)
 #   bash setup.sh dev        the harness and what the tests need
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-all}
-case $what in all | harness | dev) ;; *) echo "error: setup.sh knows: harness, dev, or nothing at all" >&2; exit 2 ;; esac
+case $what in
+  all | sglang) engine=sglang ;;
+  vllm) engine=vllm ;;
+  harness | dev) engine= ;;
+  *) echo "error: setup.sh knows: sglang, vllm, harness, dev, or nothing at all" >&2; exit 2 ;;
+esac
 
 python=${PYTHON:-}
 for candidate in $python python3 python3.13 python3.12 python3.11; do
@@ -37,13 +43,14 @@ if command -v flock >/dev/null; then exec 9>.venv.lock; flock 9; fi
 install .venv requirements.txt
 [ "$what" != dev ] || install .venv requirements.txt requirements-dev.txt
 
-if [ "$what" = all ] && nvidia-smi -L >/dev/null 2>&1; then
-  if [ -n "${SGLANG_PYTHON:-}" ] || "$python" -c 'import sglang' >/dev/null 2>&1; then
-    echo "SGLang: the one that ${SGLANG_PYTHON:-$python} imports" >&2
+if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
+  own=$(tr '[:lower:]' '[:upper:]' <<<"$engine")_PYTHON
+  if [ -n "${!own:-}" ] || "$python" -c "import $engine" >/dev/null 2>&1; then
+    echo "$engine: the one that ${!own:-$python} imports" >&2
   else
     free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
-    [ "$free" -ge 20 ] || { echo "error: SGLang and the weights need 20 GB and this disk has $free GB free. Make room" >&2; exit 2; }
-    install .venv-sglang requirements-gpu.txt
+    [ "$free" -ge 20 ] || { echo "error: $engine and the weights need 20 GB and this disk has $free GB free. Make room" >&2; exit 2; }
+    install ".venv-$engine" "requirements-$engine.txt"
   fi
-  PYTHONPATH=$PWD .venv/bin/python -m core.weights
+  [ -d "${MODEL:-}" ] || PYTHONPATH=$PWD .venv/bin/python -m core.weights
 fi

@@ -118,7 +118,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     elif wanted or has_gpu():
         engine = wanted or "sglang"
         why = f"{asked if wanted else 'an NVIDIA GPU is here'}; it was started for this run"
-        if subprocess.run(["bash", str(ROOT / "setup.sh"), *([wanted] if wanted else [])], check=False).returncode != 0:
+        if subprocess.run(["bash", str(ROOT / "setup.sh"), engine], check=False).returncode != 0:
             raise SystemExit(2)  # setup.sh has said why
         with launched(engine, need or Need(), why, results_dir() / f"{engine}.log") as server:
             yield server

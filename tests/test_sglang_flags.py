@@ -23,8 +23,8 @@ LIGHT = ("msgspec", "typing_extensions", "pydantic", "numpy", "packaging", "orjs
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter with the wheel of requirements-gpu.txt and the small packages that its parser needs."""
-    pinned = re.search(r"^sglang==\S+", (ROOT / "requirements-gpu.txt").read_text(), re.MULTILINE)
+    """An interpreter with the wheel of requirements-sglang.txt and the small packages that its parser needs."""
+    pinned = re.search(r"^sglang==\S+", (ROOT / "requirements-sglang.txt").read_text(), re.MULTILINE)
     assert pinned
     venv = tmp_path_factory.mktemp("sglang")
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
