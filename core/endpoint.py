@@ -15,7 +15,8 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +59,7 @@ DEFAULTS = {
 }
 PORT = 30100
 MAX_BODY = 16 * 2**20  # bytes of a request
+GRACE_SECONDS = 5  # that clients have to read the end of what they were sent, when the endpoint stops
 KEEP_ALIVE = 15.0  # seconds of silence in a stream before a comment is sent, so that nobody on the way hangs up
 PIECE = 2000  # characters of a content delta: some clients refuse lines of more than 16 kB
 SHOWN_ANSWERS = 5  # in a line of progress
@@ -206,6 +208,8 @@ class Endpoint:
         self.server = generator.server
         self.model = f"rsa/{self.server.model}"
         self.created = int(time.time())
+        self._jobs: set[asyncio.Task[Solved]] = set()
+        self._stopped = False
 
     def app(self) -> Starlette:
         routes = [
@@ -215,6 +219,12 @@ class Endpoint:
         ]
         told = {Refusal: _told, UserError: _told, HTTPException: _told, Exception: _told}
         return Starlette(routes=routes, exception_handlers=told)
+
+    def stop(self) -> None:
+        """Give up what is being answered; whoever waits for it is told."""
+        self._stopped = True
+        for job in self._jobs:
+            job.cancel()
 
     async def health(self, request: Request) -> Response:
         """200 when the server behind answers, else 503; needs no key."""
@@ -241,14 +251,22 @@ class Endpoint:
             headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
             return StreamingResponse(self._stream(asked), media_type="text/event-stream", headers=headers)
         progress: list[str] = []
-        job = asyncio.create_task(solve(asked, self.generator, progress.append))
+        job = self._start(asked, progress.append)
         gone = asyncio.create_task(_gone(request))
         try:
             await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
-            return self._whole(asked, job.result(), "".join(progress)) if job.done() else Response(status_code=499)
+            return self._whole(asked, _result(job), "".join(progress)) if job.done() else Response(status_code=499)
         finally:
             job.cancel()
             gone.cancel()
+
+    def _start(self, asked: ChatRequest, tell: Callable[[str], None]) -> "asyncio.Task[Solved]":
+        if self._stopped:
+            raise _stopped()
+        job = asyncio.create_task(solve(asked, self.generator, tell))
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
+        return job
 
     def _whole(self, asked: ChatRequest, solved: Solved, progress: str) -> Response:
         choices = []
@@ -268,7 +286,7 @@ class Endpoint:
             return _event(head | {"choices": [choice]} | more)
 
         lines: asyncio.Queue[str | None] = asyncio.Queue()
-        job = asyncio.create_task(solve(asked, self.generator, lines.put_nowait))
+        job = self._start(asked, lines.put_nowait)
         job.add_done_callback(lambda _: lines.put_nowait(None))
         try:
             for index in range(asked.choices):
@@ -284,7 +302,7 @@ class Endpoint:
                     break
                 yield chunk(0, {"reasoning_content": line})
             try:
-                solved = job.result()
+                solved = _result(job)
             except (Refusal, UserError) as error:  # the status is long sent: told as clients look for it in a stream
                 yield _event(_refusal(error).to_json())
             else:
@@ -323,6 +341,16 @@ async def _body(request: Request) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise Refusal(f"the body is not valid JSON: {error}") from None
+
+
+def _stopped() -> Refusal:
+    return Refusal("the endpoint was stopped", code="stopped", status=503)
+
+
+def _result(job: "asyncio.Task[Solved]") -> Solved:
+    if job.cancelled():
+        raise _stopped()
+    return job.result()
 
 
 async def _gone(request: Request) -> None:
@@ -380,13 +408,39 @@ def bound(host: str, port: int) -> socket.socket:
     return made
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server, with the signals left to asyncio and to main()."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
 async def serve(place: socket.socket, server: engines.Server, defaults: Config, journal: Journal) -> None:
-    """Answer on `place` until a signal stops it; what is still being answered then is given up."""
+    """Answer on `place` until cancelled; requests that are still being answered are then told so."""
     limit = defaults.CONCURRENCY or server.limit
     async with Generator(server, journal, limit, defaults.TIMEOUT) as generator:
-        app = Endpoint(generator, defaults).app()
-        settings = uvicorn.Config(app, lifespan="off", log_level="warning", timeout_graceful_shutdown=1)
-        await uvicorn.Server(settings).serve([place])
+        endpoint = Endpoint(generator, defaults)
+        settings = uvicorn.Config(
+            endpoint.app(), lifespan="off", log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS
+        )
+        web = _Server(settings)
+        work = asyncio.create_task(web.serve([place]))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            endpoint.stop()
+            web.should_exit = True
+            await work
+            raise
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    for sign in heeded():
+        asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
+    await work
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -417,8 +471,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 if not engines.is_local(url) and not server.api_key:
                     print("note: whoever reaches this address may use it; API_KEY=… asks for a key", file=sys.stderr)
                 try:
-                    asyncio.run(serve(place, server, defaults, journal))
-                except KeyboardInterrupt:
+                    asyncio.run(_until_stopped(serve(place, server, defaults, journal)))
+                except (KeyboardInterrupt, asyncio.CancelledError):
                     print("stopped", file=sys.stderr)
 
 
