@@ -261,11 +261,11 @@ class Endpoint:
             gone.cancel()
 
     def _start(self, asked: ChatRequest, tell: Callable[[str], None]) -> "asyncio.Task[Solved]":
-        if self._stopped:
-            raise _stopped()
         job = asyncio.create_task(solve(asked, self.generator, tell))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
+        if self._stopped:
+            job.cancel()
         return job
 
     def _whole(self, asked: ChatRequest, solved: Solved, progress: str) -> Response:
@@ -343,13 +343,9 @@ async def _body(request: Request) -> Any:
         raise Refusal(f"the body is not valid JSON: {error}") from None
 
 
-def _stopped() -> Refusal:
-    return Refusal("the endpoint was stopped", code="stopped", status=503)
-
-
 def _result(job: "asyncio.Task[Solved]") -> Solved:
     if job.cancelled():
-        raise _stopped()
+        raise Refusal("the endpoint was stopped", code="stopped", status=503)
     return job.result()
 
 
