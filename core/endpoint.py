@@ -57,7 +57,7 @@ DEFAULTS = {
     "CONCURRENCY": 0,
     "TIMEOUT": 3600.0,
 }
-PORT = 30100
+PORT = "30100"
 MAX_BODY = 16 * 2**20  # bytes of a request
 GRACE_SECONDS = 5  # that clients have to read the end of what they were sent, when the endpoint stops
 KEEP_ALIVE = 15.0  # seconds of silence in a stream before a comment is sent, so that nobody on the way hangs up
@@ -398,7 +398,7 @@ def bound(host: str, port: int) -> socket.socket:
         made = socket.socket(family)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"can't serve on {host} port {port} ({reason}). Choose another --port, or --host") from None
     return made
@@ -443,7 +443,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     shown = " ".join(f"{name}={value}" for name, value in DEFAULTS.items())
     parser = argparse.ArgumentParser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
     parser.add_argument("--host", default=engines.HOST, help="address to serve on (default: this machine only)")
-    parser.add_argument("--port", default=PORT, type=int, help=f"default {PORT}; 0 takes a free one")
+    parser.add_argument("--port", default=PORT, help=f"default {PORT}; 0 takes a free one")
     parser.add_argument(
         "constants", nargs="*", metavar="NAME=value", help=f"for requests that do not set them: {shown}"
     )
@@ -452,8 +452,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         for sign in heeded():
             signal.signal(sign, signal.default_int_handler)
         defaults = constants.read(DEFAULTS, args.constants)
+        if not args.port.isascii() or not args.port.isdigit() or int(args.port) > 65535:
+            raise UserError(f"--port {args.port} is no port. Give a number from 1 to 65535, or 0 for a free one")
+        if args.port == engines.PORT:
+            raise UserError(
+                f"port {args.port} is where the server behind is looked for. Choose another --port, or PORT"
+            )
         folder = results_dir()
-        with bound(args.host, args.port) as place, engines.serving() as server:  # the port first: engines start slowly
+        with (
+            bound(args.host, int(args.port)) as place,
+            engines.serving() as server,
+        ):  # the port first: engines start slowly
             check_context(server, defaults)
             with Journal(folder / "journal" / "serve_rsa.jsonl") as journal:
                 place.listen()

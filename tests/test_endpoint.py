@@ -508,7 +508,7 @@ def test_a_server_lost_in_the_middle_leaves_nothing_running(
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_leaves_takes_its_work_with_it(engine: Server, proxy: Proxy, start: Start, stream: bool) -> None:
     running = start(replace(engine, base_url=proxy.url), CONCURRENCY=2)
-    body = {"model": running.model, "messages": ASKED, "stream": stream, "rsa": {"T": 200}}
+    body = {"model": running.model, "messages": ASKED, "stream": stream, "rsa": {"T": 1000}}
     with httpx2.Client(timeout=httpx2.Timeout(60, read=60 if stream else 2)) as client:
         if stream:
             with client.stream("POST", f"{running.url}/chat/completions", json=body) as streaming:
@@ -520,7 +520,7 @@ def test_a_client_that_leaves_takes_its_work_with_it(engine: Server, proxy: Prox
     while seen != len(proxy.bodies) or proxy.in_flight:
         seen = len(proxy.bodies)
         time.sleep(0.5)
-    assert 0 < seen < 4 * 201 / 2
+    assert 0 < seen < 4 * 1001 / 2
     assert running.ask().choices[0].message.content, "the slots are free again"
 
 
@@ -611,7 +611,9 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
     [
         (["K=9"], {}, "K=9 is larger than N=8"),
         (["SEED=1"], {}, "unknown constant 'SEED'"),
-        (["--port", "70000"], {}, "port 70000"),
+        (["--port", "70000"], {}, "--port 70000 is no port"),
+        (["--port", "http"], {}, "--port http is no port"),
+        (["--port", "39871"], {}, "where the server behind is looked for"),
         (["--host", "nowhere.invalid"], {}, "can't serve on nowhere.invalid"),
         ([], {"BASE_URL": "http://127.0.0.1:9/v1"}, "no server answers at BASE_URL"),
         ([], {"RESULTS_DIR": "/dev/null/results"}, "Set RESULTS_DIR"),
