@@ -459,10 +459,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"port {args.port} is where the server behind is looked for. Choose another --port, or PORT"
             )
         folder = results_dir()
-        with (
-            bound(args.host, int(args.port)) as place,
-            engines.serving() as server,
-        ):  # the port first: engines start slowly
+        # The port before the engine, which may take minutes to start.
+        with bound(args.host, int(args.port)) as place, engines.serving() as server:
             check_context(server, defaults)
             with Journal(folder / "journal" / "serve_rsa.jsonl") as journal:
                 place.listen()
