@@ -124,11 +124,17 @@ def vote(answers: Sequence[str | None], truth: str, answer_type: str = "integer"
 
     Ties are not broken by order or luck: they score the mean of the tied answers. Nobody voting scores 0.
     """
-    counts = Counter(canonical(answer, answer_type) for answer in answers if answer is not None)
-    ranked = sorted(counts, key=lambda a: (-counts[a], len(a), a))
-    tied = tuple(a for a in ranked if counts[a] == counts[ranked[0]])
+    counts = tally(answers, answer_type)
+    tied = tuple(a for a in counts if counts[a] == max(counts.values()))
     score = sum(is_correct(a, truth, answer_type) for a in tied) / len(tied) if tied else 0.0
-    return Vote(tied[0] if tied else None, tied, score, {a: counts[a] for a in ranked})
+    return Vote(tied[0] if tied else None, tied, score, counts)
+
+
+def tally(answers: Sequence[str | None], answer_type: str = "integer") -> dict[str, int]:
+    """Votes by canonical answer, most votes first; among equals, shortest first, then alphabetically. None does not
+    vote."""
+    counts = Counter(canonical(answer, answer_type) for answer in answers if answer is not None)
+    return {a: counts[a] for a in sorted(counts, key=lambda a: (-counts[a], len(a), a))}
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

@@ -41,7 +41,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
     completions that a problem takes. Ends the process: status 0, 2 (a user's error) or 130 (stopped).
     """
     with command():
-        for sign in _heeded():
+        for sign in heeded():
             signal.signal(sign, signal.default_int_handler)  # a lost connection or a job's end stops a run like Ctrl-C
         name = Path(namespace["__file__"]).stem
         config = constants.read(namespace, sys.argv[1:], COMMON)
@@ -49,7 +49,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
         named = None if config.PROBLEMS == "auto" else problems.load(config.PROBLEMS)  # before a server starts for it
         with serving(Need.of(config)) as server:
             chosen = (named or problems.load(server.problem_set)).first(config.LIMIT)
-            _check_context(server, config)
+            check_context(server, config)
             print(_opening(name, server, chosen, is_default=named is None), flush=True)
             with Journal(folder / "journal" / f"{name}.jsonl") as journal:
                 if journal.damaged:
@@ -60,7 +60,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
         experiment.show(path)
 
 
-def _heeded() -> list[signal.Signals]:
+def heeded() -> list[signal.Signals]:
     """The signals that stop a run; one that was ignored when it started (nohup) stays ignored."""
     return [sign for sign in STOPS if signal.getsignal(sign) is not signal.SIG_IGN]
 
@@ -107,7 +107,7 @@ def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) ->
     )
 
 
-def _check_context(server: Server, config: Config) -> None:
+def check_context(server: Server, config: Config) -> None:
     """llama.cpp ends a completion at its context; other servers refuse a cap that does not fit it, every time."""
     if server.context and server.kind != "llama.cpp" and server.context < config.MAX_TOKENS + ROOM:
         raise UserError(
@@ -163,7 +163,7 @@ class _Experiment:
         """All problems in flight; the steps are graded, and saved, as they come."""
         task = asyncio.current_task()
         assert task is not None
-        for sign in _heeded():
+        for sign in heeded():
             asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
         total = generations * len(self.chosen.problems)
         lost: UserError | None = None
