@@ -37,6 +37,7 @@ from core.eval import canonical, extract, tally
 from core.files import results_dir
 from core.generate import Completion, Generator, Sampling
 from core.journal import Journal
+from core.launch import Need
 from core.prompts import Message
 from core.rsa import Member, Population, rsa
 from core.runner import SAMPLING, check_context, heeded
@@ -460,7 +461,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             )
         folder = results_dir()
         # The port before the engine, which may take minutes to start.
-        with bound(args.host, int(args.port)) as place, engines.serving() as server:
+        with bound(args.host, int(args.port)) as place, engines.serving(Need.of(defaults)) as server:
             check_context(server, defaults)
             with Journal(folder / "journal" / "serve_rsa.jsonl") as journal:
                 place.listen()

@@ -4,11 +4,10 @@ A rule never sees the reference answer; both may stop on a wrong answer that the
 would mostly keep it.
 """
 
-from collections import Counter
 from math import comb
 
 from core.config import Config
-from core.eval import canonical, extract
+from core.eval import extract, tally
 from core.problems import Problem
 from core.rsa import Population
 
@@ -36,6 +35,5 @@ def confidence(votes: int, n: int) -> float:
 def leading_votes(problem: Problem, population: Population) -> int:
     """Votes of the most frequent answer; those without one don't vote. Members are read as for the results."""
     made = (member.completion for member in population)
-    answers = (extract(c.text, problem.answer_type, truncated=c.truncated).answer for c in made)
-    votes = Counter(canonical(answer, problem.answer_type) for answer in answers if answer is not None)
-    return max(votes.values(), default=0)
+    answers = [extract(c.text, problem.answer_type, truncated=c.truncated).answer for c in made]
+    return max(tally(answers, problem.answer_type).values(), default=0)
