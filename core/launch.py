@@ -173,13 +173,12 @@ def sglang(model: Model, chosen: Settings, host: str, port: int) -> list[str]:
 
 
 def vllm(model: Model, chosen: Settings, host: str, port: int) -> list[str]:
-    """Arguments of vLLM."""
+    """Arguments of vLLM. Its share of memory stays its own: it measures what activations take, and counts them in."""
     return [
         *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder), "--served-model-name", model.name),
         *("--host", host, "--port", str(port)),
         *("--max-model-len", str(chosen.context)),
         *("--kv-cache-dtype", "fp8" if chosen.kv == "fp8" else "auto"),
-        *("--gpu-memory-utilization", str(chosen.fraction)),
         *("--max-num-seqs", str(chosen.running)),
         *("--stream-interval", str(STREAM_INTERVAL)),
         *("--reasoning-parser", "qwen3"),

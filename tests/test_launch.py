@@ -93,12 +93,11 @@ def test_flags_of_both_engines_say_what_was_settled(tmp_path: Path) -> None:
     found = chosen("4090")
     sglang = launch.sglang(a_model(tmp_path), found, "127.0.0.1", 30000)
     vllm = launch.vllm(a_model(tmp_path), found, "127.0.0.1", 30000)
-    for args, flags in (
-        (sglang, ("--context-length", "--mem-fraction-static", "--max-running-requests")),
-        (vllm, ("--max-model-len", "--gpu-memory-utilization", "--max-num-seqs")),
+    for args, names in (
+        (sglang, {"--context-length": "68096", "--mem-fraction-static": "0.874", "--max-running-requests": "34"}),
+        (vllm, {"--max-model-len": "68096", "--kv-cache-dtype": "fp8", "--max-num-seqs": "34"}),
     ):
-        values = [args[args.index(flag) + 1] for flag in flags]
-        assert values == ["68096", "0.874", "34"]
+        assert {name: args[args.index(name) + 1] for name in names} == names
         assert args[args.index("--host") + 1] == "127.0.0.1"
         assert not any("trust" in arg for arg in args)
     bf16 = launch.sglang(a_model(tmp_path), chosen("3090"), "127.0.0.1", 30000)
