@@ -52,19 +52,19 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, exact: bool
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     engine = None
     try:
-        # A signal that arrives inside the constructor deadlocks it: it waits until the server stands.
+        # A signal that arrives inside the constructor deadlocks it, and an engine that is stopped before its loop runs
+        # waits for ever, now and then: signals wait until it has answered one token.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
         try:
             engine = xllamacpp.Server(params)
+            first = urllib.request.Request(f"{engine.listening_address}/completion", b'{"prompt": "1", "n_predict": 1}')
+            direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            direct.open(first, timeout=600).read()
         except Exception as error:
             where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
             raise UserError(f"llama.cpp does not start with {gguf.name}{where} ({error})") from None
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
-        first = urllib.request.Request(f"{engine.listening_address}/completion", b'{"prompt": "1", "n_predict": 1}')
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        direct.open(first, timeout=600).read()
         yield engine.listening_address
     finally:
         # Dropping the last reference stops the server. Here and at once: at the interpreter's end, where a traceback
