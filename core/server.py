@@ -150,14 +150,14 @@ def probe(base_url: str, why: str) -> Server | None:
     context = told if isinstance(told, int) else None
     if owner == "sglang":
         info = _get(f"{root}/server_info") or _get(f"{root}/get_server_info") or {}  # the second: before 0.5.23
-        return Server("sglang", base_url, model, why, _sglang_limit(info), context, info.get("version"))
+        return Server("sglang", base_url, model, why, sglang_limit(info), context, info.get("version"))
     if owner == "vllm":
         release = (_get(f"{root}/version") or {}).get("version")
         return Server("vllm", base_url, model, why, 4 * UNKNOWN_LIMIT, context, release)
     return Server("other", base_url, model, why, context=context)
 
 
-def _sglang_limit(info: dict[str, Any]) -> int:
+def sglang_limit(info: dict[str, Any]) -> int:
     """Requests in flight that fill SGLang's KV cache. A trace holds about 8k tokens on average over its life (half of
     16k); what does not fit waits in the server's own queue, so that a guess too high costs nothing."""
     tokens = info.get("max_total_num_tokens") or 8192 * UNKNOWN_LIMIT

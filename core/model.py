@@ -1,0 +1,94 @@
+"""The shape of a transformer, and with it the bytes that its weights and its KV cache take. Pure arithmetic."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import UserError
+
+KV_BYTES = {"bf16": 2, "fp8": 1}  # bytes of one element of the KV cache
+MEM_FRACTION = 0.85  # of the free memory, for weights and KV cache: SGLang's --mem-fraction-static
+RUNTIME_BYTES = 2**29  # what CUDA itself takes before anything is loaded; an assumption: 0.3 to 0.6 GB are usual
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A dense decoder with grouped-query attention and a gated MLP (Llama, Qwen2, Qwen3), served in bf16."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocab: int
+    tied: bool  # whether input and output share one embedding
+
+    @classmethod
+    def from_config(cls, path: Path) -> "Shape":
+        """From a Hugging Face config.json. Raises UserError for a file that is none, or of another architecture."""
+        try:
+            config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            heads, hidden = config["num_attention_heads"], config["hidden_size"]
+            shape = cls(
+                config["num_hidden_layers"],
+                hidden,
+                heads,
+                config.get("num_key_value_heads") or heads,
+                config.get("head_dim") or hidden // heads,
+                config["intermediate_size"],
+                config["vocab_size"],
+                bool(config.get("tie_word_embeddings", False)),
+            )
+        except OSError as error:
+            raise UserError(f"the model's {path} can't be read ({error.strerror}). Check the path") from None
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise UserError(
+                f"{path} is not the config.json of a transformer ({type(error).__name__}: {error}). Fetch it again"
+            ) from None
+        sizes = (shape.layers, hidden, heads, shape.kv_heads, shape.head_dim, shape.intermediate, shape.vocab)
+        if not all(type(size) is int and 0 < size < 2**31 for size in sizes):
+            raise UserError(f"{path} has sizes that no transformer has: {sizes}. Fetch it again")
+        if any("expert" in name for name in config) or config.get("quantization_config"):
+            raise UserError(f"{path} is of a mixture of experts or quantized; only dense bf16 models are planned for")
+        return shape
+
+    @property
+    def layer_parameters(self) -> int:
+        """Parameters of all layers: projections of attention and MLP, norms (two, and those of queries and keys)."""
+        attention = 2 * self.hidden * (self.heads + self.kv_heads) * self.head_dim
+        norms = 2 * self.hidden + 2 * self.head_dim
+        return self.layers * (attention + 3 * self.hidden * self.intermediate + norms)
+
+    @property
+    def parameters(self) -> int:
+        embeddings = self.vocab * self.hidden * (1 if self.tied else 2)
+        return self.layer_parameters + embeddings + self.hidden
+
+    @property
+    def weight_bytes(self) -> int:
+        return 2 * self.parameters
+
+    @property
+    def step_parameters(self) -> int:
+        """Parameters that one decoding step reads and multiplies with: the layers and the output embedding."""
+        return self.layer_parameters + self.vocab * self.hidden + self.hidden
+
+    def kv_bytes(self, kv: str = "bf16") -> int:
+        """Bytes that one token takes in a KV cache of type `kv`: keys and values of every layer."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * KV_BYTES[kv]
+
+
+# QED-Nano is a fine-tuned Qwen3-4B: these are the figures of its config.json, for planning before it is fetched.
+QED_NANO = Shape(layers=36, hidden=2560, heads=32, kv_heads=8, head_dim=128, intermediate=9728, vocab=151936, tied=True)
+
+
+def kv_tokens(shape: Shape, memory: float, kv: str = "bf16", fraction: float = MEM_FRACTION) -> int:
+    """Tokens that the KV cache holds on a GPU with `memory` bytes; 0 where the weights alone do not fit.
+
+    SGLang gives weights and cache together `fraction` of what is free before loading; the rest is for activations
+    and CUDA graphs.
+    """
+    room = (memory - RUNTIME_BYTES) * fraction - shape.weight_bytes
+    return max(0, int(room // shape.kv_bytes(kv)))
