@@ -42,6 +42,7 @@ class Forecast:
     """Told of every completion, it says how long the rest will take."""
 
     def __init__(self, expected: Mapping[Kind, Expected]) -> None:
+        """`expected`: the plan, in the order of the steps."""
         self._expected = dict(expected)
         self._seen = {kind: _Seen() for kind in expected}
         self._done = 0.0  # work done in this run, in planned seconds
@@ -62,13 +63,17 @@ class Forecast:
         return elapsed / self._done * self._left()
 
     def _left(self) -> float:
-        """Work left, in planned seconds."""
+        """Work left, in planned seconds. The lengths of a step are looked for where those of the step before were,
+        against the plan; its own arrivals count more and more."""
         planned = sum(seen.count * self._expected[kind].tokens for kind, seen in self._seen.items())
-        scale = sum(seen.tokens for seen in self._seen.values()) / planned  # all lengths so far against the plan's
+        all_told = sum(seen.tokens for seen in self._seen.values()) / planned
+        ratios: dict[Kind, float] = {}  # tokens against the plan: of solutions, of verifications
         left = 0.0
         for kind, seen in self._seen.items():
-            expected = self._expected[kind]
-            mean = (PRIOR * scale * expected.tokens + seen.tokens) / (PRIOR + seen.count)
+            expected, family = self._expected[kind], kind[:-1]
+            prior = PRIOR * ratios.get(family, all_told) * expected.tokens
+            mean = (prior + seen.tokens) / (PRIOR + seen.count)
+            ratios[family] = mean / expected.tokens
             left += max(0, expected.count - seen.count) * mean * self._per_token(kind)
         return left
 

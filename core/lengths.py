@@ -1,6 +1,7 @@
 """How long completions and prompts are: measured by earlier runs of the model, else assumed, and then said so."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +35,8 @@ def log_normal(median: float) -> Sample:
 @dataclass(frozen=True)
 class Lengths:
     """Tokens of completions and prompts. `solutions[t]` samples step t, its last entry all later steps. `assumed`:
-    the fields that no results told. `speed`: seconds of the whole engine per completion token, the least and the most
+    the fields that no results told. `cap`: what solutions were cut off at when they were measured. `speed`: seconds of
+    the whole engine per completion token, the least and the most
     of any step; None where not measured."""
 
     solutions: tuple[Sample, ...]
@@ -43,6 +45,7 @@ class Lengths:
     answer: float = ANSWER_TOKENS
     source: str = "assumed, not measured"
     assumed: tuple[str, ...] = ("verifications", "answer")
+    cap: float = math.inf
     speed: tuple[float, float] | None = None
 
 
@@ -104,6 +107,7 @@ def _lengths(name: str, data: Mapping[str, Any]) -> Lengths | None:
         f"measured: {name} ({len(members):,} completions on {data['problem_set']['name']}, {cut:.0%} of them cut off "
         f"at {data['config']['MAX_TOKENS']:,})",
         tuple(field for field, is_told in told.items() if not is_told),
+        data["config"]["MAX_TOKENS"] if cut else math.inf,
         (min(speeds), max(speeds)),
     )
 

@@ -10,7 +10,7 @@ import runpy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -222,7 +222,7 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
         ("KV cache", f"{on.kv_tokens:,} tokens in {on.kv}, {shape.kv_bytes(on.kv) / 1000:.1f} kB each"),
         (
             "in flight",
-            f"{_range(few, many, 0)} requests of {context:,.0f} tokens on average ({asked} asked for)",
+            f"{_range(few, many, 0)} requests of {context:,.0f} tokens on average ({asked} asked for at a time)",
         ),
         ("time", _hours(plan.seconds)),
         *_money(plan.seconds, price),
@@ -260,9 +260,12 @@ def _token_rows(config: Config, count: int, made: Sequence[Load], lengths: Lengt
     total = sum(load.count for load in made)
     most_prompt, most = at_most(config, count, lengths.prompt)
     prompt, completion = sum(load.prompts for load in made), sum(load.tokens for load in made)
+    source = lengths.source
+    if lengths.cap < config.MAX_TOKENS:
+        source += "; those cut off will be longer now, by how much is not known"
     mean = np.mean([load.lengths.mean() for load in made if isinstance(load.kind[0], int)])
     return [
-        ("lengths", f"{lengths.source}; {mean:,.0f} tokens a solution on average, cap {config.MAX_TOKENS:,}"),
+        ("lengths", f"{source}; {mean:,.0f} tokens a solution on average, cap {config.MAX_TOKENS:,}"),
         ("generations", f"{total:,} ({total // count} for each of {_problems(count)})"),
         ("completion", f"{_tokens(completion)} expected, {_tokens(most)} at most"),
         ("prompt", f"{_tokens(prompt)} expected, {_tokens(most_prompt)} at most, before any cache"),
@@ -316,7 +319,7 @@ def embedded_text(config: Config, count: int, lengths: Lengths, price: float | N
 def _experiment(name: str) -> dict[str, Any]:
     """The namespace of an experiment's file, by its name or a beginning of it."""
     known = sorted((ROOT / "experiments").glob("[0-9]*.py"))
-    stem = Path(name).stem
+    stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
     if len(found) != 1:
         raise UserError(f"no experiment {name!r:.60}. There are: {' '.join(path.stem for path in known)}")
@@ -347,9 +350,14 @@ def _gpu(args: argparse.Namespace) -> tuple[Gpu, str]:
     return hardware.DEFAULT, "assumed: no NVIDIA GPU is here; --gpu names another"
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}. For help: bash scripts/plan.sh --help")
+
+
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="plan.sh", description="What a run will take, before a token is spent.")
-    parser.add_argument("experiment", help="such as 02_rsa_basic")
+    parser = _Parser(prog="plan.sh", description="What a run will take, before a token is spent.")
+    parser.add_argument("experiment", nargs="?", default="", help="such as 02_rsa_basic")
     parser.add_argument("constants", nargs="*", metavar="NAME=value", help="constants, as for run.sh")
     parser.add_argument("--gpu", help="one of " + ", ".join(hardware.GPUS))
     parser.add_argument("--gpu-file", help="a GPU described in JSON")
@@ -357,8 +365,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--price", type=float, help="of one hour, in any currency")
     parser.add_argument("--problems", type=int, help="number of problems, where the set can't be read here")
     parser.add_argument("--embedded", action="store_true", help="the embedded engine, from measured results alone")
-    args = parser.parse_intermixed_args(argv)
     with command():
+        args = parser.parse_intermixed_args(argv)
         if args.price is not None and not 0 <= args.price <= 1e9:
             raise UserError(f"--price {args.price} is no price of an hour. Give a number from 0 up")
         if args.problems is not None and not 1 <= args.problems <= 1_000_000:
