@@ -36,8 +36,7 @@ def log_normal(median: float) -> Sample:
 class Lengths:
     """Tokens of completions and prompts. `solutions[t]` samples step t, its last entry all later steps. `assumed`:
     the fields that no results told. `cap`: what solutions were cut off at when they were measured. `speed`: seconds of
-    the whole engine per completion token, the least and the most
-    of any step; None where not measured."""
+    the whole engine per completion token, the least and the most of any step; None where not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
