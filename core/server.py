@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -240,18 +241,16 @@ def embedded(
     params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     engine = None
     try:
-        # A signal that arrives inside the constructor deadlocks it: it waits until the server stands.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-        try:
-            engine = xllamacpp.Server(params)
-        except Exception as error:
-            where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
-            raise UserError(f"the embedded engine does not start{where} ({error})") from None
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
-        # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
-        first = urllib.request.Request(f"{engine.listening_address}/completion", b'{"prompt": "1", "n_predict": 1}')
-        _opener(engine.listening_address).open(first, timeout=60).read()
+        with _signals_held():
+            try:
+                engine = xllamacpp.Server(params)
+                # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
+                url = f"{engine.listening_address}/completion"
+                first = urllib.request.Request(url, b'{"prompt": "1", "n_predict": 1}')
+                _opener(url).open(first, timeout=60).read()
+            except Exception as error:
+                where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
+                raise UserError(f"the embedded engine does not start{where} ({error})") from None
         yield Server(
             "llama.cpp",
             engine.listening_address + "/v1",
@@ -265,6 +264,23 @@ def embedded(
         # Dropping the last reference stops the server. Here and at once: at the interpreter's end, where a traceback
         # would keep it until, it waits for ever.
         engine = None
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Signals that would stop us wait until the body ends. A mask does not do it: another thread (numpy has some) takes
+    the signal then, and Python raises in the main one all the same."""
+    caught: list[int] = []
+    heeded = [sign for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(sign)]
+    is_main = threading.current_thread() is threading.main_thread()  # Python runs handlers there alone
+    before = {sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in heeded if is_main}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+    for number in caught[:1]:
+        signal.raise_signal(number)
 
 
 # SGLang
