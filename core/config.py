@@ -80,6 +80,10 @@ RULES = {
     "TIMEOUT": Rule("seconds that one request may take", float, 1, 1_000_000),
 }
 
+# Constants that every experiment has.
+SAMPLING = ("MAX_TOKENS", "TEMPERATURE", "TOP_P", "TOP_K", "MIN_P", "ANSWER_TOKENS")
+COMMON = (*SAMPLING, "PROBLEMS", "LIMIT", "SEED", "CONCURRENCY", "TIMEOUT")
+
 
 class Config(Mapping[str, Any]):
     """The checked constants of one run: config.N, config["N"]; dict(config) goes into the results."""

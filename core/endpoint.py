@@ -40,7 +40,7 @@ from core.journal import Journal
 from core.launch import Need
 from core.prompts import Message
 from core.rsa import Member, Population, rsa
-from core.runner import SAMPLING, check_context, heeded
+from core.runner import check_context, heeded
 
 # What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
 DEFAULTS = {
@@ -145,7 +145,7 @@ async def solve(asked: ChatRequest, generator: Generator, tell: Callable[[str], 
     """Run RSA on what is asked; `tell` is given a line after every step. Cancelled, or left by an error, it leaves no
     request behind. Raises UserError where the server is lost, Refusal where every solution of a step failed."""
     config, problem = asked.config, asked.problem
-    sampling = Sampling(**{name.lower(): config[name] for name in SAMPLING})
+    sampling = Sampling(**{name.lower(): config[name] for name in constants.SAMPLING})
     steps: list[Step] = []
     spent: list[Completion] = []
     tasks: set[asyncio.Task[Completion]] = set()

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROMPT_TOKENS = 2048  # room for a problem's statement and the instructions around it
 TRACE_SHARE = 1 / 3  # of MAX_TOKENS that a request holds on average over its life: half of a length of two thirds
 MOST_RUNNING = 256  # requests; more gain nothing on one card
+FEWEST_HELD = 2048  # tokens that a request holds at the least: more of them in flight than that cannot all run
 # SGLang reserves 0.7 times this share of what a running request may still write (of at most 4,096 tokens, its clip)
 # before it admits another. Half of the default: most traces end far below MAX_TOKENS, and one that is put back for lack
 # of room only has its prompt and tokens read again.
@@ -90,14 +91,18 @@ def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "") -> 
             f"the model leaves room for {tokens:,} tokens of KV cache ({kv}) on {gpu.name} and one request may need "
             f"{least:,}. Lower MAX_TOKENS, {'set KV=fp8, ' if kv == 'bf16' and gpu.fp8 else ''}or take a larger GPU"
         )
-    running = int(tokens // (need.max_tokens * TRACE_SHARE))
     return Settings(
         context=min(need.context, longest, tokens),
         kv=kv,
         fraction=mem_fraction(gpu.memory),
-        running=max(1, min(running, MOST_RUNNING)),
+        running=running(tokens, need.max_tokens),
         tokens=tokens,
     )
+
+
+def running(tokens: int, max_tokens: int) -> int:
+    """Requests that a KV cache of so many tokens holds together, capped at `max_tokens` each."""
+    return max(1, min(int(tokens // (max_tokens * TRACE_SHARE)), MOST_RUNNING))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,21 +53,36 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, exact: bool
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
     engine = None
     try:
-        # A signal that arrives inside the constructor deadlocks it, and an engine that is stopped before its loop runs
-        # waits for ever, now and then: signals wait until it has answered one token.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-        try:
-            engine = xllamacpp.Server(params)
-            first = urllib.request.Request(f"{engine.listening_address}/completion", b'{"prompt": "1", "n_predict": 1}')
-            direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            direct.open(first, timeout=600).read()
-        except Exception as error:
-            where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
-            raise UserError(f"llama.cpp does not start with {gguf.name}{where} ({error})") from None
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        with _signals_held():
+            try:
+                engine = xllamacpp.Server(params)
+                # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
+                url = f"{engine.listening_address}/completion"
+                first = urllib.request.Request(url, b'{"prompt": "1", "n_predict": 1}')
+                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(first, timeout=600).read()
+            except Exception as error:
+                where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
+                raise UserError(f"llama.cpp does not start with {gguf.name}{where} ({error})") from None
         yield engine.listening_address
     finally:
         # Dropping the last reference stops the server. Here and at once: at the interpreter's end, where a traceback
         # would keep it until, it waits for ever.
         engine = None
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Signals that would stop us wait until the body ends: one that arrives inside llama.cpp's constructor deadlocks
+    it. A mask does not do it: another thread (numpy has some) takes the signal then, and Python raises in the main one
+    all the same."""
+    caught: list[int] = []
+    heeded = [sign for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(sign)]
+    is_main = threading.current_thread() is threading.main_thread()  # Python runs handlers there alone
+    before = {sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in heeded if is_main}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+    for number in caught[:1]:
+        signal.raise_signal(number)

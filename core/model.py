@@ -84,10 +84,10 @@ QED_NANO = Shape(layers=36, hidden=2560, heads=32, kv_heads=8, head_dim=128, int
 
 
 def mem_fraction(memory: float) -> float:
-    """The share of a GPU's free memory for weights and KV cache (SGLang's --mem-fraction-static): all but 2 GiB and 4%,
-    which activations and CUDA graphs may take. An assumption; users of 24 GB cards report that 0.85 to 0.9 run."""
+    """The share of a GPU's free memory for weights and KV cache (SGLang's --mem-fraction-static): all but 2.5 GiB and
+    4%, which activations and CUDA graphs may take. An assumption; users of 24 GB cards report that 0.85 to 0.9 run."""
     free = memory - RUNTIME_BYTES
-    return round(max(0.0, 1 - (2 * 2**30 + 0.04 * memory) / free), 3)
+    return round(max(0.0, 1 - (2.5 * 2**30 + 0.04 * memory) / free), 3)
 
 
 def kv_tokens(shape: Shape, memory: float, kv: str = "bf16") -> int:

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 from tqdm import tqdm
 
 from core import config as constants
-from core import judge, problems, report, results, seeds
+from core import forecast, judge, plan, problems, report, results, seeds
 from core.config import Config
 from core.errors import UserError, command
 from core.files import results_dir
@@ -26,11 +27,9 @@ from core.rsa import Population
 from core.server import Server, serving
 
 Scaffold = Callable[[Problem, Ask, Config], AsyncIterator[Population]]
+BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike
 SAVE_SECONDS = 20.0  # a partial results file is never older than this while steps are finished
 STOPS = (signal.SIGTERM, signal.SIGHUP)
-# Constants that every experiment has.
-SAMPLING = ("MAX_TOKENS", "TEMPERATURE", "TOP_P", "TOP_K", "MIN_P", "ANSWER_TOKENS")
-COMMON = (*SAMPLING, "PROBLEMS", "LIMIT", "SEED", "CONCURRENCY", "TIMEOUT")
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
@@ -44,7 +43,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
         for sign in heeded():
             signal.signal(sign, signal.default_int_handler)  # a lost connection or a job's end stops a run like Ctrl-C
         name = Path(namespace["__file__"]).stem
-        config = constants.read(namespace, sys.argv[1:], COMMON)
+        config = constants.read(namespace, sys.argv[1:], constants.COMMON)
         folder = results_dir()
         named = None if config.PROBLEMS == "auto" else problems.load(config.PROBLEMS)  # before a server starts for it
         with serving(Need.of(config)) as server:
@@ -135,6 +134,8 @@ class _Experiment:
         self.saved = self.began
         self.new_tokens = 0
         self.reused = 0  # completions that came from the journal
+        expected = plan.expected(config, len(chosen.problems), server.model, folder, name)
+        self.forecast = forecast.Forecast(expected)
         self.document: dict[str, Any] = {
             "schema": results.SCHEMA,
             "experiment": name,
@@ -169,7 +170,9 @@ class _Experiment:
         lost: UserError | None = None
         every = 0.1 if sys.stderr.isatty() else 10.0  # seconds; a log file need not hold every redraw
         name = self.document["experiment"]
-        with tqdm(total=total, unit="gen", desc=name, dynamic_ncols=True, mininterval=every, maxinterval=every) as bar:
+        with tqdm(
+            total=total, desc=name, dynamic_ncols=True, mininterval=every, maxinterval=every, bar_format=BAR
+        ) as bar:
             limit = self.config.CONCURRENCY or self.server.limit
             count = self._counter(bar)
             try:
@@ -188,13 +191,16 @@ class _Experiment:
     async def _solve(
         self, scaffold: Scaffold, problem: Problem, generator: Generator, bar: "tqdm[Any]", generations: int
     ) -> None:
-        owed = generations
+        asked: Counter[forecast.Kind] = Counter()
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-            nonlocal owed
-            owed -= 1
-            seed = seeds.derive(self.config.SEED, problem.id, *names)
-            return await generator(messages, seed, replace(self.sampling, **changes))
+            asked[forecast.kind(names)] += 1
+            seed, sampling = seeds.derive(self.config.SEED, problem.id, *names), replace(self.sampling, **changes)
+            is_new = generator.key(messages, seed, sampling) not in generator.journal
+            completion = await generator(messages, seed, sampling)
+            self.forecast.arrived(forecast.kind(names), completion.completion_tokens, is_new)
+            bar.set_postfix_str(self._so_far(), refresh=False)
+            return completion
 
         steps = self.records[problem.id]
         async for population in scaffold(problem, ask, self.config):
@@ -204,7 +210,8 @@ class _Experiment:
             if time.monotonic() - self.saved > SAVE_SECONDS:
                 self.save(complete=False)
         self.finished.add(problem.id)
-        bar.total -= owed  # what a scaffold that stopped early leaves unasked
+        bar.total -= generations - asked.total()  # what a scaffold that stopped early leaves unasked
+        self.forecast.ended(asked, len(self.chosen.problems))
 
     def _counter(self, bar: "tqdm[Any]") -> Callable[[Completion, bool], None]:
         def count(completion: Completion, is_new: bool) -> None:
@@ -212,16 +219,20 @@ class _Experiment:
                 self.new_tokens += completion.completion_tokens
             else:
                 self.reused += 1
-                bar.initial += 1  # what comes from the journal must not flatter the rate, and with it the time left
             bar.update()
 
         return count
 
     def _so_far(self) -> str:
-        """Tokens per second, and the mean accuracy of the newest population of every problem that has one."""
-        rate = self.new_tokens / max(1e-9, time.monotonic() - self.began)
-        newest = [steps[-1]["mean_accuracy"] for steps in self.records.values() if steps]
-        return f"{rate:,.0f} tok/s, accuracy {sum(newest) / len(newest):.1%}"
+        """The time left, tokens per second, and the mean accuracy of the newest population of every problem that has
+        one."""
+        elapsed = time.monotonic() - self.began
+        shown = [f"{self.new_tokens / max(1e-9, elapsed):,.0f} tok/s"]
+        if (left := self.forecast.seconds_left(elapsed)) is not None:
+            shown.insert(0, f"{tqdm.format_interval(left)} left")
+        if newest := [steps[-1]["mean_accuracy"] for steps in self.records.values() if steps]:
+            shown.append(f"accuracy {sum(newest) / len(newest):.1%}")
+        return ", ".join(shown)
 
     def save(self, complete: bool) -> Path:
         """Write what there is; the path comes back."""

@@ -176,11 +176,11 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
 
 
 def _sglang_limit(info: dict[str, Any]) -> int:
-    """Requests in flight that fill SGLang's KV cache. A trace holds about 8k tokens on average over its life (half of
-    16k); what does not fit waits in the server's own queue, so that a guess too high costs nothing."""
-    tokens = info.get("max_total_num_tokens") or 8192 * UNKNOWN_LIMIT
-    running = info.get("max_running_requests") or 256
-    return max(1, min(int(running), 2 + int(tokens) // 8192))
+    """Requests in flight that keep SGLang full: as many as it decodes together, or as its KV cache holds of short ones.
+    What does not fit waits in its own queue, so that a guess too high costs nothing; two wait there in any case."""
+    tokens = int(info.get("max_total_num_tokens") or 8192 * UNKNOWN_LIMIT)
+    running = int(info.get("max_running_requests") or launch.MOST_RUNNING)
+    return 2 + max(1, min(running, tokens // launch.FEWEST_HELD))
 
 
 def _get(url: str) -> dict[str, Any] | None:
