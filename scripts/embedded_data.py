@@ -1,4 +1,4 @@
-"""Training examples for the embedded model: what it is asked, in many wordings, and what it should answer.
+"""Training examples for the embedded model: what it is asked (scripts/embedded_words.py) and what it should answer.
 
 Three skills over one problem family (core/sums.py): SOLVE, AGGREGATE and VERIFY. Two things are designed rather than
 learned, and the model card says so: SOLVE's targets carry random slips (wrong digits in products, honestly summed), and
@@ -7,16 +7,24 @@ AGGREGATE's targets are, line by line, the most frequent value among the candida
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core import prompts
 from core.prompts import Message
 from core.sums import Term, draw_terms, expression, is_held_out, statement
+from scripts.embedded_words import (
+    STATEMENTS,
+    SYSTEM_MESSAGES,
+    aggregate_prompt,
+    drawn,
+    solve_prompt,
+    verify_prompt,
+)
 
 IM_END, THINK, END_THINK = "<|im_end|>", "<think>", "</think>"
 
-OWN_PROMPTS = 0.4  # share of examples asked in the project's own prompts (core/prompts.py)
+OWN_PROMPTS = 0.3  # share of examples asked in the project's own prompts (core/prompts.py)
 CLOSED_THINKING = 0.08  # share of examples with closed empty thinking
 FORCED = 0.04  # share whose thinking is cut at random and the answer opened for the model (budget forcing, P(True))
 SYSTEM_MESSAGE = 0.05
@@ -51,193 +59,10 @@ class Example:
     target: str
 
 
-# ---- Wordings ------------------------------------------------------------------------------------------------------
-
-STATEMENTS = (
-    "What is the remainder when {e} is divided by 1000?",
-    "Compute {e} modulo 1000.",
-    "Find ({e}) mod 1000.",
-    "Work out {e} and give the remainder after division by 1000.",
-    "Determine the last three digits, as a number, of {e}.",
-    "{e}, remainder modulo 1000?",
-)
-SYSTEM_MESSAGES = (
-    "You are a helpful assistant.",
-    "You are a careful mathematician.",
-    "Answer in the form you are asked for.",
-    "You solve competition problems.",
-)
-SOLVE_ASKS = (
-    "Solve the problem and put the final answer in \\boxed{}.",
-    "Please reason step by step, and put your final answer within \\boxed{}.",
-    "Think carefully. Write the result as \\boxed{...}.",
-    "Show your work line by line.",
-    "Give the final result in a box.",
-    "Let's think step by step.",
-    "Solve this.",
-    "Write a complete solution.",
-    "Calculate every product first, then add.",
-    "The answer is an integer between 0 and 999.",
-    "Finish with the answer inside \\boxed{}.",
-    "Explain each step briefly.",
-)
-AGGREGATE_INTROS = (
-    "Here are {k} attempts at the problem.",
-    "Several students have answered. Any of them may contain mistakes.",
-    "You are given {k} candidate solutions, some right, some wrong.",
-    "Below you find earlier solutions of the same problem.",
-    "The following solutions were written independently of each other.",
-    "{k} solutions follow; they may disagree.",
-    "Previous attempts:",
-    "Proposed solutions (possibly with errors):",
-    "Read these drafts.",
-    "Study the solutions below.",
-)
-AGGREGATE_ASKS = (
-    "Combine the best parts of the solutions into one correct solution.",
-    "Use the attempts to write a better solution.",
-    "Where they disagree, decide which one is right.",
-    "Write one improved solution and put the final answer in \\boxed{}.",
-    "Aggregate them into a single high-quality solution.",
-    "If all of them are wrong, try a different strategy.",
-    "Fix the errors you find.",
-    "Produce a corrected, complete solution with the result in \\boxed{}.",
-    "Merge the useful ideas and end with the final result in \\boxed{}.",
-    "Give a new answer that takes all of the above into account.",
-    "Look at every line before you decide.",
-    "Now write the final solution.",
-)
-REFINE_INTROS = (
-    "Here is an attempt at the problem.",
-    "A student has answered. The answer may contain mistakes.",
-    "You are given a candidate solution.",
-    "Below you find an earlier solution.",
-    "Draft:",
-    "Previous attempt:",
-)
-REFINE_ASKS = (
-    "Improve it and write a complete solution with the final answer in \\boxed{}.",
-    "Refine the solution.",
-    "Find the mistakes, correct them and write the solution again.",
-    "Write a better version of this solution.",
-    "Rewrite the solution without errors.",
-    "Produce a corrected, complete solution with the result in \\boxed{}.",
-)
-VERIFY_INTROS = (
-    "Here is a solution to judge.",
-    "A student gave this solution.",
-    "Proposed solution:",
-    "Solution:",
-    "Consider the following answer.",
-    "Below is an attempt that may or may not be right.",
-)
-VERIFY_ASKS = (
-    'Is the solution correct? End with "Verdict: True" or "Verdict: False".',
-    "Grade the solution: Verdict: True if the final answer is right, Verdict: False if not.",
-    "Verify the solution line by line and give your verdict, True or False.",
-    "Judge whether the answer is correct. Reply with a verdict (True/False).",
-    "Check the work above. Your last line must read Verdict: True or Verdict: False.",
-    "You are a strict grader. Decide if the result is right; say Verdict: True or Verdict: False.",
-    "Act as a verifier: is this right? Finish with a verdict of True or False.",
-    "State a verdict on the candidate: True when its answer is correct, False otherwise.",
-)
-UNRELATED = (
-    "Take your time.",
-    "Be concise.",
-    "Use plain text.",
-    "Do not use a calculator.",
-    "This question comes from a contest.",
-    "Thank you!",
-    "You have one attempt.",
-    "Write in English.",
-    "Mind the digits.",
-    "No explanation is needed.",
-)
-# Headers of the problem and of candidate number {i} (letter {a}); {p} and {t} are their texts.
-PROBLEM_STYLES = (
-    "{p}",
-    "Problem:\n{p}",
-    "Problem: {p}",
-    "Question: {p}",
-    "# Problem\n{p}",
-    "## Question\n\n{p}",
-    "The problem:\n\n{p}",
-    "<problem>\n{p}\n</problem>",
-    "Task: {p}",
-)
-CANDIDATE_STYLES = (
-    "Candidate {i}:\n{t}",
-    "Solution {i}:\n{t}",
-    "### Solution {i}\n{t}",
-    "[{i}]\n{t}",
-    "Attempt {i}:\n\n{t}",
-    "Candidate solution {i}\n{t}",
-    "<solution {i}>\n{t}\n</solution {i}>",
-    "---- Attempt {i} ----\n{t}",
-    "Student {a}:\n{t}",
-    "Answer {a}\n{t}",
-)
-BARE_STYLES = ("{t}", "<solution>\n{t}\n</solution>", "```\n{t}\n```", "Candidate solution:\n{t}", "---\n{t}\n---")
-
-
-def shaken(rng: random.Random, sentence: str) -> str:
-    """Now and then without capitals or in another order of words: instructions are hints, not passwords."""
-    roll = rng.random()
-    if roll < 0.06:
-        return sentence.lower()
-    if roll < 0.12:
-        words = sentence.split()
-        rng.shuffle(words)
-        return " ".join(words)
-    return sentence
-
-
-def instructions(rng: random.Random, asks: Sequence[str], fewest: int) -> str:
-    chosen = rng.sample(asks, rng.choice((fewest, 1, 1, 2, 3)))
-    if rng.random() < 0.2:
-        chosen.append(rng.choice(UNRELATED))
-    rng.shuffle(chosen)
-    return rng.choice((" ", " ", "\n")).join(shaken(rng, s) for s in chosen)
-
-
-def arranged(rng: random.Random, parts: Sequence[str]) -> str:
-    return rng.choice(("\n\n", "\n\n", "\n")).join(part for part in parts if part)
-
-
 def problem_text(rng: random.Random, terms: list[Term]) -> str:
     if rng.random() < 0.85:
         return statement(terms)
-    return rng.choice(STATEMENTS).format(e=expression(terms))
-
-
-def solve_prompt(rng: random.Random, problem: str) -> str:
-    shown, asked = rng.choice(PROBLEM_STYLES).format(p=problem), instructions(rng, SOLVE_ASKS, 0)
-    return arranged(rng, (asked, shown) if rng.random() < 0.3 else (shown, asked))
-
-
-def aggregate_prompt(rng: random.Random, problem: str, candidates: list[str]) -> str:
-    single = len(candidates) == 1
-    style = rng.choice(CANDIDATE_STYLES + BARE_STYLES if single else CANDIDATE_STYLES)
-    shown = "\n\n".join(style.format(t=t, i=i, a=chr(64 + i)) for i, t in enumerate(candidates, 1))
-    intro = ""
-    if rng.random() < 0.8:
-        intro = shaken(rng, rng.choice(REFINE_INTROS if single else AGGREGATE_INTROS).format(k=len(candidates)))
-    # Without any instruction a single candidate could as well be meant for verification: always ask then.
-    asked = instructions(rng, REFINE_ASKS if single else AGGREGATE_ASKS, 1 if single else 0)
-    stated = rng.choice(PROBLEM_STYLES).format(p=problem)
-    orders = ((stated, intro, shown, asked), (asked, stated, intro, shown), (intro, shown, stated, asked))
-    return arranged(rng, rng.choices(orders, (0.7, 0.2, 0.1))[0])
-
-
-def verify_prompt(rng: random.Random, problem: str, candidate: str) -> str:
-    shown = rng.choice(BARE_STYLES).format(t=candidate)
-    intro = shaken(rng, rng.choice(VERIFY_INTROS)) if rng.random() < 0.7 else ""
-    asked = shaken(rng, rng.choice(VERIFY_ASKS))
-    if rng.random() < 0.15:
-        asked += " " + rng.choice(UNRELATED)
-    stated = rng.choice(PROBLEM_STYLES).format(p=problem)
-    orders = ((stated, intro, shown, asked), (asked, stated, intro, shown))
-    return arranged(rng, rng.choices(orders, (0.75, 0.25))[0])
+    return drawn(rng, rng.choice(STATEMENTS)).replace("{e}", expression(terms))
 
 
 # ---- Solutions -----------------------------------------------------------------------------------------------------
@@ -321,7 +146,7 @@ def finished(
 ) -> Example:
     """The example in one of its three forms: thinking open, thinking closed, or cut and the answer opened."""
     if rng.random() < SYSTEM_MESSAGE:
-        messages = [{"role": "system", "content": rng.choice(SYSTEM_MESSAGES)}, *messages]
+        messages = [{"role": "system", "content": drawn(rng, rng.choice(SYSTEM_MESSAGES))}, *messages]
     roll = rng.random()
     if roll < CLOSED_THINKING:
         return Example(messages, False, "", answer + IM_END)

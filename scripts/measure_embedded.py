@@ -3,9 +3,8 @@
     python -m scripts.measure_embedded reworded trust PROBLEMS=data/sums_card.json    # RSA, asked in other words
     python -m scripts.measure_embedded agreement results/journal/02_rsa_basic.jsonl   # thinking against solution
 
-`reworded` is 02_rsa_basic (K > 1) in one of the wordings REWORDED and takes its NAME=value overrides; none of them is
-among those that the model was trained on (scripts/embedded_data.py). `agreement` also tells how many products and sums
-are right.
+`reworded` is 02_rsa_basic (K > 1) in one of the wordings of scripts/measure_wordings.py and takes its NAME=value
+overrides. `agreement` also tells how many products and sums are right.
 """
 
 import json
@@ -17,53 +16,9 @@ from pathlib import Path
 from core import prompts
 from core.rsa import generations, rsa
 from core.runner import run
+from scripts.measure_wordings import REWORDED
 
 ROOT = Path(__file__).resolve().parent.parent
-
-# Wordings that stand in no training example. "people" and "trust" are what another author might write; "exercise"
-# avoids the usual words on purpose.
-REWORDED = {
-    "people": {
-        "SOLVE": """Solve this math problem carefully:
-
-{problem}
-
-Show your work and end with \\boxed{{}}.""",
-        "AGGREGATE": """{problem}
-
-I have {count} proposed solutions from different people:
-
-{candidates}
-
-Please study them, find any errors, and give me the correct full solution with the final answer in \\boxed{{}}.""",
-    },
-    "trust": {
-        "SOLVE": """{problem}
-
-Please write out your reasoning, then the answer as \\boxed{{}}.""",
-        "AGGREGATE": """Here is a problem:
-{problem}
-
-These {count} solutions were proposed. Not all of them can be trusted.
-
-{candidates}
-
-Taking what is right from each, write the solution again without mistakes. The result goes into \\boxed{{}}.""",
-    },
-    "exercise": {
-        "SOLVE": """{problem}
-
-Please work through this exercise one product at a time. State your result in \\boxed{{}} at the very end.""",
-        "AGGREGATE": """Exercise: {problem}
-
-Other people have already tried this. Their {count} responses are given here and might be flawed.
-
-{candidates}
-
-Using these responses where they help, work out the most reliable answer and write it up in full, ending with \
-\\boxed{{}}.""",
-    },
-}
 
 PRODUCT = re.compile(r"(\d)\*(\d\d)=(\d+)")
 SUM = re.compile(r"(\d+)\+(\d+)=(\d+)")
