@@ -2,11 +2,12 @@
 # Set up this checkout; run it as often as you like.
 #   bash setup.sh            the harness; with an NVIDIA GPU also SGLang (in a venv of its own) and QED-Nano's weights
 #   bash setup.sh harness    the harness only (what scripts/run.sh calls)
-#   bash setup.sh dev        the harness and what the tests need
+#   bash setup.sh fleet      the harness and the gateway for several servers
+#   bash setup.sh dev        the harness, the gateway and what the tests need
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-all}
-case $what in all | harness | dev) ;; *) echo "error: setup.sh knows: harness, dev, or nothing at all" >&2; exit 2 ;; esac
+case $what in all | harness | fleet | dev) ;; *) echo "error: setup.sh knows: harness, fleet, dev, or nothing at all" >&2; exit 2 ;; esac
 
 python=${PYTHON:-}
 for candidate in $python python3 python3.13 python3.12 python3.11; do
@@ -35,7 +36,8 @@ install() {
 if command -v flock >/dev/null; then exec 9>.venv.lock; flock 9; fi
 
 install .venv requirements.txt
-[ "$what" != dev ] || install .venv requirements.txt requirements-dev.txt
+[ "$what" != fleet ] || install .venv requirements.txt requirements-fleet.txt
+[ "$what" != dev ] || install .venv requirements.txt requirements-fleet.txt requirements-dev.txt
 
 if [ "$what" = all ] && nvidia-smi -L >/dev/null 2>&1; then
   if [ -n "${SGLANG_PYTHON:-}" ] || "$python" -c 'import sglang' >/dev/null 2>&1; then

@@ -19,7 +19,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +30,7 @@ from core.errors import UserError, command
 from core.files import results_dir
 
 ROOT = Path(__file__).resolve().parent.parent
-HOST = "127.0.0.1"
+HOST = os.environ.get("BIND", "").strip() or "127.0.0.1"  # the address that our servers listen on
 PORT = os.environ.get("PORT", "30000")
 API_KEY = os.environ.get("API_KEY", "").strip()  # a key read from a file often ends in a newline
 
@@ -91,7 +91,7 @@ class Server:
 @contextmanager
 def serving() -> Iterator[Server]:
     """The server of this run, ready for requests; one that the run started is stopped at the end."""
-    _check_environment()
+    check_environment()
     base_url = os.environ.get("BASE_URL", "").strip()
     if base_url:
         server = probe(base_url, "BASE_URL is set")
@@ -131,6 +131,10 @@ def probe(base_url: str, why: str) -> Server | None:
     if listed is None:
         return None
     models = {m["id"]: m for m in listed.get("data") or [] if isinstance(m, dict) and isinstance(m.get("id"), str)}
+    root = base_url.removesuffix("/v1")
+    is_maybe_gateway = any(about.get("owned_by") == "local" for about in models.values())
+    if is_maybe_gateway and (behind := (_get(f"{root}/workers") or {}).get("workers")):
+        return _gateway(base_url, why, [worker["url"] for worker in behind if worker["is_healthy"]])
     wanted = os.environ.get("MODEL", "").strip()
     if not models and not wanted:
         raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…")
@@ -140,7 +144,6 @@ def probe(base_url: str, why: str) -> Server | None:
     model = wanted or next(iter(models))
     about = models.get(model, {})
     owner = str(about.get("owned_by", "")).lower()
-    root = base_url.removesuffix("/v1")
     if owner == "llamacpp" or (owner not in ("sglang", "vllm") and _get(f"{root}/props")):
         props = _get(f"{root}/props") or {}
         slots = int(props.get("total_slots") or 1)
@@ -155,6 +158,25 @@ def probe(base_url: str, why: str) -> Server | None:
         release = (_get(f"{root}/version") or {}).get("version")
         return Server("vllm", base_url, model, why, 4 * UNKNOWN_LIMIT, context, release)
     return Server("other", base_url, model, why, context=context)
+
+
+def _gateway(base_url: str, why: str, urls: list[str]) -> Server:
+    """SGLang Model Gateway, which tells neither engine nor context: what the servers at `urls` behind it tell, with
+    their limits added up. Answers are kept under the name of the model, as theirs are."""
+    servers = [server for url in urls if (server := probe(url, why))]
+    if not servers:
+        raise UserError(f"the gateway at {base_url} has no server that answers from here. Look into its servers' logs")
+    if len(served := {(server.kind, server.model) for server in servers}) > 1:
+        raise UserError(
+            f"the gateway at {base_url} mixes {sorted(served)}. A run needs servers of one model and engine"
+        )
+    return replace(
+        servers[0],
+        base_url=base_url,
+        why=f"{why}, a gateway in front of {len(servers)} servers",
+        limit=sum(server.limit for server in servers),
+        context=min((server.context for server in servers if server.context), default=None),
+    )
 
 
 def _sglang_limit(info: dict[str, Any]) -> int:
@@ -200,11 +222,13 @@ def _serves_models() -> bool:
     return bool((_get(f"http://{HOST}:{PORT}/v1/models") or {}).get("data"))
 
 
-def _check_environment() -> None:
+def check_environment() -> None:
     if not PORT.isascii() or not PORT.isdigit() or not 0 < int(PORT) < 65536:
         raise UserError(f"PORT={PORT} is no port. Give a number from 1 to 65535")
     if not API_KEY.isascii() or not API_KEY.isprintable() or " " in API_KEY:
         raise UserError("API_KEY holds a character that no key has (it is not shown here). Set it again")
+    if not API_KEY and not is_local(f"http://{HOST}"):
+        raise UserError(f"BIND={HOST} opens the server to the network. Set API_KEY, which requests must then carry")
 
 
 # The embedded engine
@@ -219,7 +243,7 @@ def embedded_name() -> str:
 def embedded(
     port: int = 0, why: str = f"no server of models answers on port {PORT} and there is no NVIDIA GPU"
 ) -> Iterator[Server]:
-    """llama.cpp in this process with the embedded model, on a free port of 127.0.0.1 (or on `port`)."""
+    """llama.cpp in this process with the embedded model, on a free port (or on `port`). It asks for API_KEY if set."""
     # Before the import: OpenMP threads that spin on busy cores bring llama.cpp down from 1,400 to 3-13 tokens/s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
@@ -230,6 +254,7 @@ def embedded(
     params.model_alias = {embedded_name()}
     params.hostnames = [HOST]
     params.port = port
+    params.api_keys = [API_KEY] if API_KEY else []
     params.n_parallel = EMBEDDED_SLOTS
     params.n_ctx = EMBEDDED_SLOTS * EMBEDDED_CONTEXT  # llama.cpp's n_ctx is the total over all slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = EMBEDDED_THREADS
@@ -251,6 +276,7 @@ def embedded(
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
         # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
         first = urllib.request.Request(f"{engine.listening_address}/completion", b'{"prompt": "1", "n_predict": 1}')
+        first.add_header("Authorization", f"Bearer {API_KEY}")
         _opener(engine.listening_address).open(first, timeout=60).read()
         yield Server(
             "llama.cpp",
@@ -381,10 +407,10 @@ def _sha256(path: Path) -> str:
 
 def main(extra: list[str]) -> None:
     """`bash scripts/start_server.sh`: the server a run would start, in the foreground until Ctrl-C."""
-    _check_environment()
+    check_environment()
     if _get(f"http://{HOST}:{PORT}/v1/models") is not None:
         raise UserError(f"a server answers on port {PORT} already. Stop it, or choose another PORT")
-    if has_gpu():
+    if os.environ.get("ENGINE") != "embedded" and has_gpu():
         args = sglang_command(extra)
         print(" ".join(args).replace(API_KEY, "…") if API_KEY else " ".join(args), file=sys.stderr)
         os.execv(args[0], args)
@@ -393,7 +419,7 @@ def main(extra: list[str]) -> None:
     with embedded(int(PORT)) as server:
         print(
             f"{server.model} on {server.base_url} ({server.version}, {EMBEDDED_SLOTS} slots of {EMBEDDED_CONTEXT} "
-            "tokens; no NVIDIA GPU here). Ctrl-C stops it.",
+            "tokens). Ctrl-C stops it.",
             flush=True,
         )
         try:
