@@ -36,8 +36,8 @@ install() {
 if command -v flock >/dev/null; then exec 9>.venv.lock; flock 9; fi
 
 install .venv requirements.txt
-[ "$what" != fleet ] || install .venv requirements.txt requirements-fleet.txt
-[ "$what" != dev ] || install .venv requirements.txt requirements-fleet.txt requirements-dev.txt
+case $what in fleet | dev) install .venv requirements.txt requirements-fleet.txt ;; esac
+[ "$what" != dev ] || install .venv requirements.txt requirements-dev.txt
 
 if [ "$what" = all ] && nvidia-smi -L >/dev/null 2>&1; then
   if [ -n "${SGLANG_PYTHON:-}" ] || "$python" -c 'import sglang' >/dev/null 2>&1; then

@@ -22,9 +22,11 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
 
 from core import gateway
 from core.errors import UserError, command
@@ -33,6 +35,7 @@ from core.server import HOST, PORT, SGLANG_START_SECONDS, check_environment, has
 
 ROOT = Path(__file__).resolve().parent.parent
 EMBEDDED_SERVERS = 2  # where there is no GPU and no number is given
+MOST = 64  # servers
 RESTARTS = 5  # of one process; the waits before them are 1, 2, 4, 8, 16 s
 POLL = 0.5  # seconds
 PATIENCE = SGLANG_START_SECONDS  # for servers to answer for the first time
@@ -58,6 +61,10 @@ class Process:
             self.process = subprocess.Popen(
                 self.args, env=self.environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
+
+    @property
+    def is_gateway(self) -> bool:
+        return self.name.startswith("gateway")
 
     @property
     def given_up(self) -> bool:
@@ -109,17 +116,23 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(sign, signal.SIG_IGN)  # impatience must leave nothing behind
-        for one in self.processes:
-            if one.process.poll() is None:
-                os.killpg(one.process.pid, signal.SIGTERM)  # all at once; then wait for each
-        for one in self.processes:
-            stop(one.process)
-            _kill_group(one.process)
+        with deaf():
+            for one in self.processes:
+                if one.process.poll() is None:
+                    os.killpg(one.process.pid, signal.SIGTERM)  # all at once; then wait for each
+            for one in self.processes:
+                stop(one.process)
+                _kill_group(one.process)
 
-    def add(self, name: str, args: list[str], url: str, **environment: str) -> Process:
-        self.processes.append(Process(name, args, url, **environment))
+    def add_server(self, port: int, flags: list[str], **environment: str) -> Process:
+        args = [sys.executable, "-m", "core.server", *flags]
+        return self._add(f"server-{port}", args, port, PORT=str(port), **environment)
+
+    def add_gateway(self, urls: list[str], port: int, metrics_port: int) -> Process:
+        return self._add(f"gateway-{port}", gateway.process(urls, port, metrics_port), port)
+
+    def _add(self, name: str, args: list[str], port: int, **environment: str) -> Process:
+        self.processes.append(Process(name, args, f"http://{HOST}:{port}", **environment))
         return self.processes[-1]
 
     def tend_until(self, done: Callable[[], bool], seconds: float = math.inf) -> bool:
@@ -129,14 +142,23 @@ class Fleet:
         while not (is_done := done()) and time.monotonic() < deadline:
             for one in self.processes:
                 one.tend()
-                if one.given_up and (one.name == "gateway" or all(server.given_up for server in self.servers)):
+                if one.given_up and (
+                    one.is_gateway or all(other.given_up or other.is_gateway for other in self.processes)
+                ):
                     raise UserError(f"{one.name} has died {one.deaths} times. Its log is {one.log}")
             time.sleep(POLL)
         return is_done
 
-    @property
-    def servers(self) -> list[Process]:
-        return [one for one in self.processes if one.name != "gateway"]
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Heed no signal that would stop us: impatience must leave no process behind."""
+    heeded = {sign: signal.signal(sign, signal.SIG_IGN) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for sign, handler in heeded.items():
+            signal.signal(sign, handler)
 
 
 def say(line: str) -> None:
@@ -176,35 +198,37 @@ def gpus(wanted: str) -> list[str]:
     return list(dict.fromkeys(chosen)) or here
 
 
-def serve_here(embedded: int, wanted: str, flags: list[str]) -> None:
+def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
     """Servers and gateway on this machine, until a signal."""
+    gateway.check_installed()
     if not embedded and not has_gpu():
         if wanted:
             raise UserError(f"GPUS={wanted}: there is no NVIDIA GPU here. Try --embedded {EMBEDDED_SERVERS}")
         embedded = EMBEDDED_SERVERS
     # Where nvidia-smi numbers GPUs by their place on the bus, CUDA would put the fastest first.
-    places = [{"ENGINE": "embedded"}] * embedded or [
-        {"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} for gpu in gpus(wanted)
-    ]
+    places = (
+        [{"ENGINE": "embedded"}] * embedded
+        if embedded
+        else [{"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} for gpu in gpus(wanted)]
+    )
     first = int(PORT)
     if first + len(places) > 65535 or first < 1024:
         raise UserError(f"PORT={PORT} leaves no room for {len(places)} servers after it. Give one from 1024 to 65000")
     for port in range(first, first + len(places) + 1):
         _check_free(port)
     with Fleet() as fleet:
-        for number, place in enumerate(places, 1):
-            url = f"http://{HOST}:{first + number}"
-            args = [sys.executable, "-m", "core.server", *flags]
-            fleet.add(f"server-{number}", args, url, PORT=str(first + number), **place)
-        root, log = f"http://{HOST}:{first}", fleet.servers[0].log.parent
+        for port, place in enumerate(places, first + 1):
+            fleet.add_server(port, flags, **place)
+        root, log = f"http://{HOST}:{first}", fleet.processes[0].log.parent
         metrics = free_port()
-        fleet.add("gateway", gateway.process([one.url for one in fleet.servers], first, metrics), root)
+        fleet.add_gateway([server.url for server in fleet.processes], first, metrics)
         kind = "embedded servers" if embedded else "GPUs"
         say(f"{len(places)} {kind} on ports {first + 1} to {first + len(places)} start; their logs are in {log}")
         if not fleet.tend_until(lambda: all(one.has_answered or one.answers() for one in fleet.processes), PATIENCE):
             late = ", ".join(one.name for one in fleet.processes if not one.has_answered)
             raise UserError(f"{late} did not answer within {PATIENCE} s. Look into the logs in {log}")
-        fleet.tend_until(lambda: _healthy(root) == len(places))
+        if not fleet.tend_until(lambda: _healthy(root) == len(places), 60):
+            raise UserError(f"the gateway does not reach the servers. Its log is {fleet.processes[-1].log}")
         say(f"ready on {root}/v1 (metrics: http://127.0.0.1:{metrics}/metrics). In another terminal, for instance:")
         say(f"{'' if PORT == '30000' else f'PORT={PORT} '}bash scripts/run.sh 02_rsa_basic. Ctrl-C stops everything")
         fleet.tend_until(lambda: False)
@@ -216,8 +240,7 @@ def register(file: Path, flags: list[str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with Fleet() as fleet:
-            args = [sys.executable, "-m", "core.server", *flags]
-            server = fleet.add(f"server-{file.name}-{port}", args, f"http://{HOST}:{port}", PORT=str(port))
+            server = fleet.add_server(port, flags)
             while True:
                 fleet.tend_until(server.answers)
                 write_atomically(file, server.url.encode())
@@ -226,6 +249,15 @@ def register(file: Path, flags: list[str]) -> None:
                 file.unlink(missing_ok=True)
     finally:
         file.unlink(missing_ok=True)
+
+
+def registered(folder: Path) -> set[str]:
+    """URLs of the servers that have registered themselves in `folder`."""
+    urls = set()
+    for file in folder.glob("[0-9]*"):
+        with suppress(FileNotFoundError):  # gone between the listing and the reading
+            urls.add(file.read_text())
+    return urls
 
 
 def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
@@ -240,22 +272,26 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
     def follow() -> int:
         """Tell the gateway who has come and gone; how many servers it can use comes back."""
         with suppress(OSError, http.client.HTTPException):  # the gateway is starting, or a server has just gone
-            gateway.follow(root, {path.read_text() for path in folder.glob("[0-9]*")})
+            gateway.follow(root, registered(folder))
         return _healthy(root)
 
     with Fleet() as fleet:
-        fleet.add("gateway", gateway.process([], port, free_port()), root)
-        fleet.tend_until(fleet.processes[0].answers)
+        fleet.tend_until(fleet.add_gateway([], port, free_port()).answers, PATIENCE)
         fleet.tend_until(lambda: follow() >= servers, PATIENCE)
         count = follow()
         if not count:
             raise UserError(f"no server registered in {folder} answers after {PATIENCE} s. Look into the servers' logs")
         say(f"{count} of {servers} servers answer; running {' '.join(args)}")
-        job = subprocess.Popen(args, env=os.environ | {"BASE_URL": f"{root}/v1"}, start_new_session=True)
+        # A run asks the servers behind the gateway what they are: not through a proxy of the environment.
+        hosts = {str(urlsplit(url).hostname) for url in registered(folder)}
+        direct = ",".join(filter(None, [os.environ.get("no_proxy"), *sorted(hosts)]))
+        environment = os.environ | {"BASE_URL": f"{root}/v1", "no_proxy": direct, "NO_PROXY": direct}
+        job = subprocess.Popen(args, env=environment, start_new_session=True)
         try:
             fleet.tend_until(lambda: follow() < 0 or job.poll() is not None)
         finally:
-            stop(job)
+            with deaf():
+                stop(job)
         return job.returncode
 
 
@@ -267,21 +303,27 @@ def _healthy(root: str) -> int:
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}. 'bash scripts/start_fleet.sh --help' lists the options")
+
+
 def main(argv: Sequence[str]) -> int:
     """The exit status: that of the command behind the gateway, else 0."""
     ours, command_after = list(argv), []
     if "--" in ours:
         ours, command_after = ours[: ours.index("--")], ours[ours.index("--") + 1 :]
-    parser = argparse.ArgumentParser(
-        prog="start_fleet.sh", description=(__doc__ or "").split("\n")[0], allow_abbrev=False
-    )
-    parser.add_argument("--embedded", type=int, nargs="?", const=EMBEDDED_SERVERS, default=0, metavar="N")
+    parser = _Parser(prog="start_fleet.sh", description=(__doc__ or "").split("\n")[0], allow_abbrev=False)
+    parser.add_argument("--embedded", type=int, nargs="?", const=EMBEDDED_SERVERS, metavar="N", help="embedded servers")
     parser.add_argument("--register", type=Path, metavar="FILE", help="one server, registered in FILE while it answers")
     parser.add_argument("--gateway", type=Path, metavar="FOLDER", help="the gateway for the servers registered there")
     parser.add_argument("--servers", type=int, default=1, metavar="N", help="with --gateway: how many to wait for")
     args, flags = parser.parse_known_args(ours)
     named = [flag for flag in flags if flag.startswith("GPUS=")]
     flags = [flag for flag in flags if flag not in named]
+    for name in ("embedded", "servers"):
+        if not 1 <= (getattr(args, name) or 1) <= MOST or getattr(args, name) == 0:
+            raise UserError(f"--{name} {getattr(args, name)}: give a number from 1 to {MOST}")
     check_environment()
     for sign in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(sign) is not signal.SIG_IGN:  # nohup

@@ -4,6 +4,7 @@ python -m core.gateway FLAGS    in the foreground; `arguments` makes the flags, 
 """
 
 import json
+import os
 import sys
 import urllib.request
 from collections.abc import Sequence
@@ -94,6 +95,8 @@ def main(argv: Sequence[str]) -> None:
     check_installed()
     from sglang_router.launch_router import launch_router, parse_router_args
 
+    for name in [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]:
+        del os.environ[name]  # a proxy is for the world outside, not for our servers; the gateway knows no NO_PROXY=*
     args = parse_router_args(list(argv))
     args.api_key = API_KEY or None  # not a flag: other users of the machine can read those
     launch_router(args)
