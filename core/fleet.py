@@ -36,6 +36,7 @@ from core.server import HOST, PORT, SGLANG_START_SECONDS, check_environment, has
 ROOT = Path(__file__).resolve().parent.parent
 EMBEDDED_SERVERS = 2  # where there is no GPU and no number is given
 MOST = 64  # servers
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RESTARTS = 5  # of one process; the waits before them are 1, 2, 4, 8, 16 s
 POLL = 0.5  # seconds
 PATIENCE = SGLANG_START_SECONDS  # for servers to answer for the first time
@@ -150,10 +151,18 @@ class Fleet:
         return is_done
 
 
+def _stop_once(*_: object) -> NoReturn:
+    """Ctrl-C, of which only the first counts: a second one (Slurm signals a script and its children) would interrupt
+    the cleaning up after the first."""
+    for sign in STOPS:
+        signal.signal(sign, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 @contextmanager
 def deaf() -> Iterator[None]:
     """Heed no signal that would stop us: impatience must leave no process behind."""
-    heeded = {sign: signal.signal(sign, signal.SIG_IGN) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    heeded = {sign: signal.signal(sign, signal.SIG_IGN) for sign in STOPS}
     try:
         yield
     finally:
@@ -222,8 +231,8 @@ def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
         root, log = f"http://{HOST}:{first}", fleet.processes[0].log.parent
         metrics = free_port()
         fleet.add_gateway([server.url for server in fleet.processes], first, metrics)
-        kind = "embedded servers" if embedded else "GPUs"
-        say(f"{len(places)} {kind} on ports {first + 1} to {first + len(places)} start; their logs are in {log}")
+        kind = "embedded" if embedded else "one on each GPU"
+        say(f"{len(places)} servers ({kind}) start on the ports after {first}; their logs are in {log}")
         if not fleet.tend_until(lambda: all(one.has_answered or one.answers() for one in fleet.processes), PATIENCE):
             late = ", ".join(one.name for one in fleet.processes if not one.has_answered)
             raise UserError(f"{late} did not answer within {PATIENCE} s. Look into the logs in {log}")
@@ -325,9 +334,9 @@ def main(argv: Sequence[str]) -> int:
         if not 1 <= (getattr(args, name) or 1) <= MOST or getattr(args, name) == 0:
             raise UserError(f"--{name} {getattr(args, name)}: give a number from 1 to {MOST}")
     check_environment()
-    for sign in (signal.SIGTERM, signal.SIGHUP):
+    for sign in STOPS:
         if signal.getsignal(sign) is not signal.SIG_IGN:  # nohup
-            signal.signal(sign, signal.default_int_handler)
+            signal.signal(sign, _stop_once)
     if args.gateway:
         if not command_after:
             raise UserError("--gateway FOLDER needs a command behind it: -- bash scripts/run.sh 02_rsa_basic")

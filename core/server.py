@@ -134,7 +134,7 @@ def probe(base_url: str, why: str) -> Server | None:
     root = base_url.removesuffix("/v1")
     is_maybe_gateway = any(about.get("owned_by") == "local" for about in models.values())
     if is_maybe_gateway and (behind := (_get(f"{root}/workers") or {}).get("workers")):
-        return _gateway(base_url, why, [worker["url"] for worker in behind if worker["is_healthy"]])
+        return _gateway(base_url, why, [worker["url"] for worker in behind if worker.get("is_healthy")])
     wanted = os.environ.get("MODEL", "").strip()
     if not models and not wanted:
         raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…")

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,9 @@ def test_a_server_killed_under_a_run_loses_nothing_and_changes_nothing(engine: S
     common = {"PORT": "39900", "API_KEY": KEY, "RESULTS_DIR": str(behind)} | dead
     with started("--embedded", "3", **common) as process:
         metrics = re.findall(r"http://\S+/metrics", read_until(process, "ready on http://127.0.0.1:39900/v1"))[0]
+        for port in (39900, 39901):  # neither the gateway nor a server answers without the key
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/{'workers' if port == 39900 else 'props'}", timeout=10)
         running = start("02_rsa_basic", *SMALL, **common)
         journal = behind / "journal" / "02_rsa_basic.jsonl"
         wait_until(lambda: running.poll() is not None or (journal.exists() and journal.read_bytes().count(b"\n") >= 8))
@@ -277,7 +281,8 @@ def slurm(tmp_path: Path, results: Path) -> Iterator[dict[str, str]]:
     yield environment(**chosen)
     for file in state.glob("*.pids"):
         for pid in file.read_text().split():
-            subprocess.run(["pkill", "-KILL", "-s", pid], check=False)
+            with suppress(ProcessLookupError):
+                os.killpg(int(pid), signal.SIGKILL)
 
 
 def submit(env: dict[str, str], *args: str) -> "subprocess.CompletedProcess[str]":
@@ -322,6 +327,18 @@ def test_on_slurm_an_experiment_that_fails_cancels_its_servers(slurm: dict[str, 
     wait_until(lambda: ended(slurm, "1001", "1002"), 120)
     assert "error: K=99 is larger than N=8" in (results / "fleet" / "slurm-1002.log").read_text()
     assert "scancel 1001" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
+
+
+def test_on_slurm_a_cancelled_experiment_saves_what_it_has_and_cancels_its_servers(
+    slurm: dict[str, str], results: Path
+) -> None:
+    assert submit(slurm, "02_rsa_basic", "T=50").returncode == 0
+    journal = results / "journal" / "02_rsa_basic.jsonl"
+    wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= 5)
+    subprocess.run(["scancel", "1002"], env=slurm, timeout=60, check=True)
+    wait_until(lambda: ended(slurm, "1001", "1002"))
+    assert not load(results, "02_rsa_basic.partial")["complete"]
+    assert "requeue" not in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
 
 
 @pytest.mark.parametrize(
