@@ -125,14 +125,14 @@ class Fleet:
                 stop(one.process)
                 _kill_group(one.process)
 
-    def add_server(self, port: int, flags: list[str], **environment: str) -> Process:
+    def add_server(self, port: int, flags: list[str], name: str = "server", **environment: str) -> Process:
         args = [sys.executable, "-m", "core.server", *flags]
-        return self._add(f"server-{port}", args, port, PORT=str(port), **environment)
+        return self.add(f"{name}-{port}", args, port, PORT=str(port), **environment)
 
     def add_gateway(self, urls: list[str], port: int, metrics_port: int) -> Process:
-        return self._add(f"gateway-{port}", gateway.process(urls, port, metrics_port), port)
+        return self.add(f"gateway-{port}", gateway.process(urls, port, metrics_port), port)
 
-    def _add(self, name: str, args: list[str], port: int, **environment: str) -> Process:
+    def add(self, name: str, args: list[str], port: int, **environment: str) -> Process:
         self.processes.append(Process(name, args, f"http://{HOST}:{port}", **environment))
         return self.processes[-1]
 
@@ -179,10 +179,8 @@ def _status(code: int) -> str:
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def free_port() -> int:
@@ -214,7 +212,7 @@ def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
         if wanted:
             raise UserError(f"GPUS={wanted}: there is no NVIDIA GPU here. Try --embedded {EMBEDDED_SERVERS}")
         embedded = EMBEDDED_SERVERS
-    # Where nvidia-smi numbers GPUs by their place on the bus, CUDA would put the fastest first.
+    # nvidia-smi numbers GPUs by their place on the bus; CUDA, left alone, puts the fastest first.
     places = (
         [{"ENGINE": "embedded"}] * embedded
         if embedded
@@ -236,7 +234,7 @@ def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
         if not fleet.tend_until(lambda: all(one.has_answered or one.answers() for one in fleet.processes), PATIENCE):
             late = ", ".join(one.name for one in fleet.processes if not one.has_answered)
             raise UserError(f"{late} did not answer within {PATIENCE} s. Look into the logs in {log}")
-        if not fleet.tend_until(lambda: _healthy(root) == len(places), 60):
+        if not fleet.tend_until(lambda: healthy(root) == len(places), 60):
             raise UserError(f"the gateway does not reach the servers. Its log is {fleet.processes[-1].log}")
         say(f"ready on {root}/v1 (metrics: http://127.0.0.1:{metrics}/metrics). In another terminal, for instance:")
         say(f"{'' if PORT == '30000' else f'PORT={PORT} '}bash scripts/run.sh 02_rsa_basic. Ctrl-C stops everything")
@@ -245,11 +243,13 @@ def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
 
 def register(file: Path, flags: list[str]) -> None:
     """One server on a free port, its URL in `file` while it answers, until a signal."""
+    if HOST == "0.0.0.0":
+        raise UserError("BIND=0.0.0.0 is no address to register. Set BIND to this node's own")
     port = free_port()
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with Fleet() as fleet:
-            server = fleet.add_server(port, flags)
+            server = fleet.add_server(port, flags, f"server-{socket.gethostname()}")  # nodes share the folder of logs
             while True:
                 fleet.tend_until(server.answers)
                 write_atomically(file, server.url.encode())
@@ -282,7 +282,7 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
         """Tell the gateway who has come and gone; how many servers it can use comes back."""
         with suppress(OSError, http.client.HTTPException):  # the gateway is starting, or a server has just gone
             gateway.follow(root, registered(folder))
-        return _healthy(root)
+        return healthy(root)
 
     with Fleet() as fleet:
         fleet.tend_until(fleet.add_gateway([], port, free_port()).answers, PATIENCE)
@@ -304,7 +304,7 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
         return job.returncode
 
 
-def _healthy(root: str) -> int:
+def healthy(root: str) -> int:
     """How many servers the gateway at `root` can use now."""
     try:
         return sum(bool(worker["is_healthy"]) for worker in gateway.workers(root).values())

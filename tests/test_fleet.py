@@ -81,6 +81,16 @@ def process_with(**changes: str) -> int:
     raise AssertionError(f"no server with {changes}")
 
 
+def gateway_of(parent: int) -> int:
+    """The gateway that this fleet has started; it calls itself sglang::router."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            its_parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if its_parent == parent and b"sglang::router" in (folder / "cmdline").read_bytes():
+                return int(folder.name)
+    raise AssertionError("no gateway")
+
+
 def answered(metrics: str) -> int:
     """How many completions the servers behind the gateway have given, by its own count."""
     text = urllib.request.urlopen(metrics, timeout=10).read().decode()
@@ -125,6 +135,20 @@ def test_a_server_killed_under_a_run_loses_nothing_and_changes_nothing(engine: S
     assert not any(KEY in path.read_text("latin-1") for path in behind.rglob("*") if path.is_file())
 
 
+def test_a_gateway_killed_under_a_run_is_started_again_and_the_run_goes_on(results: Path) -> None:
+    with started("--embedded", "2", PORT="39940") as process:
+        read_until(process, "ready on")
+        running = start("02_rsa_basic", *SMALL, PORT="39940")
+        journal = results / "journal" / "02_rsa_basic.jsonl"
+        wait_until(lambda: running.poll() is not None or (journal.exists() and journal.read_bytes().count(b"\n") >= 8))
+        assert running.poll() is None, running.communicate()
+        os.kill(gateway_of(process.pid), signal.SIGKILL)
+        assert "gateway-39940 ended with signal SIGKILL; starting it again (1 of 5)" in read_until(process, "ended")
+        _, err = running.communicate(timeout=240)
+    assert running.returncode == 0, err
+    assert len(journal.read_text().splitlines()) == GENERATIONS
+
+
 SGLANG_PAGES = models("sglang", "lm-provers/QED-Nano", max_model_len=40960) | {
     "/health": {},
     "/server_info": {"served_model_name": "lm-provers/QED-Nano", "max_total_num_tokens": 160_000, "version": "0.5.23"},
@@ -163,7 +187,7 @@ def test_refused_requests_are_passed_on_and_do_not_close_a_server(engine: Server
     with fleet.Fleet() as one:
         root = f"http://127.0.0.1:{port}"
         one.tend_until(one.add_gateway([engine.base_url.removesuffix("/v1")], port, metrics).answers)
-        wait_until(lambda: fleet._healthy(root) == 1)
+        wait_until(lambda: fleet.healthy(root) == 1)
         for tokens, status in [(4000, 400)] * 12 + [(1, 200)]:
             asked = {"model": engine.model, "messages": [{"role": "user", "content": "1 " * tokens}], "max_tokens": 1}
             body, kind = json.dumps(asked).encode(), {"content-type": "application/json"}
@@ -223,6 +247,7 @@ def test_a_server_is_started_on_each_gpu_asked_for_with_the_further_flags(tmp_pa
         (["--embedded", "2"], {"PORT": "99"}, "PORT=99 leaves no room"),
         (["--embedded", "2"], {"BIND": "0.0.0.0"}, "opens the server to the network. Set API_KEY"),
         (["--gateway", "folder"], {}, "needs a command behind it"),
+        (["--register", "folder/1"], {"BIND": "0.0.0.0", "API_KEY": KEY}, "Set BIND to this node's own"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2_and_nothing_stays(
@@ -251,7 +276,7 @@ def test_a_server_that_dies_too_often_is_given_up(
     monkeypatch.setattr(fleet, "RESTARTS", 1)
     monkeypatch.setattr(fleet.Process, "answers", lambda self: setattr(self, "has_answered", True))
     with fleet.Fleet() as one, pytest.raises(UserError, match=r"server-39930 has died 2 times. Its log is"):
-        one._add("server-39930", [sys.executable, "-c", "import time; time.sleep(1); raise SystemExit(7)"], 39930)
+        one.add("server-39930", [sys.executable, "-c", "import time; time.sleep(1); raise SystemExit(7)"], 39930)
         one.processes[0].answers()
         one.tend_until(lambda: False)
     out = capsys.readouterr().out
