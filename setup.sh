@@ -3,15 +3,16 @@
 #   bash setup.sh            the harness; with an NVIDIA GPU also SGLang (in a venv of its own) and QED-Nano's weights
 #   bash setup.sh vllm       the same with vLLM in SGLang's place (ENGINE=vllm)
 #   bash setup.sh harness    the harness only (what scripts/run.sh calls)
-#   bash setup.sh dev        the harness and what the tests need
+#   bash setup.sh fleet      the harness and the gateway for several servers
+#   bash setup.sh dev        the harness, the gateway and what the tests need
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-all}
 case $what in
   all | sglang) engine=sglang ;;
   vllm) engine=vllm ;;
-  harness | dev) engine= ;;
-  *) echo "error: setup.sh knows: sglang, vllm, harness, dev, or nothing at all" >&2; exit 2 ;;
+  harness | fleet | dev) engine= ;;
+  *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, dev, or nothing at all" >&2; exit 2 ;;
 esac
 
 python=${PYTHON:-}
@@ -41,6 +42,7 @@ install() {
 if command -v flock >/dev/null; then exec 9>.venv.lock; flock 9; fi
 
 install .venv requirements.txt
+case $what in fleet | dev) install .venv requirements.txt requirements-fleet.txt ;; esac
 [ "$what" != dev ] || install .venv requirements.txt requirements-dev.txt
 
 if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then

@@ -202,8 +202,8 @@ class Generator:
         extra: dict[str, Any] = {}
         if self.server.kind != "other" or sampling.top_k or sampling.min_p:
             # Said even when off: llama.cpp's own defaults (top_k 40, min_p 0.05) would sharpen the distribution.
-            off = -1 if self.server.kind == "sglang" else 0
-            extra = {"top_k": sampling.top_k or off, "min_p": sampling.min_p}
+            # Off is -1: SGLang and its gateway refuse 0, llama.cpp and vLLM take either.
+            extra = {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
         asked: list[Any] = list(messages)
         if sampling.opening:
             asked, more = continued(messages, "", sampling.opening, self.server.kind)

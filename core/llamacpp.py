@@ -27,8 +27,9 @@ def release() -> str:
 
 
 @contextmanager
-def serving(gguf: Path, name: str, host: str, port: int, size: Size, exact: bool) -> Iterator[str]:
-    """The address (http://host:port) of a server of `gguf` that calls its model `name`; port 0 takes a free one.
+def serving(gguf: Path, name: str, host: str, port: int, size: Size, key: str, exact: bool) -> Iterator[str]:
+    """The address (http://host:port) of a server of `gguf` that calls its model `name`; port 0 takes a free one. With a
+    `key`, requests must carry it.
 
     `exact`: equal seeds give equal completions whatever else is in the batch, at a third of the speed. Raises UserError
     where it does not start.
@@ -43,6 +44,7 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, exact: bool
     params.model_alias = {name}
     params.hostnames = [host]
     params.port = port
+    params.api_keys = [key] if key else []
     params.n_parallel = size.slots
     params.n_ctx = size.slots * size.context  # llama.cpp's n_ctx is the total over all slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = size.threads
@@ -59,6 +61,7 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, exact: bool
                 # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
                 url = f"{engine.listening_address}/completion"
                 first = urllib.request.Request(url, b'{"prompt": "1", "n_predict": 1}')
+                first.add_header("Authorization", f"Bearer {key}")
                 urllib.request.build_opener(urllib.request.ProxyHandler({})).open(first, timeout=600).read()
             except Exception as error:
                 where = f" on port {port}. Is it in use? Choose another PORT" if port else ""

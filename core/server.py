@@ -30,7 +30,7 @@ from core.files import results_dir
 from core.launch import Need
 
 ROOT = Path(__file__).resolve().parent.parent
-HOST = "127.0.0.1"
+HOST = os.environ.get("BIND", "").strip() or "127.0.0.1"  # the address that our servers listen on
 PORT = os.environ.get("PORT", "30000")
 API_KEY = os.environ.get("API_KEY", "").strip()  # a key read from a file often ends in a newline
 
@@ -149,6 +149,10 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
     if listed is None:
         return None
     models = {m["id"]: m for m in listed.get("data") or [] if isinstance(m, dict) and isinstance(m.get("id"), str)}
+    root = base_url.removesuffix("/v1")
+    is_maybe_gateway = any(about.get("owned_by") == "local" for about in models.values())
+    if is_maybe_gateway and (behind := (_get(f"{root}/workers") or {}).get("workers")):
+        return _gateway(base_url, why, [worker["url"] for worker in behind if worker.get("is_healthy")])
     wanted = model or launch.named_model()
     if not models and not wanted:
         raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…")
@@ -158,7 +162,6 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
     model = wanted or next(iter(models))
     about = models.get(model, {})
     owner = str(about.get("owned_by", "")).lower()
-    root = base_url.removesuffix("/v1")
     if owner == "llamacpp" or (owner not in ("sglang", "vllm") and _get(f"{root}/props")):
         props = _get(f"{root}/props") or {}
         slots = int(props.get("total_slots") or 1)
@@ -173,6 +176,25 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
         release = (_get(f"{root}/version") or {}).get("version")
         return Server("vllm", base_url, model, why, 4 * UNKNOWN_LIMIT, context, release)
     return Server("other", base_url, model, why, context=context)
+
+
+def _gateway(base_url: str, why: str, urls: list[str]) -> Server:
+    """SGLang Model Gateway, which tells neither engine nor context: what the servers at `urls` behind it tell, with
+    their limits added up. Answers are kept under the name of the model, as theirs are."""
+    servers = [server for url in urls if (server := probe(url, why))]
+    if not servers:
+        raise UserError(f"the gateway at {base_url} has no server that answers from here. Look into its servers' logs")
+    if len(served := {(server.kind, server.model) for server in servers}) > 1:
+        raise UserError(
+            f"the gateway at {base_url} mixes {sorted(served)}. A run needs servers of one model and engine"
+        )
+    return replace(
+        servers[0],
+        base_url=base_url,
+        why=f"{why}, a gateway in front of {len(servers)} servers",
+        limit=sum(server.limit for server in servers),
+        context=min((server.context for server in servers if server.context), default=None),
+    )
 
 
 def _sglang_limit(info: dict[str, Any]) -> int:
@@ -227,6 +249,8 @@ def check_environment() -> str:
         raise UserError(f"PORT={PORT} is no port. Give a number from 1 to 65535")
     if not API_KEY.isascii() or not API_KEY.isprintable() or " " in API_KEY:
         raise UserError("API_KEY holds a character that no key has (it is not shown here). Set it again")
+    if not API_KEY and not is_local(f"http://{HOST}"):
+        raise UserError(f"BIND={HOST} opens the server to the network. Set API_KEY, which requests must then carry")
     return engine
 
 
@@ -242,10 +266,10 @@ def embedded_name() -> str:
 def embedded(
     port: int = 0, why: str = f"no server of models answers on port {PORT} and there is no NVIDIA GPU"
 ) -> Iterator[Server]:
-    """The embedded model on llama.cpp in this process, on a free port of 127.0.0.1 (or on `port`)."""
+    """The embedded model on llama.cpp in this process, on a free port (or on `port`). It asks for API_KEY if set."""
     name = embedded_name()
     size = llamacpp.Size(EMBEDDED_SLOTS, EMBEDDED_CONTEXT, EMBEDDED_THREADS)
-    with llamacpp.serving(EMBEDDED_GGUF, name, HOST, port, size, exact=True) as address:
+    with llamacpp.serving(EMBEDDED_GGUF, name, HOST, port, size, API_KEY, exact=True) as address:
         yield _llamacpp_server(address, name, size, why)
 
 

@@ -79,7 +79,7 @@ def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Pro
         "seed": 11,
         "temperature": 0.7,
         "top_p": 1.0,
-        "top_k": 0,
+        "top_k": -1,
         "min_p": 0.0,
         "max_tokens": 300,
     }

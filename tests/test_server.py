@@ -168,7 +168,7 @@ exec {sys.executable} -c '
 import signal, sys
 from core import llamacpp, server
 port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
-with llamacpp.serving(server.EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), exact=True):
+with llamacpp.serving(server.EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):
     signal.pause()
 ' "$@"
 """
