@@ -288,7 +288,7 @@ def test_the_requests_sampling_reaches_the_server(engine: Server, proxy: Proxy, 
     first, second = proxy.bodies[0], proxy.bodies[-1]
     names = ("max_tokens", "temperature", "top_p", "top_k", "min_p")
     assert [first[name] for name in names] == [200, 0.5, 0.9, 40, 0.0]
-    assert [second[name] for name in names] == [150, 0.3, 1.0, 0, 0.0]
+    assert [second[name] for name in names] == [150, 0.3, 1.0, -1, 0.0]
     assert len(proxy.bodies) == 2 + 4 and len({body["seed"] for body in proxy.bodies[2:]}) == 4
 
 
