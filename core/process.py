@@ -24,7 +24,7 @@ from core.errors import UserError, command
 ROOT = Path(__file__).resolve().parent.parent
 KILL_SECONDS = 10.0  # between asking a process group to end and killing it
 TAIL = 400  # lines of output that are kept to explain a failure
-SHOWN = 15  # of them, where nothing in them is known
+SHOWN = 15  # of them, shown when it does not start
 POLL = 0.5  # seconds between looks at a starting server
 
 # What servers say when they cannot start, and what to do about it; the first that fits. {port} is filled in.
@@ -95,12 +95,19 @@ class Process:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if why := self.failure():
+                self._show_tail()
                 raise UserError(why)
             if (answer := ready()) is not None:
                 return answer
             time.sleep(POLL)
+        self._show_tail()
         where = f" Its log is {self.log}" if self.log else ""
         raise UserError(f"{self.name} did not answer within {seconds:.0f} s.{where}")
+
+    def _show_tail(self) -> None:
+        """Its last lines, where they went to a log: the line that explains them may be wrong."""
+        if self.log:
+            print("".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]), end="", file=sys.stderr)
 
     def stop(self) -> None:
         """End its whole process group, and wait until that is done."""

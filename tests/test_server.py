@@ -207,6 +207,7 @@ def test_a_server_that_dies_at_start_is_told_with_its_last_error(tmp_path: Path,
     status, _, err = gpu_run(tmp_path, results, dying, "39874")
     assert status == 2
     assert "SGLang ended with status 3: the GPU's memory does not suffice. End other programs" in err
+    assert "  | torch.OutOfMemoryError: CUDA out of memory\n  | bye\n" in err, "its own last words"
     assert "Traceback" not in err
 
 
