@@ -50,7 +50,7 @@ def size(model: Gguf, need: Need, memory: int, cores: int) -> Size:
         raise UserError(
             f"{model.path.name} ({model.bytes / 2**30:.1f} GiB) leaves room for {tokens:,} tokens of KV cache in "
             f"{memory / 2**30:.1f} GiB of memory and one request may need {least:,}. Lower MAX_TOKENS, or take a "
-            "smaller file (scripts/to_gguf.sh … --type q8_0)"
+            "smaller file of the model (fewer bits a weight)"
         )
     context = min(-(-need.context // BLOCK) * BLOCK, model.longest)
     if context > tokens:
