@@ -56,6 +56,7 @@ class Server:
     limit: int = UNKNOWN_LIMIT  # requests in flight that keep it full
     context: int | None = None  # tokens of prompt and completion together, for one request
     version: str | None = None
+    sha256: str | None = None  # of the model's file, where MODEL names it
     api_key: str = field(default=API_KEY, repr=False)
     # Of a server that was started here: why it ended; None while it runs, and for servers of others.
     failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
@@ -82,13 +83,11 @@ class Server:
 
     def model_info(self) -> dict[str, Any]:
         """What the results say of the model."""
-        info: dict[str, Any] = {"name": self.model, "revision": None, "sha256": None}
+        info: dict[str, Any] = {"name": self.model, "revision": None, "sha256": self.sha256}
         if self.is_embedded and self.model == embedded_name():
             info["sha256"] = _sha256(EMBEDDED_GGUF)
         elif self.model == weights.REPO and (note := weights.fetched()):
             info["revision"] = note["revision"]
-        elif os.environ.get("ENGINE") == "llamacpp" and self.model == llamacpp.name_of(file := llamacpp.chosen()):
-            info["sha256"] = llamacpp.sha256(file)
         return info
 
 
@@ -122,7 +121,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
                 f"ENGINE={wanted}, but a server of kind {server.kind} answers on port {PORT}. Stop it, unset ENGINE "
                 "to use it, or choose another PORT"
             )
-        yield server
+        yield replace(server, sha256=llamacpp.sha256(gguf)) if gguf else server
     elif gguf:
         with on_llamacpp(gguf, need or Need(), why=f"{asked}; it was started for this run") as server:
             yield server
@@ -275,7 +274,7 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "it was asked 
         )
     name = llamacpp.name_of(gguf)
     with llamacpp.serving(gguf, name, HOST, port, size, exact=False) as address:
-        yield _llamacpp_server(address, name, size, why)
+        yield replace(_llamacpp_server(address, name, size, why), sha256=llamacpp.sha256(gguf))
 
 
 def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str) -> Server:

@@ -249,7 +249,10 @@ def _whole(out: Path, size: int = 0) -> Iterator[Path]:
         yield beside
         os.replace(beside, out)
     except OSError as error:
-        raise UserError(f"{out} can't be written ({error.strerror or error}). Is the disk full? Make room") from None
+        raise UserError(
+            f"{out}: writing failed ({error.strerror or error}). See that the folder can be written and the disk has "
+            "room, and run the same command again; nothing is left of this attempt"
+        ) from None
     finally:
         beside.unlink(missing_ok=True)
 

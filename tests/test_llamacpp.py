@@ -3,11 +3,13 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gguf
@@ -281,6 +283,12 @@ def test_sizes_for_qed_nano_by_hand(tmp_path: Path) -> None:
         size(4)
 
 
+@pytest.mark.parametrize("stem", ["QED-Nano-Q8_0", "qed_nano.f16", "QEDNano", "Qwen3-4B-Thinking-2507-BF16"])
+def test_a_file_of_a_thinking_model_is_known_by_its_name(stem: str) -> None:
+    server = Server("llama.cpp", "http://127.0.0.1:1/v1", f"{stem}@0123456789ab", "x")
+    assert server.thinking and not server.is_embedded and server.problem_set == "aime_2025"
+
+
 def test_memory_and_cores_of_this_machine_are_told() -> None:
     assert GIB < llamacpp.memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert 1 <= llamacpp.physical_cores() <= (os.cpu_count() or 1)
@@ -374,13 +382,19 @@ def test_a_broken_folder_is_one_line_and_leaves_nothing(what: str, tmp_path: Pat
     assert message in str(raised.value) and not list((tmp_path / "out").iterdir())
 
 
-def test_a_disk_that_refuses_leaves_what_was_there(folder: Path, tmp_path: Path) -> None:
+def test_a_disk_that_refuses_leaves_what_was_there(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def limit() -> None:  # writing beyond a million bytes fails, as on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 
     done = to_gguf(folder, tmp_path / "model.gguf", preexec_fn=limit)
-    assert done.returncode == 2 and "model.gguf can't be written" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "model.gguf: writing failed (" in done.stderr and "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1))
+        with pytest.raises(UserError, match=r"has 0.0 GB free and the file needs 0.0. Make room"):
+            convert(folder, tmp_path / "model.gguf")
     (tmp_path / "model.gguf").write_text("precious")
     done = to_gguf(folder, tmp_path / "model.gguf")
     assert done.returncode == 2 and "model.gguf exists. Remove it, or name another file" in done.stderr
