@@ -1,10 +1,10 @@
 """Engines: attach to a server that runs, or start the best one this machine can.
 
 The order (`serving`): BASE_URL if set; a server on port 30000; with an NVIDIA GPU, SGLang with QED-Nano; else the
-embedded engine (llama.cpp through xllamacpp, in this process) with the embedded model. ENGINE asks for one of them.
+embedded engine (llama.cpp through xllamacpp, in this process) with the embedded model. ENGINE asks for one of them, or
+for llama.cpp with the GGUF file that MODEL names.
 """
 
-import hashlib
 import http.client
 import json
 import os
@@ -20,13 +20,13 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from core import launch, llamacpp, process, weights
 from core.errors import UserError, command
 from core.files import results_dir
+from core.gguf_file import Gguf
 from core.launch import Need
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +41,7 @@ EMBEDDED_THREADS = max(1, min(4, (os.cpu_count() or 2) // 2))  # a model this sm
 EMBEDDED_CONTEXT = 2048  # tokens per slot: what the model was trained for
 
 START_SECONDS = 1200  # for an engine on a GPU: the first start loads 8 GB and captures CUDA graphs
-ENGINES = (*launch.ENGINES, "embedded")
+ENGINES = (*launch.ENGINES, "llamacpp", "embedded")
 UNKNOWN_LIMIT = 16  # requests in flight where a server tells nothing about itself
 
 
@@ -56,6 +56,7 @@ class Server:
     limit: int = UNKNOWN_LIMIT  # requests in flight that keep it full
     context: int | None = None  # tokens of prompt and completion together, for one request
     version: str | None = None
+    sha256: str | None = None  # of the model's file, where MODEL names it
     api_key: str = field(default=API_KEY, repr=False)
     # Of a server that was started here: why it ended; None while it runs, and for servers of others.
     failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
@@ -73,7 +74,7 @@ class Server:
     def thinking(self) -> bool:
         """Whether text without any tag that the cap cut off is thinking: the template has opened the tag in the
         prompt. A guess by name; where the server tells thinking apart, it is not needed."""
-        return self.is_embedded or bool(re.search(r"qed-nano|thinking|reason|r1|qwq|qwen3", self.model.lower()))
+        return self.is_embedded or bool(re.search(r"qed[-_ ]?nano|thinking|reason|r1|qwq|qwen3", self.model.lower()))
 
     @property
     def problem_set(self) -> str:
@@ -82,7 +83,7 @@ class Server:
 
     def model_info(self) -> dict[str, Any]:
         """What the results say of the model."""
-        info: dict[str, Any] = {"name": self.model, "revision": None, "sha256": None}
+        info: dict[str, Any] = {"name": self.model, "revision": None, "sha256": self.sha256}
         if self.is_embedded and self.model == embedded_name():
             info["sha256"] = _sha256(EMBEDDED_GGUF)
         elif self.model == weights.REPO and (note := weights.fetched()):
@@ -107,14 +108,23 @@ def serving(need: Need | None = None) -> Iterator[Server]:
         with embedded(why=asked) as server:
             yield server
         return
+    gguf = llamacpp.chosen() if wanted == "llamacpp" else None
     server = probe(f"http://{HOST}:{PORT}/v1", f"a server answers on port {PORT}") if _serves_models() else None
     if server is not None:
-        if wanted and server.kind != wanted:
+        if gguf and server.model != llamacpp.name_of(gguf):
+            raise UserError(
+                f"ENGINE=llamacpp asks for {gguf.name}, but port {PORT} serves {server.model}. Stop that server, unset "
+                "ENGINE to use it, or choose another PORT"
+            )
+        if wanted and server.kind.replace(".", "") != wanted:
             raise UserError(
                 f"ENGINE={wanted}, but a server of kind {server.kind} answers on port {PORT}. Stop it, unset ENGINE "
                 "to use it, or choose another PORT"
             )
-        yield server
+        yield replace(server, sha256=llamacpp.sha256(gguf)) if gguf else server
+    elif gguf:
+        with on_llamacpp(gguf, need or Need(), why=f"{asked}; it was started for this run") as server:
+            yield server
     elif wanted or has_gpu():
         engine = wanted or "sglang"
         why = f"{asked if wanted else 'an NVIDIA GPU is here'}; it was started for this run"
@@ -254,7 +264,7 @@ def check_environment() -> str:
     return engine
 
 
-# The embedded engine
+# llama.cpp in this process
 
 
 def embedded_name() -> str:
@@ -271,6 +281,24 @@ def embedded(
     size = llamacpp.Size(EMBEDDED_SLOTS, EMBEDDED_CONTEXT, EMBEDDED_THREADS)
     with llamacpp.serving(EMBEDDED_GGUF, name, HOST, port, size, API_KEY, exact=True) as address:
         yield _llamacpp_server(address, name, size, why)
+
+
+@contextmanager
+def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "it was asked for") -> Iterator[Server]:
+    """The model in a `gguf` file on llama.cpp in this process, sized for what a run will `need`, on a free port of
+    127.0.0.1 (or on `port`)."""
+    model = Gguf.read(gguf)
+    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores())
+    if size.context < need.context:
+        why_less = "the model was trained for no more" if size.context == model.longest else "the memory holds no more"
+        print(
+            f"note: a request may hold {size.context:,} tokens ({why_less}) and the longest may need {need.context:,}: "
+            "aggregations that do not fit fail or are cut short. Lower MAX_TOKENS or K if they are",
+            file=sys.stderr,
+        )
+    name = llamacpp.name_of(gguf)
+    with llamacpp.serving(gguf, name, HOST, port, size, API_KEY, exact=False) as address:
+        yield replace(_llamacpp_server(address, name, size, why), sha256=llamacpp.sha256(gguf))
 
 
 def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str) -> Server:
@@ -325,10 +353,9 @@ def _healthy(why: str, model: str) -> Server | None:
         return None
 
 
-@lru_cache  # one run asks several times, for the model's name, its key and its results
 def _sha256(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return llamacpp.sha256(path)
     except OSError as error:
         raise UserError(
             f"the embedded model {path} can't be read ({error.strerror}). Check out the repository again"
@@ -349,8 +376,11 @@ def main(argv: list[str]) -> None:
             server = stack.enter_context(launched(wanted or "sglang", need, "it was asked for", extra=flags))
         else:
             if flags:
-                raise UserError(f"the embedded engine takes no flags: {' '.join(flags)}. They are for a GPU's engines")
-            server = stack.enter_context(embedded(int(PORT)))
+                raise UserError(f"llama.cpp is given no flags here: {' '.join(flags)}. They are for a GPU's engines")
+            if wanted == "llamacpp":
+                server = stack.enter_context(on_llamacpp(llamacpp.chosen(), need, int(PORT)))
+            else:
+                server = stack.enter_context(embedded(int(PORT)))
         print(
             f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
             f"{server.limit} requests at a time). Ctrl-C stops it.",

@@ -9,16 +9,12 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from scripts.embedded_data import END_THINK, IM_END, THINK
 from scripts.embedded_model import Shape
+from scripts.to_gguf import QWEN2_SPLIT, gguf_names
 
 VOCAB = 900  # tokens, the tags included
 END_OF_TEXT, IM_START = "<|endoftext|>", "<|im_start|>"
 CONTROL = (END_OF_TEXT, IM_START, IM_END)  # never shown in an answer
 TAGS = (THINK, END_THINK)  # shown: the server splits thinking from answer on them
-
-# Qwen2's splitting rule, which llama.cpp knows by the name "qwen2": every digit is a token of its own.
-QWEN2_SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 
 # As Qwen3-4B-Thinking-2507: thinking is opened for the model, and the thinking of earlier turns is dropped; only an
 # assistant turn after the last user message keeps its own (a prefill).
@@ -57,23 +53,6 @@ CHAT_TEMPLATE = """\
 {%- endif %}
 """
 
-# Hugging Face name -> GGUF name; {} is the layer.
-TENSORS = {
-    "model.embed_tokens.weight": "token_embd.weight",
-    "model.norm.weight": "output_norm.weight",
-    "model.layers.{}.input_layernorm.weight": "blk.{}.attn_norm.weight",
-    "model.layers.{}.self_attn.q_proj.weight": "blk.{}.attn_q.weight",
-    "model.layers.{}.self_attn.k_proj.weight": "blk.{}.attn_k.weight",
-    "model.layers.{}.self_attn.v_proj.weight": "blk.{}.attn_v.weight",
-    "model.layers.{}.self_attn.o_proj.weight": "blk.{}.attn_output.weight",
-    "model.layers.{}.self_attn.q_norm.weight": "blk.{}.attn_q_norm.weight",
-    "model.layers.{}.self_attn.k_norm.weight": "blk.{}.attn_k_norm.weight",
-    "model.layers.{}.post_attention_layernorm.weight": "blk.{}.ffn_norm.weight",
-    "model.layers.{}.mlp.gate_proj.weight": "blk.{}.ffn_gate.weight",
-    "model.layers.{}.mlp.up_proj.weight": "blk.{}.ffn_up.weight",
-    "model.layers.{}.mlp.down_proj.weight": "blk.{}.ffn_down.weight",
-}
-
 
 def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
     """Byte-level BPE of at most VOCAB tokens, the tags first."""
@@ -101,14 +80,6 @@ def chat_prompt(messages: Iterable[dict[str, str]], thinking: bool = True) -> st
     turns = "".join(f"{IM_START}{m['role']}\n{m['content']}{IM_END}\n" for m in messages)
     opened = f"{THINK}\n" if thinking else f"{THINK}\n\n{END_THINK}\n\n"
     return f"{turns}{IM_START}assistant\n{opened}"
-
-
-def gguf_name(name: str) -> str:
-    parts = name.split(".")
-    if parts[1] == "layers":
-        layer, parts[2] = parts[2], "{}"
-        return TENSORS[".".join(parts)].format(layer)
-    return TENSORS[name]
 
 
 def write_gguf(
@@ -145,8 +116,9 @@ def write_gguf(
     writer.add_pad_token_id(vocab.index(END_OF_TEXT))
     writer.add_add_bos_token(False)
     writer.add_chat_template(CHAT_TEMPLATE)
+    names = gguf_names(weights, shape.layers)
     for key, weight in weights.items():
-        writer.add_tensor(gguf_name(key), np.ascontiguousarray(weight, dtype=np.float32))
+        writer.add_tensor(names[key], np.ascontiguousarray(weight, dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

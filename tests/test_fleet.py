@@ -236,7 +236,7 @@ def test_a_server_is_started_on_each_gpu_asked_for_with_the_further_flags(tmp_pa
         ([], {}, "SGLang ended with status 3: the GPU's memory does not suffice"),
         (["--embedded", "0"], {}, "--embedded 0: give a number from 1 to 64"),
         (["--embedded", "many"], {}, "invalid int value: 'many'"),
-        (["--embedded", "2", "--tp", "2"], {}, "the embedded engine takes no flags: --tp 2"),
+        (["--embedded", "2", "--tp", "2"], {}, "llama.cpp is given no flags here: --tp 2"),
         (["--embedded", "2"], {"PORT": "99"}, "PORT=99 leaves no room"),
         (["--embedded", "2"], {"BIND": "0.0.0.0"}, "opens the server to the network. Set API_KEY"),
         (["--gateway", "folder"], {}, "needs a command behind it"),

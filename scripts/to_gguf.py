@@ -1,0 +1,297 @@
+"""Convert a Qwen3 model (QED-Nano) from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf
+
+llama.cpp's own converter is in no installable package and needs torch and transformers; where LLAMA_CPP names a
+checkout of llama.cpp, it is called. Else this one does what it does for a dense Qwen3, a tensor at a time.
+"""
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+from gguf.utility import LocalTensor, SafetensorsLocal
+from tqdm import tqdm
+
+from core.errors import UserError, command
+from core.model import Shape
+
+TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
+READ: dict[str, type[np.generic]] = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32}
+CONTEXT = 32768  # tokens, where config.json does not tell
+
+# Qwen2's splitting rule, which llama.cpp knows by the name "qwen2": every digit is a token of its own.
+QWEN2_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def tensor_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
+    """Hugging Face's names of a dense Qwen3's tensors, with their shapes."""
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    layer = {
+        "input_layernorm": (shape.hidden,),
+        "self_attn.q_proj": (queries, shape.hidden),
+        "self_attn.k_proj": (keys, shape.hidden),
+        "self_attn.v_proj": (keys, shape.hidden),
+        "self_attn.o_proj": (shape.hidden, queries),
+        "self_attn.q_norm": (shape.head_dim,),
+        "self_attn.k_norm": (shape.head_dim,),
+        "post_attention_layernorm": (shape.hidden,),
+        "mlp.gate_proj": (shape.intermediate, shape.hidden),
+        "mlp.up_proj": (shape.intermediate, shape.hidden),
+        "mlp.down_proj": (shape.hidden, shape.intermediate),
+    }
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (shape.vocab, shape.hidden)}
+    for i in range(shape.layers):
+        shapes |= {f"model.layers.{i}.{name}.weight": size for name, size in layer.items()}
+    shapes["model.norm.weight"] = (shape.hidden,)
+    if not shape.tied:
+        shapes["lm_head.weight"] = (shape.vocab, shape.hidden)
+    return shapes
+
+
+def gguf_names(names: Iterable[str], layers: int) -> dict[str, str]:
+    """GGUF's names of tensors that Hugging Face's layout calls `names`."""
+    table = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, layers)
+    return {name: found for name in names if (found := table.get_name(name, try_suffixes=(".weight",)))}
+
+
+def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
+    """Write the model in `folder` to `out`. Matrices get `type`, norms float32. Raises UserError; then there is no
+    `out`."""
+    config = _json(folder / "config.json")
+    if config.get("architectures") != ["Qwen3ForCausalLM"]:
+        raise UserError(
+            f"{folder / 'config.json'} is of {config.get('architectures')}, not of a Qwen3ForCausalLM. Convert others "
+            "with llama.cpp's own converter: LLAMA_CPP=path of a checkout"
+        )
+    shape = Shape.from_config(folder / "config.json")
+    tensors = _tensors(folder, shape)
+    kinds = {name: _kind(tensor.shape, type) for name, tensor in tensors.items()}
+    sizes = {name: _bytes(tensor.shape, kinds[name]) for name, tensor in tensors.items()}
+
+    writer = gguf.GGUFWriter(None, "qwen3")
+    _describe(writer, config, shape, folder)
+    writer.add_file_type(gguf.LlamaFileType[TYPES[type]])
+    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    _add_tokenizer(writer, folder, shape.vocab)
+    names = gguf_names(tensors, shape.layers)
+    for name, tensor in tensors.items():
+        writer.add_tensor_info(names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name])
+    with _whole(out, sum(sizes.values())) as beside:
+        writer.write_header_to_file(beside)
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, desc=out.name) as progress:
+            for name, tensor in tensors.items():
+                writer.write_tensor_data(gguf.quants.quantize(_values(tensor), kinds[name]))
+                progress.update(sizes[name])
+        writer.close()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} can't be read ({error.strerror}). Give the folder of a Hugging Face model") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not valid JSON ({error}). Fetch it again") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{path} does not hold an object. Fetch it again")
+    return found
+
+
+def _tensors(folder: Path, shape: Shape) -> dict[str, LocalTensor]:
+    """The tensors of all safetensors files in `folder`, not read yet, in the order of the layers."""
+    found: dict[str, LocalTensor] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            tensors = SafetensorsLocal(file).tensors
+            end = max((t.data_range.offset + t.data_range.size for t in tensors.values()), default=0)
+        except OSError as error:
+            raise UserError(f"{file} can't be read ({error.strerror}). Check its permissions") from None
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+            raise UserError(f"{file} is no safetensors file ({error}). Fetch it again") from None
+        if file.stat().st_size < end:
+            raise UserError(f"{file} is cut off: {file.stat().st_size:,} of {end:,} bytes. Fetch it again")
+        found |= tensors
+    if not found:
+        raise UserError(f"{folder} holds no safetensors files. Fetch the model again")
+    wanted = tensor_shapes(shape)
+    if missing := [name for name in wanted if name not in found]:
+        raise UserError(f"{folder} lacks {len(missing)} tensors, the first is {missing[0]}. Is a file missing?")
+    unknown = found.keys() - wanted.keys() - {"lm_head.weight"}  # which a tied model may repeat
+    if unknown:
+        raise UserError(f"{folder} holds {min(unknown)}, which a dense Qwen3 does not have. Is it another model?")
+    for name, size in wanted.items():
+        tensor = found[name]
+        if tensor.shape != size or tensor.dtype not in READ:
+            raise UserError(
+                f"{name} in {folder} is {tensor.dtype} {list(tensor.shape)}; {', '.join(READ)} and {list(size)} were "
+                "expected from config.json"
+            )
+    return {name: found[name] for name in wanted}
+
+
+def _kind(shape: tuple[int, ...], type: str) -> gguf.GGMLQuantizationType:
+    """The type that a tensor of `shape` is written in: norms stay exact, rows that are no whole blocks get 16 bits."""
+    kind = gguf.GGMLQuantizationType.F32 if len(shape) == 1 else gguf.GGMLQuantizationType[type.upper()]
+    return kind if shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 else gguf.GGMLQuantizationType.F16
+
+
+def _bytes(shape: tuple[int, ...], kind: gguf.GGMLQuantizationType) -> int:
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    return int(np.prod(shape)) // elements * size
+
+
+def _values(tensor: LocalTensor) -> np.ndarray[Any, Any]:
+    """A tensor in float32."""
+    stored = np.asarray(tensor.mmap_bytes()).view(READ[tensor.dtype]).reshape(tensor.shape)
+    if tensor.dtype == "BF16":  # the upper half of a float32
+        return np.left_shift(stored, 16, dtype=np.uint32).view(np.float32)
+    return stored.astype(np.float32)
+
+
+def _describe(writer: gguf.GGUFWriter, config: dict[str, Any], shape: Shape, folder: Path) -> None:
+    """What llama.cpp needs to know of the model beside its tensors and tokens."""
+    # transformers 5 keeps the base among the parameters of its scaling, older releases beside them.
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
+        raise UserError(
+            f"config.json asks for {kind} scaling of positions; convert it with LLAMA_CPP=path of a checkout"
+        )
+    if config.get("use_sliding_window") or config.get("attention_bias"):
+        raise UserError("config.json asks for a sliding window or biases; convert it with LLAMA_CPP=path of a checkout")
+    try:
+        eps, base = float(config["rms_norm_eps"]), float(config.get("rope_theta") or rope["rope_theta"])
+        context = int(config.get("max_position_embeddings", CONTEXT))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"config.json does not tell a sound {error}. Fetch it again") from None
+    writer.add_name(folder.resolve().name)
+    writer.add_context_length(context)
+    writer.add_embedding_length(shape.hidden)
+    writer.add_block_count(shape.layers)
+    writer.add_feed_forward_length(shape.intermediate)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_key_length(shape.head_dim)
+    writer.add_value_length(shape.head_dim)
+    writer.add_layer_norm_rms_eps(eps)
+    writer.add_rope_freq_base(base)
+    writer.add_vocab_size(shape.vocab)
+
+
+def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
+    """Byte-level BPE from tokenizer.json; special tokens and the chat template from the files beside it."""
+    path = folder / "tokenizer.json"
+    tokenizer = _json(path)
+    if json.dumps(QWEN2_SPLIT) not in json.dumps(tokenizer.get("pre_tokenizer")):
+        raise UserError(f"{path} does not split text as Qwen2 does. Convert it with LLAMA_CPP=path of a checkout")
+    try:
+        tokens = {i: token for token, i in tokenizer["model"]["vocab"].items()}
+        added = {token["id"]: token for token in tokenizer.get("added_tokens", [])}
+        tokens |= {i: token["content"] for i, token in added.items()}
+        listed = [tokens.get(i, f"[PAD{i}]") for i in range(vocab)]
+        special = gguf.SpecialVocab(folder, load_merges=True, n_vocab=vocab)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UserError(f"{path} or the files beside it are damaged ({error}). Fetch them again") from None
+    if max(tokens) >= vocab:
+        raise UserError(
+            f"{path} has tokens up to {max(tokens)} and config.json a vocab_size of {vocab}. Fetch both again"
+        )
+    for what, there, where in (
+        ("merges", special.merges, "tokenizer.json"),
+        ("end of a turn (eos_token)", "eos" in special.special_token_ids, "tokenizer_config.json"),
+        ("chat template", special.chat_template, "tokenizer_config.json or chat_template.jinja"),
+    ):
+        if not there:
+            raise UserError(f"{folder} tells no {what}. Is {where} missing?")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(listed)
+    writer.add_token_types([_token_type(i in tokens, added.get(i)) for i in range(vocab)])
+    special.add_to_gguf(writer, quiet=True)
+
+
+def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
+    """Control tokens are never shown; <think> and </think>, user-defined, are. <|…|> is one whatever its file says."""
+    if not known:
+        return gguf.TokenType.UNUSED
+    if added is None:
+        return gguf.TokenType.NORMAL
+    is_tag = added["content"].startswith("<|") and added["content"].endswith("|>")
+    return gguf.TokenType.CONTROL if added.get("special") or is_tag else gguf.TokenType.USER_DEFINED
+
+
+@contextmanager
+def _whole(out: Path, size: int = 0) -> Iterator[Path]:
+    """A path beside `out` that becomes `out` at the end; stopped or broken off before, nothing is left. `size`: bytes
+    that the disk must have free."""
+    if out.exists():
+        raise UserError(f"{out} exists. Remove it, or name another file")
+    if out.suffix != ".gguf":
+        raise UserError(f"{out} must be named .gguf")
+    if not out.parent.is_dir():
+        raise UserError(f"the folder {out.parent} does not exist. Make it, or name another")
+    if (free := shutil.disk_usage(out.parent).free) < size:
+        raise UserError(f"{out.parent} has {free / 1e9:.1f} GB free and the file needs {size / 1e9:.1f}. Make room")
+    beside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        yield beside
+        os.replace(beside, out)
+    except OSError as error:
+        raise UserError(
+            f"{out}: writing failed ({error.strerror or error}). See that the folder can be written and the disk has "
+            "room, and run the same command again; nothing is left of this attempt"
+        ) from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def convert_with(checkout: Path, folder: Path, out: Path, type: str) -> None:
+    """The same with the converter in a checkout of llama.cpp, run by the python3 of the environment."""
+    script = checkout / "convert_hf_to_gguf.py"
+    if not script.is_file():
+        raise UserError(
+            f"LLAMA_CPP={checkout} holds no convert_hf_to_gguf.py. Name a checkout of llama.cpp, or unset it"
+        )
+    with _whole(out) as beside:
+        args = ["python3", str(script), str(folder), "--outfile", str(beside), "--outtype", type]
+        if (status := subprocess.run(args, check=False).returncode) != 0:
+            raise UserError(
+                f"llama.cpp's converter ended with status {status} (see above). It needs {checkout}'s "
+                "requirements/requirements-convert_hf_to_gguf.txt"
+            )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="to_gguf.sh", description="Convert a Qwen3 model to GGUF, for llama.cpp.")
+    parser.add_argument("folder", type=Path, help="with config.json, *.safetensors, tokenizer.json")
+    parser.add_argument("out", type=Path, help="the .gguf file to write")
+    parser.add_argument("--type", choices=TYPES, default="q8_0", help="of the matrices (default: q8_0)")
+    args = parser.parse_args(argv)
+    for sign in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, signal.default_int_handler)
+    logging.getLogger("gguf").setLevel(logging.ERROR)
+    with command():
+        if checkout := os.environ.get("LLAMA_CPP", "").strip():
+            convert_with(Path(checkout), args.folder, args.out, args.type)
+        else:
+            convert(args.folder, args.out, args.type)
+        print(
+            f"{args.out}: {args.out.stat().st_size / 1e9:.1f} GB. Run: ENGINE=llamacpp MODEL={args.out} bash "
+            "scripts/run.sh 02_rsa_basic"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Convert a Qwen3 model (QED-Nano) to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf [--type q8_0|f16|bf16|f32]
+# LLAMA_CPP=path of a checkout of llama.cpp: with its converter, by the python3 that has what it needs.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+bash "$root/setup.sh" harness
+PYTHONPATH=$root exec "$root/.venv/bin/python" -m scripts.to_gguf "$@"
