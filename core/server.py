@@ -337,10 +337,12 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
     print(f"{launch.shown(args)}\n", file=sys.stderr)
     if log:
         print(f"starting {name} (a few minutes; its log: {log})", file=sys.stderr)
-    with tempfile.TemporaryDirectory() as folder:
-        flags, environment = launch.secrets(engine, API_KEY, Path(folder))
+    folder = tempfile.TemporaryDirectory()
+    with folder:
+        flags, environment = launch.secrets(engine, API_KEY, Path(folder.name))
         with process.running(name, [*args, *flags], int(PORT), log, environment) as started:
             server = started.wait_until(lambda: _healthy(why, model.name), START_SECONDS)
+            folder.cleanup()  # the key is read: should we be killed, it lies nowhere
             yield replace(server, failure=started.failure)
 
 
@@ -381,12 +383,12 @@ def main(argv: list[str]) -> None:
                 server = stack.enter_context(on_llamacpp(llamacpp.chosen(), need, int(PORT)))
             else:
                 server = stack.enter_context(embedded(int(PORT)))
-        print(
-            f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
-            f"{server.limit} requests at a time). Ctrl-C stops it.",
-            flush=True,
-        )
         try:
+            print(
+                f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
+                f"{server.limit} requests at a time). Ctrl-C stops it.",
+                flush=True,
+            )
             while not (why := server.failure()):
                 time.sleep(1)
         except KeyboardInterrupt:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -174,20 +175,25 @@ with llamacpp.serving(server.EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamac
 """
 
 
-def gpu_run(tmp_path: Path, results: Path, sglang: str, port: str, *overrides: str) -> tuple[int, str, str]:
-    """An experiment on a machine with stand-ins for the GPU and for SGLang, and weights already fetched."""
+def gpu_machine(tmp_path: Path, results: Path, sglang: str, port: str) -> dict[str, str]:
+    """The environment of a machine with stand-ins for the GPU and for SGLang, and weights already fetched."""
     weights = tmp_path / "weights" / "QED-Nano"
     weights.mkdir(parents=True)
     (weights / "FETCHED.json").write_text('{"repo": "lm-provers/QED-Nano", "revision": "abc"}')
     (weights / "config.json").write_text(json.dumps(QED_NANO_CONFIG))
     path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang)
-    env = environment(
+    return environment(
         PATH=path,
         SGLANG_PYTHON=str(tmp_path / "bin" / "sglang-python"),
         WEIGHTS_DIR=str(tmp_path / "weights"),
         PORT=port,
         RESULTS_DIR=str(results),
     )
+
+
+def gpu_run(tmp_path: Path, results: Path, sglang: str, port: str, *overrides: str) -> tuple[int, str, str]:
+    """An experiment on such a machine."""
+    env = gpu_machine(tmp_path, results, sglang, port)
     args = [sys.executable, "experiments/02_rsa_basic.py", "LIMIT=1", "T=1", "MAX_TOKENS=300", "PROBLEMS=sums"]
     done = subprocess.run([*args, *overrides], env=env, capture_output=True, text=True, timeout=200, cwd=ROOT)
     return done.returncode, done.stdout, done.stderr
@@ -221,6 +227,33 @@ def test_a_server_that_dies_in_the_middle_ends_the_run_at_once_and_nothing_is_lo
     assert "SGLang ended with status 5: the GPU's memory does not suffice" in err and "Traceback" not in err
     assert "Run the same command again: what is finished is kept" in err
     assert "(so far: " in err and len((results / "journal" / "02_rsa_basic.jsonl").read_text().splitlines()) > 0
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_start_server_on_a_gpu_prints_its_command_passes_flags_on_and_leaves_nothing(
+    tmp_path: Path, results: Path, ending: signal.Signals
+) -> None:
+    env = gpu_machine(tmp_path, results, SGLANG, "39877") | {"API_KEY": "sk-secret"}
+    args = [sys.executable, "-m", "core.server", "K=4", "MAX_TOKENS=8192", "--log-level", "warning"]
+    process = subprocess.Popen(
+        args, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heed_signals
+    )
+    try:
+        assert process.stdout is not None and "http://127.0.0.1:39877/v1" in process.stdout.readline()
+    finally:
+        process.send_signal(ending)
+        _, err = process.communicate(timeout=60)
+    command = err.splitlines()[0]
+    assert "-m sglang.launch_server" in command and "--context-length 43520" in command  # 2,048 + 5 * 8,192 + 512
+    assert command.endswith("--enable-metrics --log-level warning") and "sk-secret" not in err
+    flags = (results / "flags").read_text()
+    assert "--log-level warning --config " in flags and "sk-secret" not in flags
+    assert not Path(flags.split()[-1]).exists(), "the file with the key is gone as soon as the server answers"
+    deadline = time.monotonic() + 30
+    while engines.probe("http://127.0.0.1:39877/v1", "x") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert engines.probe("http://127.0.0.1:39877/v1", "x") is None
+    assert ending == signal.SIGKILL or (process.returncode == 0 and "Traceback" not in err)
 
 
 def test_an_engine_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch, engine: Server) -> None:
