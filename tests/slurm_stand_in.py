@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 STATE = Path(os.environ["SLURM_STAND_IN"])
-# Options and the form of their values, from https://slurm.schedmd.com/sbatch.html (Slurm 25.05); None takes no value.
+# Options, from the sbatch man page of slurm-client 22.05.8; the form of their values is ours. None takes no value.
 SIZE, SPAN = r"\d+[KMGT]?", r"(\d+|(\d+-)?\d+:\d\d(:\d\d)?)"
 OPTIONS: dict[str, str | None] = {
     "parsable": None,
