@@ -94,14 +94,13 @@ class Step:
 @dataclass(frozen=True)
 class Solved:
     """`order`: positions in the last population, the one to answer with first; `answers`: what each member says in its
-    box, in canonical form. `spent`: every completion; `reused` of them came from the journal."""
+    box, in canonical form. `spent`: every completion."""
 
     steps: list[Step]
     population: Population
     answers: list[str | None]
     order: list[int]
     spent: list[Completion]
-    reused: int
 
     def usage(self) -> dict[str, Any]:
         """OpenAI's usage object, summed over all completions: what the answer took when it was made."""
@@ -120,7 +119,7 @@ class Solved:
         return {
             "config": dict(config),
             "generations": len(self.spent),
-            "reused": self.reused,
+            "reused": sum(made.reused for made in self.spent),
             "steps": [vars(step) for step in self.steps],
             "vote": {
                 "answer": voted,
@@ -149,17 +148,11 @@ async def solve(asked: ChatRequest, generator: Generator, tell: Callable[[str], 
     steps: list[Step] = []
     spent: list[Completion] = []
     tasks: set[asyncio.Task[Completion]] = set()
-    reused = 0
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-        nonlocal reused
-        request = (
-            [*asked.before, *messages],
-            seeds.derive(config.SEED, problem.id, *names),
-            replace(sampling, **changes),
-        )
-        reused += generator.key(*request) in generator.journal
-        task = asyncio.create_task(generator(*request))
+        seed = seeds.derive(config.SEED, problem.id, *names)
+        request = generator([*asked.before, *messages], seed, replace(sampling, **changes))
+        task = asyncio.create_task(request)
         tasks.add(task)
         spent.append(await task)
         return spent[-1]
@@ -182,7 +175,7 @@ async def solve(asked: ChatRequest, generator: Generator, tell: Callable[[str], 
         (c.error is not None, not c.text, -votes.get(answer or "", 0)) for c, answer in zip(made, answers, strict=True)
     ]
     order = sorted(range(config.N), key=rank.__getitem__)  # stable: members that stand equal keep their order
-    return Solved(steps, population, answers, order, spent, reused)
+    return Solved(steps, population, answers, order, spent)
 
 
 def _all_failed(error: str) -> Refusal:

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 from core import gateway
 from core.errors import UserError, command
 from core.files import results_dir, write_atomically
-from core.process import end_group
+from core.process import end_group, last_words
 from core.server import HOST, PORT, START_SECONDS, check_environment, has_gpu
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,9 +103,8 @@ class Process:
             self.start()
 
     def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        last = next((line for line in reversed(lines) if "error" in line.lower()), lines[-1] if lines else "no output")
-        return last.removeprefix("error: ")[:300].rstrip(".")
+        said = last_words(self.log.read_text(errors="replace").splitlines())
+        return said.removeprefix("error: ").rstrip(".") or "no output"
 
 
 class Fleet:

@@ -64,6 +64,7 @@ class Completion:
     seconds: float = 0.0
     error: str | None = None
     logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
+    reused: bool = field(default=False, compare=False)  # it came from the journal, which does not hold this
 
     @property
     def text(self) -> str:
@@ -163,14 +164,14 @@ class Generator:
         key = self.key(messages, seed, sampling)
         kept = self.journal.get(key)
         if kept is not None:
-            completion = Completion(key=key, **kept)
+            completion = Completion(key=key, reused=True, **kept)
             self.on_completion(completion, False)
             return completion
         async with self._slots:
             completion, is_final = await self._ask(key, messages, seed, sampling)
         if is_final:
             kept = asdict(completion)
-            del kept["key"]
+            del kept["key"], kept["reused"]
             self.journal.put(key, kept)
         self.on_completion(completion, True)
         return completion

@@ -31,7 +31,6 @@ FEWEST_HELD = 2048  # tokens that a request holds at the least: more of them in 
 CONSERVATIVENESS = 0.5
 STREAM_INTERVAL = 32  # tokens between messages from scheduler to front end: nobody reads along
 ENGINES = {"sglang": "SGLang", "vllm": "vLLM"}
-MODULES = {"sglang": "sglang", "vllm": "vllm"}
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ def python_of(engine: str) -> str:
     named = os.environ.get(variable)
     candidates = [named] if named else [str(ROOT / f".venv-{engine}" / "bin" / "python"), shutil.which("python3")]
     for python in candidates:
-        if python and _imports(python, MODULES[engine]):
+        if python and _imports(python, engine):
             return python
     if named:
         raise UserError(f"{variable}={named} does not import {engine}. Name an interpreter that does, or unset it")

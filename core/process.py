@@ -172,9 +172,13 @@ def explanation(lines: Sequence[str], status: int, port: int) -> str:
             return words.format(port=port)
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "it was killed, most often because the machine's memory (not the GPU's) ran out"
+    return last_words(lines) or "it said nothing"
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """The last of `lines` that speaks of an error, else the last of all; "" where there is none."""
     said = [line.strip() for line in lines if line.strip()]
-    last = next((line for line in reversed(said) if "error" in line.lower()), said[-1] if said else "it said nothing")
-    return last[:300]
+    return next((line for line in reversed(said) if "error" in line.lower()), said[-1] if said else "")[:300]
 
 
 def hold(args: Sequence[str]) -> int:

@@ -195,10 +195,9 @@ class _Experiment:
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             asked[forecast.kind(names)] += 1
-            seed, sampling = seeds.derive(self.config.SEED, problem.id, *names), replace(self.sampling, **changes)
-            is_new = generator.key(messages, seed, sampling) not in generator.journal
-            completion = await generator(messages, seed, sampling)
-            self.forecast.arrived(forecast.kind(names), completion.completion_tokens, is_new)
+            seed = seeds.derive(self.config.SEED, problem.id, *names)
+            completion = await generator(messages, seed, replace(self.sampling, **changes))
+            self.forecast.arrived(forecast.kind(names), completion.completion_tokens, not completion.reused)
             bar.set_postfix_str(self._so_far(), refresh=False)
             return completion
 

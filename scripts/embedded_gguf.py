@@ -7,9 +7,10 @@ import gguf
 import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from core import model
 from scripts.embedded_data import END_THINK, IM_END, THINK
 from scripts.embedded_model import Shape
-from scripts.to_gguf import QWEN2_SPLIT, gguf_names
+from scripts.to_gguf import QWEN2_SPLIT, add_shape, gguf_names
 
 VOCAB = 900  # tokens, the tags included
 END_OF_TEXT, IM_START = "<|endoftext|>", "<|im_start|>"
@@ -95,17 +96,17 @@ def write_gguf(
     writer.add_name(name)
     writer.add_license("mit")
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    writer.add_context_length(shape.context)
-    writer.add_embedding_length(shape.dim)
-    writer.add_block_count(shape.layers)
-    writer.add_feed_forward_length(shape.feed_forward)
-    writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.kv_heads)
-    writer.add_key_length(shape.head_dim)
-    writer.add_value_length(shape.head_dim)
-    writer.add_layer_norm_rms_eps(shape.eps)
-    writer.add_rope_freq_base(shape.rope_base)
-    writer.add_vocab_size(shape.vocab)
+    sizes = model.Shape(
+        shape.layers,
+        shape.dim,
+        shape.heads,
+        shape.kv_heads,
+        shape.head_dim,
+        shape.feed_forward,
+        shape.vocab,
+        tied=True,
+    )
+    add_shape(writer, sizes, shape.context, shape.eps, shape.rope_base)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(vocab)

@@ -177,6 +177,11 @@ def _describe(writer: gguf.GGUFWriter, config: dict[str, Any], shape: Shape, fol
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"config.json does not tell a sound {error}. Fetch it again") from None
     writer.add_name(folder.resolve().name)
+    add_shape(writer, shape, context, eps, base)
+
+
+def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, base: float) -> None:
+    """A dense Qwen3's sizes. `context`: tokens it was trained for; `eps`: of its norms; `base`: of its rotations."""
     writer.add_context_length(context)
     writer.add_embedding_length(shape.hidden)
     writer.add_block_count(shape.layers)

@@ -152,9 +152,13 @@ def heed_signals() -> None:
 
 
 def start(experiment: str, *overrides: str, **changes: str) -> "subprocess.Popen[str]":
-    args = [sys.executable, str(ROOT / "experiments" / f"{experiment}.py"), *overrides]
+    return python(str(ROOT / "experiments" / f"{experiment}.py"), *overrides, **changes)
+
+
+def python(*args: str, **changes: str) -> "subprocess.Popen[str]":
+    """A program of this project, as a user starts it."""
     return subprocess.Popen(
-        args,
+        [sys.executable, *args],
         env=environment(**changes),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

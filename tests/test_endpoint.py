@@ -5,7 +5,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ from core.generate import Completion, Generator, Sampling
 from core.journal import Journal
 from core.rsa import Population, rsa
 from core.server import Server
-from tests.conftest import ROOT, Proxy, answer, environment, heed_signals, reset
+from tests.conftest import Proxy, answer, python, reset
 
 STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."
 ASKED = [{"role": "user", "content": STATEMENT}]
@@ -567,15 +566,7 @@ def test_a_bug_of_ours_is_a_500_and_its_traceback_is_logged(
 
 
 def command(*args: str, **changes: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "core.endpoint", *args],
-        env=environment(**changes),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-    )
+    return python("-m", "core.endpoint", *args, **changes)
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
