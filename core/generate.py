@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from core.errors import UserError
@@ -142,7 +142,7 @@ class Generator:
         self.timeout, self.stall = timeout, stall
         self.on_completion = on_completion
         self._slots = asyncio.Semaphore(limit)
-        self._wire = Wire(server)
+        self._wire = Wire(server, limit)
         self._answered = False  # whether this server has completed anything yet
         self._names: set[str] = set()  # what its replies call the model
         self._doubted = False  # whether another server may have taken its place
@@ -157,7 +157,7 @@ class Generator:
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
         """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say)."""
-        return content_key([KEY_VERSION, self.server.identity, list(messages), asdict(sampling), seed])
+        return content_key([KEY_VERSION, self.server.identity, list(messages), vars(sampling), seed])
 
     async def __call__(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> Completion:
         """The completion of `messages`. Raises UserError when the server is lost, or refuses us altogether."""
@@ -170,7 +170,7 @@ class Generator:
         async with self._slots:
             completion, is_final = await self._ask(key, messages, seed, sampling)
         if is_final:
-            kept = asdict(completion)
+            kept = dict(vars(completion))
             del kept["key"], kept["reused"]
             self.journal.put(key, kept)
         self.on_completion(completion, True)

@@ -8,6 +8,7 @@ at work, unless it serves what was sent long after it.
 import asyncio
 import json
 import re
+import resource
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +18,12 @@ import httpx2
 import openai
 from openai.types.chat import ChatCompletionChunk
 
+from core.errors import UserError
 from core.server import Server, is_local
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
-CONNECTIONS = 100_000  # as many as there are requests; the limit is the caller's
+OTHER_FILES = 200  # that a run may have open beside its connections
 
 _EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")  # how server-sent events begin; JSON begins otherwise
 _STREAM = re.compile(r"\bstream(?:ing|_options)?\b")
@@ -82,9 +84,11 @@ class _Flight:
 
 
 class Wire:
-    """A connection to `server`; use it as a context manager."""
+    """Connections to `server`, up to `limit` at a time; use it as a context manager. Raises UserError where the system
+    does not allow so many."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, limit: int) -> None:
+        _allow(limit)
         self._streams = server.streams
         self._flights: set[_Flight] = set()
         self._heard = 0.0  # when the last byte of any reply came
@@ -96,7 +100,7 @@ class Wire:
             http_client=openai.DefaultAioHttpClient(  # half the CPU of the default one, also with thousands in flight
                 # A proxy of the environment is for the world outside, never for a server on this machine.
                 trust_env=not is_local(server.base_url),
-                limits=httpx2.Limits(max_connections=CONNECTIONS, keepalive_expiry=KEEPALIVE_SECONDS),
+                limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
             ),
             max_retries=0,  # what may be asked again, and for how long, is the generator's to decide
         )
@@ -177,6 +181,20 @@ class Wire:
             return now - flight.heard > flight.patience
         is_overtaken = self._served - flight.sent > flight.patience
         return is_overtaken or now - max(flight.sent, self._heard) > flight.patience
+
+
+def _allow(connections: int) -> None:
+    """Raise the number of files that this process may have open, where it needs more."""
+    wanted = connections + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise UserError(
+            f"{connections} requests in flight need {wanted} open files and the system allows {hard}. Lower CONCURRENCY, "
+            "or raise the limit (ulimit -Hn)"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @dataclass
