@@ -191,8 +191,8 @@ def _allow(connections: int) -> None:
         return
     if hard != resource.RLIM_INFINITY and hard < wanted:
         raise UserError(
-            f"{connections} requests in flight need {wanted} open files and the system allows {hard}. Lower CONCURRENCY, "
-            "or raise the limit (ulimit -Hn)"
+            f"{connections} requests in flight need {wanted} open files and the system allows {hard}. Lower "
+            "CONCURRENCY, or raise the limit (ulimit -Hn)"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
