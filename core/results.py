@@ -190,7 +190,7 @@ def _keep(path: Path, kept: Path) -> None:
 def _started(path: Path) -> str:
     try:
         stamp = datetime.fromisoformat(stored.read(path)[0]["started"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         stamp = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return stamp.strftime("%Y%m%d-%H%M%S")
 

@@ -21,7 +21,7 @@ def read(path: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
         head.append(line)
     file.close()
     data = json.loads("".join(head))
-    return data, iter(data["problems"])
+    return data, iter(data.get("problems", []))
 
 
 def _problems(file: TextIO) -> Iterator[dict[str, Any]]:
