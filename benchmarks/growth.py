@@ -1,8 +1,8 @@
 """What a run costs as it grows: time to resume, memory, bytes on disk, time to save and report.
 
-    python -m benchmarks.growth [--n 10000 100000 1000000]     a run of N completions, resumed wholly from its journal
-    python -m benchmarks.growth --in-flight 100 1000 10000     requests in flight at once: memory and CPU of the client
-    python -m benchmarks.growth --compression JOURNAL          bytes a completion, as they are and compressed
+    python -m benchmarks.growth [--n 10000 100000 1000000] [--set N=48 T=0]   a run resumed wholly from its journal
+    python -m benchmarks.growth --in-flight 100 1000 10000   requests in flight at once: memory and CPU of the client
+    python -m benchmarks.growth --compression JOURNAL        bytes a completion, as they are and compressed
 
 Prints Markdown tables. The journals are filled by Journal.put under the keys that the Generator makes, with made-up
 completions; the runs are experiments/02_rsa_basic.py itself, in a process of its own. The server is a stub: it lists a
@@ -118,15 +118,15 @@ async def fill(journal: Journal, chosen: problems.ProblemSet, on: server.Server,
         constants.TEMPERATURE, constants.TOP_P, max_tokens=constants.MAX_TOKENS, answer_tokens=constants.ANSWER_TOKENS
     )
     rng = random.Random(5)
+    thoughts = [" ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60)) for _ in range(1000)]
     async with Generator(on, journal, 1, 60) as generator:
 
         def asker(problem: problems.Problem) -> Callable[..., Any]:
             async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
                 seed = seeds.derive(constants.SEED, problem.id, *names)
                 key = generator.key(messages, seed, replace(sampling, **changes))
-                thinking = " ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60))
                 answer = f"The sum is \\boxed{{{problem.answer if rng.random() < 0.5 else rng.randint(0, 999)}}}."
-                made = Completion(key, seed, thinking, answer, None, "stop", 60, 0, 300, rng.random())
+                made = Completion(key, seed, rng.choice(thoughts), answer, None, "stop", 60, 0, 300, rng.random())
                 kept = asdict(made)
                 del kept["key"], kept["reused"]
                 journal.put(key, kept)
@@ -193,13 +193,13 @@ def told(*args: str, **environment: str) -> dict[str, float]:
     return figures
 
 
-def growth(sizes: Sequence[int]) -> None:
+def growth(sizes: Sequence[int], overrides: Sequence[str]) -> None:
     print(
         "| completions | problems | journal B each | put µs | scan s | run s | CPU s | peak MB running | save s "
         "| results MB | report s | peak MB | compare s | compare MB | next start s |\n" + "|---:" * 15 + "|",
         flush=True,
     )
-    constants = config.read(runpy.run_path(str(EXPERIMENT)), [])
+    constants = config.read(runpy.run_path(str(EXPERIMENT)), overrides)
     with stub_server(0) as on:
         for size in sizes:
             with tempfile.TemporaryDirectory(prefix="growth-") as name:
@@ -213,7 +213,7 @@ def growth(sizes: Sequence[int]) -> None:
                     made = len(journal)
                 put = (time.process_time() - began) / made * 1e6
                 changes = {"BASE_URL": on.base_url, "RESULTS_DIR": name, "PROBLEMS": str(folder / "many_sums.jsonl")}
-                run = told("--resumed", **changes)
+                run = told("--resumed", "--set", *overrides, **changes)
                 results = folder / "02_rsa_basic.json"
                 assert stored.read(results)[0]["metrics"]["steps"][-1]["problems"] == count
                 again = told("--compared", str(results))
@@ -310,6 +310,7 @@ def compression(journal: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.growth", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--n", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="completions of a run")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=value", help="constants of the run")
     parser.add_argument("--in-flight", type=int, nargs="+", metavar="N", help="requests in flight at once")
     parser.add_argument("--delay", type=float, default=IN_FLIGHT_DELAY, help="seconds that the stub lets those wait")
     parser.add_argument("--compression", type=Path, metavar="JOURNAL")
@@ -320,7 +321,7 @@ def main() -> None:
     if args.stub:
         asyncio.run(stub(float(args.stub)))
     elif args.resumed:
-        resumed([])
+        resumed(args.set)
     elif args.compared:
         compared(args.compared)
     elif args.asking:
@@ -330,7 +331,7 @@ def main() -> None:
     elif args.in_flight:
         flights(args.in_flight, args.delay)
     else:
-        growth(args.n)
+        growth(args.n, args.set)
 
 
 if __name__ == "__main__":
