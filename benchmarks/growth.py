@@ -21,6 +21,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +47,8 @@ PROSE_CHARS = 25_000  # a completion of QED-Nano: some 7,600 tokens
 
 
 async def stub(delay: float) -> None:
-    """Serve until killed; the port goes to standard output, and with each answer the most requests in flight so far."""
+    """Serve until standard input ends; the port goes to standard output, and with each answer the most requests in flight so far."""
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
     in_flight = most = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -81,12 +83,16 @@ async def stub(delay: float) -> None:
     await listening.serve_forever()
 
 
+def _leave_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(0)
+
+
 @contextmanager
 def stub_server(delay: float) -> Iterator[server.Server]:
     """The stub in a process of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.growth", "--stub", str(delay)], stdout=subprocess.PIPE
-    )
+    command = [sys.executable, "-m", "benchmarks.growth", "--stub", str(delay)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
         found = server.probe(f"http://127.0.0.1:{int(process.stdout.readline())}/v1", "the benchmark's stub")
