@@ -47,7 +47,8 @@ PROSE_CHARS = 25_000  # a completion of QED-Nano: some 7,600 tokens
 
 
 async def stub(delay: float) -> None:
-    """Serve until standard input ends; the port goes to standard output, and with each answer the most requests in flight so far."""
+    """Serve until standard input ends. The port goes to standard output. Answers tell, as their prompt tokens, the most
+    requests so far that were in flight at once."""
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     in_flight = most = 0
 
