@@ -4,16 +4,18 @@ Differences are paired by problem: two runs share the problems, and most of what
 """
 
 import argparse
-import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
+from core import stored
 from core.errors import UserError, command
 from core.files import results_dir
 from core.report import interval
-from core.stats import mean_by_problem, paired
+from core.stats import change, mean_by_problem, paired
 
 METRICS = {"mean accuracy": "mean_accuracy", "majority accuracy": "majority_correct"}
 
@@ -46,42 +48,45 @@ def read(name: str, folder: Path) -> Result:
     if not path.exists() and (partial := path.with_suffix(".partial.json")).exists():
         path = partial
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        return _result(path.stem, *stored.read(path))
     except FileNotFoundError:
         known = ", ".join(sorted(other.stem for other in folder.glob("*.json"))) or "nothing"
         raise UserError(f"no results at {path}; {folder} holds {known}. Check the name, or run it first") from None
     except OSError as error:
         raise UserError(f"results {path} can't be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
+    except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"results {path} are not valid JSON ({error}). Move the file away and run it again") from None
-    try:
-        return _result(path.stem, data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path} is not a results file of this project ({type(error).__name__}: {error})") from None
 
 
-def _result(name: str, data: dict[str, Any]) -> Result:
-    if data["schema"] != 1:
-        raise UserError(f"results {name} have schema {data['schema']!r}; this version reads 1")
-    step = max((s["step"] for problem in data["problems"] for s in problem["steps"]), default=0)
-    ended = {
-        (str(problem["id"]), str(problem["answer"])): problem["steps"]
-        for problem in data["problems"]
-        if problem["steps"] and (problem["steps"][-1]["step"] == step or problem.get("finished"))
-    }
+def _result(name: str, head: dict[str, Any], problems: Iterable[dict[str, Any]]) -> Result:
+    if head["schema"] != 1:
+        raise UserError(f"results {name} have schema {head['schema']!r}; this version reads 1")
+    reached: dict[tuple[str, str], float] = {}  # the last step of each problem, or inf for one that ended
+    final, tokens = {}, {}
+    step = 0
+    for problem in problems:
+        if steps := problem["steps"]:
+            id = (str(problem["id"]), str(problem["answer"]))
+            step = max(step, steps[-1]["step"])
+            reached[id] = steps[-1]["step"] if not problem.get("finished") else math.inf
+            final[id] = tuple(float(steps[-1][key]) for key in METRICS.values())
+            tokens[id] = sum(map(_generated, steps))
+    ended = [id for id in final if reached[id] >= step]
     return Result(
         name=name,
-        set_name=data["problem_set"]["name"],
-        set_sha256=data["problem_set"]["sha256"],
-        model=data["model"]["name"],
-        weights={key: data["model"].get(key) for key in ("revision", "sha256")},
-        engine=data["engine"]["kind"],
-        complete=data["complete"],
+        set_name=head["problem_set"]["name"],
+        set_sha256=head["problem_set"]["sha256"],
+        model=head["model"]["name"],
+        weights={key: head["model"].get(key) for key in ("revision", "sha256")},
+        engine=head["engine"]["kind"],
+        complete=head["complete"],
         step=step,
-        completion_tokens=int(data["metrics"]["tokens"]["completion"]),
-        problems=data["problem_set"]["n"],
-        final={id: tuple(float(steps[-1][key]) for key in METRICS.values()) for id, steps in ended.items()},
-        tokens={id: sum(map(_generated, steps)) for id, steps in ended.items()},
+        completion_tokens=int(head["metrics"]["tokens"]["completion"]),
+        problems=head["problem_set"]["n"],
+        final={id: final[id] for id in ended},
+        tokens={id: tokens[id] for id in ended},
     )
 
 
@@ -144,12 +149,12 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
 
 def _tokens_against(a: Sequence[int], b: Sequence[int]) -> str:
     """The change from a to b in tokens of a problem, in percent of a's mean, with its interval over problems."""
-    unit = max(*a, *b)  # paired() expects values in [0, 1]
+    unit = max(*a, *b)  # change() expects values in [0, 1]
     if not sum(a):
         return "completion tokens  unknown"
-    d = paired([x / unit for x in a], [x / unit for x in b])
+    d = change([x / unit for x in a], [x / unit for x in b])
     scale = 100 * unit * len(a) / sum(a)
-    return f"completion tokens  {scale * d.difference:+.1f}% [{scale * d.low:+.1f}, {scale * d.high:+.1f}]"
+    return f"completion tokens  {scale * d.value:+.1f}% [{scale * d.low:+.1f}, {scale * d.high:+.1f}]"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from core.errors import UserError
@@ -24,12 +25,13 @@ def results_dir() -> Path:
     return folder
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """`path` holds all of `content`, or what it held before: also on a full disk, a crash or a power cut."""
+def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """`path` holds all of `content`, which may come in parts, or what it held before: also on a full disk, a crash or
+    a power cut."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(beside, "wb") as file:
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

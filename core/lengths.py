@@ -1,8 +1,8 @@
 """How long completions and prompts are: measured by earlier runs of the model, else assumed, and then said so."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from core import stored
 
 # Assumed until a run has measured them. Lengths are log-normal, as those of reasoning models nearly are. The median
 # makes the mean 7.6k tokens under a cap of 16,384: 11M in the 1,440 completions of 02_rsa_basic, what the project's
@@ -22,6 +24,9 @@ ANSWER_TOKENS = 700  # of a solution after thinking, as aggregation sees it
 FORCED_TOKENS = 64  # of an answer that is forced at the cap, where ANSWER_TOKENS allow as many
 SAMPLE = 400  # points that stand for a distribution
 FEWEST = 8  # measured completions that replace an assumption
+MOST = 5000  # completions of one results file that are looked at, and files: a run must start at once
+MOST_FILES = 20
+FOREIGN = (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)  # not our file
 
 Sample = NDArray[np.float64]
 
@@ -55,34 +60,39 @@ def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
     """Lengths from the results of `model` in `folder`, of any experiment; None where there are none. Results of
     `experiment` go first, then complete ones, then the newest. What the first lack comes from the others, or stays
     assumed."""
-    found: list[tuple[tuple[bool, bool, str], str, Lengths]] = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            if data["schema"] == 1 and data["model"]["name"] == model and (lengths := _lengths(path.name, data)):
-                rank = (data["experiment"] == experiment, bool(data["complete"]), str(data["started"]))
-                found.append((rank, path.name, lengths))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
-            continue  # some other file, which is not ours to judge
-    if not found:
-        return None
-    found.sort(key=lambda entry: entry[:2], reverse=True)
-    best = found[0][2]
-    for field in best.assumed:
-        for _, name, other in found:
-            if field not in other.assumed:
-                left = tuple(each for each in best.assumed if each != field)
-                told: dict[str, Any] = {field: getattr(other, field)}
-                best = replace(best, source=f"{best.source}; {field} from {name}", assumed=left, **told)
-                break
-    return replace(best, source=f"{best.source}; assumed: {', '.join(best.assumed)}") if best.assumed else best
+    ranked: list[tuple[tuple[bool, bool, str], Path]] = []
+    for path in folder.glob("*.json"):
+        with suppress(*FOREIGN):
+            head, _ = stored.read(path)
+            if head["schema"] == 1 and head["model"]["name"] == model:
+                ranked.append(((head["experiment"] == experiment, bool(head["complete"]), str(head["started"])), path))
+    best: Lengths | None = None
+    for _, path in sorted(ranked, reverse=True)[:MOST_FILES]:
+        with suppress(*FOREIGN):
+            if other := _lengths(path.name, *stored.read(path)):
+                best = best or other
+                told: dict[str, Any] = {
+                    name: getattr(other, name) for name in best.assumed if name not in other.assumed
+                }
+                left = tuple(name for name in best.assumed if name not in told)
+                source = "".join([best.source, *(f"; {name} from {path.name}" for name in told)])
+                best = replace(best, source=source, assumed=left, **told)
+        if best and not best.assumed:
+            return best
+    return best and replace(best, source=f"{best.source}; assumed: {', '.join(best.assumed)}")
 
 
-def _lengths(name: str, data: Mapping[str, Any]) -> Lengths | None:
-    """What one results document tells; None where it has too few completions, or no counts of tokens."""
+def _lengths(name: str, data: Mapping[str, Any], problems: Iterable[dict[str, Any]]) -> Lengths | None:
+    """What the first problems of a results document tell; None where it has too few completions, or no counts of
+    tokens."""
     by_step: dict[int, list[dict[str, Any]]] = {}
-    for step in (step for problem in data["problems"] for step in problem["steps"]):
-        by_step.setdefault(step["step"], []).extend(m for m in step["members"] if "error" not in m)
+    seen = 0
+    for problem in problems:
+        for step in problem["steps"]:
+            by_step.setdefault(step["step"], []).extend(m for m in step["members"] if "error" not in m)
+            seen += len(step["members"])
+        if seen >= MOST:
+            break
     steps = [by_step[t] for t in sorted(by_step) if len(by_step[t]) >= FEWEST]
     members = [m for step in steps for m in step]
     if not _tokens(members):

@@ -1,4 +1,4 @@
-"""The results JSON (schema 1, core/results.schema.json): graded steps, metrics, provenance, atomic writes.
+"""The results JSON (schema 1, core/results.schema.json): graded steps, doubts, provenance, atomic writes.
 
 Grading is apart from generation: `grade` needs completions only, so a better extractor re-scores an old run from its
 journal with no GPU.
@@ -8,15 +8,14 @@ import json
 import os
 import platform
 import subprocess
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from core import stats
-from core.eval import extract, judge, pass_at_k, vote
+from core import stored
+from core.eval import extract, judge, vote
 from core.files import write_atomically
 from core.generate import Completion
 from core.problems import Problem
@@ -26,7 +25,6 @@ from core.rsa import Member
 SCHEMA = 1
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllamacpp")
-PASS_AT = range(1, 9)
 # Short right solutions coincide by themselves (an eighth of the embedded model's first ones); a server that ignores
 # seeds repeats nearly all.
 MANY_IDENTICAL = 0.5
@@ -92,105 +90,23 @@ def _read(problem: Problem, made: Completion, text: str) -> dict[str, Any]:
     return {"answer": read.answer, "correct": verdict is True, "doubt": doubt}
 
 
-# Metrics
+# Doubts
 
 
-def metrics(problems: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]:
-    """Figures over all problems, step by step. Only problems that reached a step count in it; one that finished
-    before (a scaffold may stop early) counts with its last population, at no cost."""
-    depth = max((len(p["steps"]) for p in problems), default=0)
-    steps = []
-    for t in range(depth):
-        here = [p["steps"][t] for p in problems if len(p["steps"]) > t]
-        ended = [p["steps"][-1] for p in problems if len(p["steps"]) <= t and p["finished"] and p["steps"]]
-        steps.append(_step_metrics(here, ended, t))
-    members = [m for p in problems for s in p["steps"] for m in s["members"]]
-    final = {name: steps[-1][name] for name in ("mean_accuracy", "majority_accuracy", "pass_at_k")} if steps else {}
-    found = {
-        "steps": steps,
-        "final": final,
-        "tokens": {
-            kind: sum(m[f"{kind}_tokens"] for m in [*members, *_checks(members)])
-            for kind in ("prompt", "cached", "completion")
-        },
-        "seconds": round(seconds, 1),
-    }
-    if any("verdicts" in m for m in members):
-        found["verification"] = _verification(problems)
-    return found
-
-
-def _step_metrics(records: Sequence[dict[str, Any]], ended: Sequence[dict[str, Any]], step: int) -> dict[str, Any]:
-    """Accuracy over `records` and `ended`, costs and counts over `records`."""
-    members = [m for r in records for m in r["members"]]
-    standing = [*records, *ended]
-    correct = [[float(m["correct"]) for m in r["members"]] for r in standing]
-    return {
-        "step": step,
-        "mean_accuracy": stats.mean_by_problem(correct).to_json(),
-        "majority_accuracy": stats.mean_by_problem([r["majority_correct"] for r in standing]).to_json(),
-        "pass_at_k": {
-            str(k): stats.mean_by_problem([pass_at_k(len(c), int(sum(c)), k) for c in correct]).to_json()
-            for k in PASS_AT
-            if k <= min(map(len, correct))
-        },
-        "completion_tokens": sum(m["completion_tokens"] for m in members),
-        "verification_tokens": sum(c["completion_tokens"] for c in _checks(members)),
-        "generation_seconds": round(sum(m["seconds"] for m in [*members, *_checks(members)]), 1),
-        "completions": len(members),
-        "problems": len(records),
-        "truncated": sum(m["finish_reason"] == "length" for m in members),
-        "forced": sum("unforced" in m for m in members),
-        "doubtful": sum(m["doubt"] is not None for m in members),
-        "failed": sum("error" in m for m in members),
-        "identical": sum(r["identical"] for r in records),
-    }
-
-
-def _checks(members: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The verifications of `members`: tokens spent beside those of the solutions."""
-    return [check for m in members for check in m.get("checks", [])]
-
-
-def _verification(problems: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """How well scores tell right from wrong, and how often they could not choose at all."""
-    scored = [[m for m in s["members"] if "verdicts" in m] for p in problems for s in p["steps"]]
-    populations = [members for members in scored if members]
-    members = [m for population in populations for m in population]
-    verdicts = [v for m in members for v in m["verdicts"]]
-    readable = [m for m in members if m["score"] is not None]
-    right = [m["score"] for m in readable if m["correct"]]
-    wrong = [m["score"] for m in readable if not m["correct"]]
-    return {
-        "verdicts": len(verdicts),
-        "unreadable": sum(v is None for v in verdicts),
-        "auc": stats.auc(right, wrong),
-        "right": len(right),
-        "wrong": len(wrong),
-        "selections": len(populations),
-        "uniform_selections": sum(_is_uniform(population) for population in populations),
-    }
-
-
-def _is_uniform(population: Sequence[dict[str, Any]]) -> bool:
-    """Whether Boltzmann selection had nothing to go by: all known scores equal."""
-    return len({m["score"] for m in population if m["score"] is not None}) <= 1
-
-
-def warnings(document: dict[str, Any]) -> list[str]:
-    """What makes the figures doubtful, in words."""
+def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]:
+    """What makes the figures doubtful, in words. `commonest_error`: of the completions that failed."""
     steps = document["metrics"]["steps"]
     completions = sum(s["completions"] for s in steps)
     found = []
     if document["model"].get("embedded"):
         found.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
     if not document["complete"]:
-        done = sum(len(p["steps"]) for p in document["problems"])
+        done = sum(s["problems"] for s in steps)
         found.append(f"partial run: {done} populations so far; run the same command again to go on")
     for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):
         share = sum(s[count] for s in steps) / completions if completions else 0
         if share > (MANY_TRUNCATED if count != "failed" else 0):
-            why = f"; most often: {_commonest_error(document)}" if count == "failed" else ""
+            why = f"; most often: {commonest_error}" if count == "failed" else ""
             found.append(f"{share:.1%} of {completions} completions {words}{why}")
     if steps and steps[0]["identical"] > MANY_IDENTICAL * steps[0]["completions"]:
         found.append(
@@ -206,11 +122,6 @@ def warnings(document: dict[str, Any]) -> list[str]:
     if checked and checked["unreadable"]:
         found.append(f"{checked['unreadable']} of {checked['verdicts']} verdicts could not be read")
     return found
-
-
-def _commonest_error(document: dict[str, Any]) -> str:
-    members = (m for p in document["problems"] for s in p["steps"] for m in s["members"])
-    return str(Counter(m["error"] for m in members if "error" in m).most_common(1)[0][0])
 
 
 # Provenance and files
@@ -249,20 +160,21 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def save(document: dict[str, Any], folder: Path) -> Path:
-    """Write `document` under its experiment's name: NAME.json when complete, NAME.partial.json until then.
+def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
+    """Write `document` with its problems, which come as `row`s, under its experiment's name: NAME.json when complete,
+    NAME.partial.json until then.
 
     An earlier NAME.json is kept beside it as NAME.<when it started>.json; a complete run removes the partial file.
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
     if not document["complete"]:
-        write_atomically(partial, _dump(document))
+        write_atomically(partial, _dump(document, rows))
         return partial
     path = folder / f"{name}.json"
     if path.exists():
         _keep(path, _unused(folder, name, _started(path)))
-    write_atomically(path, _dump(document))
+    write_atomically(path, _dump(document, rows))
     partial.unlink(missing_ok=True)
     return path
 
@@ -271,13 +183,14 @@ def _keep(path: Path, kept: Path) -> None:
     try:
         os.link(path, kept)
     except OSError:  # a file system without hard links
-        write_atomically(kept, path.read_bytes())
+        with open(path, "rb") as file:
+            write_atomically(kept, iter(lambda: file.read(1 << 20), b""))
 
 
 def _started(path: Path) -> str:
     try:
-        stamp = datetime.fromisoformat(json.loads(path.read_text(encoding="utf-8"))["started"])
-    except (OSError, ValueError, KeyError, TypeError):
+        stamp = datetime.fromisoformat(stored.read(path)[0]["started"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         stamp = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return stamp.strftime("%Y%m%d-%H%M%S")
 
@@ -289,15 +202,17 @@ def _unused(folder: Path, name: str, stamp: str) -> Path:
     return path
 
 
-def _dump(document: dict[str, Any]) -> bytes:
-    """One line per step of a problem: readable in an editor, diffable, and compact."""
-    head = {key: value for key, value in document.items() if key != "problems"}
-    text = json.dumps(head, indent=1, ensure_ascii=True)
-    problems = ",\n".join(_dump_problem(problem) for problem in document["problems"])
-    return f'{text[:-2]},\n "problems": [\n{problems}\n ]\n}}\n'.encode()
+def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
+    """One line per step of a problem: readable in an editor, diffable, compact; core/stored.py reads it by line."""
+    yield f"{json.dumps(document, indent=1, ensure_ascii=True)[:-2]},\n{stored.START}".encode()
+    between = b""
+    for row in rows:
+        yield between + row
+        between = b",\n"
+    yield f"\n{stored.END}}}\n".encode()
 
 
-def _dump_problem(problem: dict[str, Any]) -> str:
-    head = json.dumps({key: value for key, value in problem.items() if key != "steps"}, ensure_ascii=True)
-    steps: Iterable[str] = (json.dumps(step, ensure_ascii=True) for step in problem["steps"])
-    return f'  {head[:-1]}, "steps": [\n   ' + ",\n   ".join(steps) + "]}"
+def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
+    """A problem as it stands in the file; each of `steps` is a record in JSON."""
+    head = json.dumps({"id": problem.id, "answer": problem.answer, "finished": finished}, ensure_ascii=True)
+    return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"

@@ -1,11 +1,13 @@
 """run(): problems in, one TaskGroup, progress, results out. The only place that ties the rooms together."""
 
 import asyncio
+import json
+import math
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from core import config as constants
 from core import forecast, judge, plan, problems, report, results, seeds
 from core.config import Config
 from core.errors import UserError, command
+from core.figures import Figures
 from core.files import results_dir
 from core.generate import Ask, Completion, Generator, Sampling
 from core.journal import Journal
@@ -25,10 +28,12 @@ from core.problems import Problem, ProblemSet
 from core.prompts import Message
 from core.rsa import Population
 from core.server import Server, serving
+from core.spool import Spool
 
 Scaffold = Callable[[Problem, Ask, Config], AsyncIterator[Population]]
 BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike
-SAVE_SECONDS = 20.0  # a partial results file is never older than this while steps are finished
+SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
+SAVE_SHARE = 0.02  # unless writing it would take more than this share of the time
 STOPS = (signal.SIGTERM, signal.SIGHUP)
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
@@ -115,13 +120,27 @@ def check_context(server: Server, config: Config) -> None:
         )
 
 
+class _Bar(tqdm):  # type: ignore[misc]
+    """A bar that asks what to show besides when it is drawn, not at every completion."""
+
+    def __init__(self, so_far: Callable[[], str], **options: Any) -> None:
+        self.so_far = so_far
+        super().__init__(**options)
+
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        shown: dict[str, Any] = super().format_dict
+        return shown | {"postfix": self.so_far()}
+
+
 class _Experiment:
     """One run: what is asked, what has come back, what is shown."""
 
     def __init__(self, name: str, config: Config, server: Server, chosen: ProblemSet, folder: Path) -> None:
         self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
-        self.records: dict[str, list[dict[str, Any]]] = {problem.id: [] for problem in chosen.problems}
-        self.finished: set[str] = set()  # ids of the problems whose scaffold has ended
+        self.figures = Figures(len(chosen.problems))
+        self.spool = Spool(folder)  # what was graded, in JSON: a step may be one of a million
+        self.steps: list[list[int]] = [[] for _ in chosen.problems]  # numbers in the spool, by problem
         self.sampling = Sampling(
             temperature=config.TEMPERATURE,
             top_p=config.TOP_P,
@@ -131,7 +150,7 @@ class _Experiment:
             answer_tokens=config.ANSWER_TOKENS,  # spent only where thinking was cut off
         )
         self.began = time.monotonic()
-        self.saved = self.began
+        self.next_save = self.began + SAVE_SECONDS
         self.new_tokens = 0
         self.reused = 0  # completions that came from the journal
         expected = plan.expected(config, len(chosen.problems), server.model, folder, name)
@@ -170,8 +189,14 @@ class _Experiment:
         lost: UserError | None = None
         every = 0.1 if sys.stderr.isatty() else 10.0  # seconds; a log file need not hold every redraw
         name = self.document["experiment"]
-        with tqdm(
-            total=total, desc=name, dynamic_ncols=True, mininterval=every, maxinterval=every, bar_format=BAR
+        with _Bar(
+            self._so_far,
+            total=total,
+            desc=name,
+            dynamic_ncols=True,
+            mininterval=every,
+            maxinterval=every,
+            bar_format=BAR,
         ) as bar:
             limit = self.config.CONCURRENCY or self.server.limit
             count = self._counter(bar)
@@ -183,16 +208,17 @@ class _Experiment:
                     ) as generator,
                     asyncio.TaskGroup() as tasks,
                 ):
-                    for problem in self.chosen.problems:
-                        tasks.create_task(self._solve(scaffold, problem, generator, bar, generations))
+                    for number in range(len(self.chosen.problems)):
+                        tasks.create_task(self._solve(scaffold, number, generator, bar, generations))
             except* UserError as errors:
                 lost = _first(errors)
         if lost:
             raise lost
 
     async def _solve(
-        self, scaffold: Scaffold, problem: Problem, generator: Generator, bar: "tqdm[Any]", generations: int
+        self, scaffold: Scaffold, number: int, generator: Generator, bar: "tqdm[Any]", generations: int
     ) -> None:
+        problem = self.chosen.problems[number]
         asked: Counter[forecast.Kind] = Counter()
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -200,17 +226,17 @@ class _Experiment:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
             completion = await generator(messages, seed, replace(self.sampling, **changes))
             self.forecast.arrived(forecast.kind(names), completion.completion_tokens, not completion.reused)
-            bar.set_postfix_str(self._so_far(), refresh=False)
             return completion
 
-        steps = self.records[problem.id]
+        steps = self.steps[number]
         async for population in scaffold(problem, ask, self.config):
             # In a thread: judging a hard answer may take seconds, and requests must not wait for it.
-            steps.append(await asyncio.to_thread(results.grade, problem, len(steps), population))
-            bar.set_postfix_str(self._so_far(), refresh=False)
-            if time.monotonic() - self.saved > SAVE_SECONDS:
-                self.save(complete=False)
-        self.finished.add(problem.id)
+            record = await asyncio.to_thread(results.grade, problem, len(steps), population)
+            self.figures.add(number, record)
+            steps.append(self.spool.add(json.dumps(record, ensure_ascii=True).encode()))
+            if time.monotonic() > self.next_save:
+                await self._save_meanwhile()
+        self.figures.finished[number] = True
         bar.total -= generations - asked.total()  # what a scaffold that stopped early leaves unasked
         self.forecast.ended(asked, len(self.chosen.problems))
 
@@ -231,23 +257,33 @@ class _Experiment:
         shown = [f"{self.new_tokens / max(1e-9, elapsed):,.0f} tok/s"]
         if (left := self.forecast.seconds_left(elapsed)) is not None:
             shown.insert(0, f"{tqdm.format_interval(left)} left")
-        if newest := [steps[-1]["mean_accuracy"] for steps in self.records.values() if steps]:
-            shown.append(f"accuracy {sum(newest) / len(newest):.1%}")
+        if (accuracy := self.figures.accuracy) is not None:
+            shown.append(f"accuracy {accuracy:.1%}")
         return ", ".join(shown)
+
+    async def _save_meanwhile(self) -> None:
+        """Write what there is beside the run, and less often the longer it takes."""
+        self.next_save, began = math.inf, time.monotonic()
+        await asyncio.to_thread(results.save, self._newest_document(complete=False), self._rows(), self.folder)
+        took = time.monotonic() - began
+        self.next_save = began + max(SAVE_SECONDS, took / SAVE_SHARE)
 
     def save(self, complete: bool) -> Path:
         """Write what there is; the path comes back."""
-        rows = [
-            {"id": p.id, "answer": p.answer, "finished": p.id in self.finished, "steps": self.records[p.id]}
-            for p in self.chosen.problems
-            if complete or self.records[p.id]
-        ]
-        seconds = time.monotonic() - self.began
-        self.document |= {"complete": complete, "ended": results.now(), "problems": rows}
-        self.document["metrics"] = results.metrics(rows, seconds)
-        self.document["warnings"] = results.warnings(self.document)
-        self.saved = time.monotonic()
-        return results.save(self.document, self.folder)
+        return results.save(self._newest_document(complete), self._rows(), self.folder)
+
+    def _newest_document(self, complete: bool) -> dict[str, Any]:
+        """The results but for the problems."""
+        self.document |= {"complete": complete, "ended": results.now()}
+        self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began)
+        self.document["warnings"] = results.warnings(self.document, self.figures.commonest_error)
+        return dict(self.document)
+
+    def _rows(self) -> Iterator[bytes]:
+        """The problems that have come to anything by now, as they stand in the results; read only when they are."""
+        there = zip(self.chosen.problems, self.figures.finished.tolist(), map(tuple, self.steps), strict=True)
+        now = [(problem, finished, steps) for problem, finished, steps in there if finished or steps]
+        return (results.row(problem, finished, map(self.spool.__getitem__, steps)) for problem, finished, steps in now)
 
     def show(self, path: Path) -> None:
         """Print the table and draw the plot of a finished run."""

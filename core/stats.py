@@ -44,7 +44,10 @@ class Paired:
     ties: int
 
 
-def mean_by_problem(values: Sequence[Sequence[float]] | Sequence[float]) -> Estimate:
+Values = Sequence[Sequence[float]] | Sequence[float] | NDArray[np.float64]  # by problem: of its samples, or one each
+
+
+def mean_by_problem(values: Values) -> Estimate:
     """Mean over problems of each problem's mean, with a 95% interval.
 
     `values`: for each problem its value, or the values of its samples; all in [0, 1], and samples may differ in number.
@@ -64,7 +67,7 @@ def mean_by_problem(values: Sequence[Sequence[float]] | Sequence[float]) -> Esti
     return Estimate(float(means.mean()), max(low, 0.0), min(high, 1.0), means.size)
 
 
-def paired(a: Sequence[Sequence[float]] | Sequence[float], b: Sequence[Sequence[float]] | Sequence[float]) -> Paired:
+def paired(a: Values, b: Values) -> Paired:
     """What b changes against a, problem by problem; a[i] and b[i] belong to one problem, shaped as in mean_by_problem.
 
     The interval is Student's t over the differences, with two imaginary problems added, at minus and plus the largest
@@ -78,24 +81,33 @@ def paired(a: Sequence[Sequence[float]] | Sequence[float], b: Sequence[Sequence[
 
     Raises ValueError as mean_by_problem does, and for different or zero numbers of problems.
     """
+    differences = _differences(a, b)
+    mean = _mean_difference(differences)
+    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+    ties = mean.n - wins - losses
+    p = _sign_flip_p(differences[differences != 0])
+    return Paired(mean.value, mean.low, mean.high, p, mean.n, wins, losses, ties)
+
+
+def change(a: Values, b: Values) -> Estimate:
+    """The difference and its interval as in `paired`, without the test: with thousands of different differences, such
+    as those of token counts, drawing signs takes long."""
+    return _mean_difference(_differences(a, b))
+
+
+def _differences(a: Values, b: Values) -> NDArray[np.float64]:
     means_a, means_b = _problem_means(a), _problem_means(b)
     if means_a.size != means_b.size or means_a.size == 0:
         raise ValueError(f"paired needs the same problems on both sides, not {means_a.size} and {means_b.size}")
     differences = means_b - means_a
     differences[np.abs(differences) < 1e-12] = 0.0  # rounding is no win
+    return differences
+
+
+def _mean_difference(differences: NDArray[np.float64]) -> Estimate:
     largest = float(np.abs(differences).max()) or 1.0
     low, high = _t_interval(np.append(differences, [-largest, largest]))
-    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
-    return Paired(
-        float(differences.mean()),
-        max(low, -1.0),
-        min(high, 1.0),
-        _sign_flip_p(differences[differences != 0]),
-        differences.size,
-        wins,
-        losses,
-        differences.size - wins - losses,
-    )
+    return Estimate(float(differences.mean()), max(low, -1.0), min(high, 1.0), differences.size)
 
 
 def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
@@ -108,7 +120,9 @@ def auc(right: Sequence[float], wrong: Sequence[float]) -> float | None:
     return float((below + up_to).mean() / 2 / ranked.size)
 
 
-def _problem_means(values: Sequence[Sequence[float]] | Sequence[float]) -> NDArray[np.float64]:
+def _problem_means(values: Values) -> NDArray[np.float64]:
+    if isinstance(values, np.ndarray) and bool(np.all((values >= 0) & (values <= 1))):
+        return values
     samples = [np.atleast_1d(np.asarray(value, dtype=np.float64)) for value in values]
     for problem, sample in enumerate(samples):
         if sample.size == 0:
@@ -144,6 +158,6 @@ def _sign_flip_p(differences: NDArray[np.float64]) -> float:
         return float((np.abs(sums) >= observed).mean())
     rng = np.random.default_rng(SEED)
     sums = np.zeros(DRAWS)
-    for difference in differences:
-        sums += difference * (2.0 * rng.integers(0, 2, DRAWS) - 1.0)
+    for size, count in zip(*np.unique(np.abs(differences), return_counts=True), strict=True):
+        sums += size * (2.0 * rng.binomial(count, 0.5, DRAWS) - count)  # all of one size at once
     return (1 + int((np.abs(sums) >= observed).sum())) / (1 + DRAWS)

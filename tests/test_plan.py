@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 
 from core import config as constants
 from core import hardware, plan
+from core import results as results_file
 from core.config import Config
 from core.errors import UserError
-from core.lengths import ASSUMED, FEWEST, log_normal, measured
+from core.lengths import ASSUMED, FEWEST, MOST, log_normal, measured
 from core.model import QED_NANO, Shape, kv_tokens
+from core.problems import Problem
 from core.roofline import MIDDLE, Load, Machine
 from tests.conftest import ROOT, environment, run
 
@@ -416,6 +418,29 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, capsys: pytest
     out = told(capsys, "02_rsa_basic", "--gpu", "RTX 4090")
     assert "measured: 02_rsa_basic.json (96 completions on sums[:4]" in line(out, "lengths")
     assert "1% of them cut off at 300); assumed: verifications; those cut off will be longer now" in out
+
+
+def test_of_a_large_results_file_only_the_first_problems_are_read(tmp_path: Path) -> None:
+    member = {"parents": [], "prompt_tokens": 9, "seconds": 1.0, "finish_reason": "stop"}
+    document = {
+        "schema": 1,
+        "experiment": "x",
+        "complete": True,
+        "started": "2026",
+        "model": {"name": "m"},
+        "engine": {"concurrency": 8},
+        "config": {"MAX_TOKENS": 100},
+        "problem_set": {"name": "s"},
+    }
+    rows = []
+    for i in range(20):
+        members = [member | {"completion_tokens": i}] * 500
+        steps = [json.dumps({"step": 0, "members": members}).encode()]
+        rows.append(results_file.row(Problem(f"p{i}", "?", "4"), True, steps))
+    path = results_file.save(document, [*rows, b"what comes after is not looked at"], tmp_path)
+    lengths = measured(tmp_path, "m")
+    assert lengths and "5,000 completions" in lengths.source and path.name in lengths.source
+    assert len(lengths.solutions[0]) == MOST and lengths.solutions[0].max() == 9
 
 
 @given(whole=JSON, place=st.sampled_from(["schema", "model", "config", "engine", "problems", "steps", "members"]))

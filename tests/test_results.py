@@ -1,18 +1,26 @@
 """Results: grading, metrics by hand, warnings, atomic and archived files."""
 
 import json
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from core import results
+from core import results, stored
 from core.errors import UserError
+from core.eval import pass_at_k
+from core.figures import Figures
 from core.files import results_dir, write_atomically
 from core.generate import Completion
 from core.problems import Problem
 from core.rsa import Member
+from core.spool import Spool
+from core.stats import auc, mean_by_problem
 
 PROBLEM = Problem("p", "?", "42")
 SCHEMA = json.loads((Path(results.__file__).parent / "results.schema.json").read_text())
@@ -28,9 +36,9 @@ def member(answer: str, **changes: Any) -> Member:
     return Member(Completion("0" * 32, 1, "thought", answer, **made))
 
 
-def document(populations: list[list[list[Member]]], complete: bool = True) -> dict[str, Any]:
-    """A results document with the given populations: [problem][step][member]."""
-    rows = [
+def graded(populations: list[list[list[Member]]], complete: bool = True) -> list[dict[str, Any]]:
+    """Problems as they stand in the results: from [problem][step][member]."""
+    return [
         {
             "id": f"p{i}",
             "answer": "42",
@@ -39,6 +47,21 @@ def document(populations: list[list[list[Member]]], complete: bool = True) -> di
         }
         for i, steps in enumerate(populations)
     ]
+
+
+def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> Figures:
+    """The figures of `rows`, whose populations come problem by problem in `order`."""
+    made = Figures(len(rows))
+    for i in order or range(len(rows)):
+        for record in rows[i]["steps"]:
+            made.add(i, record)
+        made.finished[i] = rows[i]["finished"]
+    return made
+
+
+def document(rows: list[dict[str, Any]], complete: bool = True) -> dict[str, Any]:
+    """A results document with these problems."""
+    found = figures(rows)
     made = {
         "schema": 1,
         "experiment": "09_test",
@@ -50,10 +73,10 @@ def document(populations: list[list[list[Member]]], complete: bool = True) -> di
         "problem_set": {"name": "s", "n": len(rows), "sha256": "0" * 64},
         "config": {"N": 2, "MAX_TOKENS": 10, "TEMPERATURE": 0.7, "SEED": 0},
         "provenance": results.provenance(),
-        "metrics": results.metrics(rows, 1.0),
+        "metrics": found.metrics(1.0),
         "problems": rows,
     }
-    made["warnings"] = results.warnings(made)
+    made["warnings"] = results.warnings(made, found.commonest_error)
     jsonschema.validate(made, SCHEMA)
     return made
 
@@ -61,7 +84,7 @@ def document(populations: list[list[list[Member]]], complete: bool = True) -> di
 def test_metrics_of_a_small_run_by_hand() -> None:
     first = [[member("\\boxed{42}"), member("\\boxed{41}")], [member("\\boxed{42}"), member("\\boxed{042}")]]
     second = [[member("no box"), member("\\boxed{7}")], [member("\\boxed{42}"), member("\\boxed{8}")]]
-    found = document([first, second])["metrics"]
+    found = document(graded([first, second]))["metrics"]
     zero, one = found["steps"]
     assert zero["mean_accuracy"]["value"] == 0.25 and zero["mean_accuracy"]["n"] == 2
     assert zero["majority_accuracy"]["value"] == 0.25, "a tie scores the mean of the tied answers"
@@ -76,7 +99,7 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
     cut = member("", finish_reason="length")
     forced = member("", finish_reason="length", forced="Time is up. \\boxed{42}")
     failed = Member(Completion("0" * 32, 1, error="status 500: oops"))
-    made = document([[[cut, forced, failed, member("\\boxed{42}")]]])
+    made = document(graded([[[cut, forced, failed, member("\\boxed{42}")]]]))
     step = made["metrics"]["steps"][0]
     assert (step["truncated"], step["forced"], step["failed"], step["completions"]) == (2, 1, 1, 4)
     records = made["problems"][0]["steps"][0]["members"]
@@ -88,10 +111,12 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
 
 def test_identical_members_are_noticed() -> None:
     same, other = member("\\boxed{42}"), member("\\boxed{1}")
-    made = document([[[same, same, same, same]], [[same, other, same, Member(Completion("0" * 32, 1, error="x"))]]])
+    made = document(
+        graded([[[same, same, same, same]], [[same, other, same, Member(Completion("0" * 32, 1, error="x"))]]])
+    )
     assert made["metrics"]["steps"][0]["identical"] == 4
     assert not any("repeat another" in w for w in made["warnings"])
-    made = document([[[same] * 4]])
+    made = document(graded([[[same] * 4]]))
     assert any("3 of 4 members repeat another of their population" in w for w in made["warnings"])
 
 
@@ -109,7 +134,7 @@ def test_verification_is_summed_up_and_uniform_selection_told() -> None:
         scored("\\boxed{1}", None),
     ]
     equal = [scored("\\boxed{1}", 0.0), scored("\\boxed{2}", 0.0)]
-    made = document([[told], [equal]])
+    made = document(graded([[told], [equal]]))
     found = made["metrics"]["verification"]
     assert (found["verdicts"], found["unreadable"], found["right"], found["wrong"]) == (6, 1, 2, 3)
     assert found["auc"] == 1.0 and (found["selections"], found["uniform_selections"]) == (2, 1)
@@ -118,12 +143,150 @@ def test_verification_is_summed_up_and_uniform_selection_told() -> None:
     assert made["metrics"]["steps"][0]["verification_tokens"] == 42
 
 
+COST: dict[str, st.SearchStrategy[Any]] = {
+    "finish_reason": st.sampled_from(["stop", "length", None]),
+    "prompt_tokens": st.integers(0, 999),
+    "cached_tokens": st.integers(0, 999),
+    "completion_tokens": st.integers(0, 9999),
+    "seconds": st.integers(0, 999).map(lambda s: s / 8),
+}
+MEMBER: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    COST
+    | {"answer": st.sampled_from([None, "42", "41"]), "correct": st.booleans()}
+    | {"doubt": st.sampled_from([None, "truncated"])},
+    optional={"error": st.sampled_from(["a", "b"]), "unforced": st.just({})},
+)
+SCORES = st.lists(st.sampled_from([None, 0.0, 0.5, 1.0]), min_size=3, max_size=3)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Problems of a run at any moment: populations of any size, some of them scored, some ended early."""
+    rows = []
+    for i in range(draw(st.integers(1, 6))):
+        steps: list[dict[str, Any]] = []
+        for t in range(draw(st.integers(0, 3))):
+            members = draw(st.lists(MEMBER, min_size=1, max_size=9))
+            if draw(st.booleans()):
+                for m, score in zip(members, draw(SCORES), strict=False):
+                    m |= {"score": score, "verdicts": [score], "checks": [draw(st.fixed_dictionaries(COST))]}
+            accuracy = sum(m["correct"] for m in members) / len(members)
+            steps.append(
+                {"step": t, "mean_accuracy": accuracy, "majority_correct": draw(st.sampled_from([0, 0.5, 1.0]))}
+                | {"identical": draw(st.integers(0, 8)), "members": members}
+            )
+        rows.append({"id": f"p{i}", "answer": "42", "finished": draw(st.booleans()), "steps": steps})
+    return rows
+
+
+def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
+    """The metrics by their definition, from all members at once."""
+
+    def checks(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [check for m in members for check in m.get("checks", [])]
+
+    steps = []
+    for t in range(max(len(p["steps"]) for p in problems)):
+        here = [p["steps"][t] for p in problems if len(p["steps"]) > t]
+        ended = [p["steps"][-1] for p in problems if len(p["steps"]) <= t and p["finished"] and p["steps"]]
+        members = [m for r in here for m in r["members"]]
+        correct = [[float(m["correct"]) for m in r["members"]] for r in [*here, *ended]]
+        steps.append(
+            {
+                "step": t,
+                "mean_accuracy": mean_by_problem(correct).to_json(),
+                "majority_accuracy": mean_by_problem([r["majority_correct"] for r in [*here, *ended]]).to_json(),
+                "pass_at_k": {
+                    str(k): mean_by_problem([pass_at_k(len(c), int(sum(c)), k) for c in correct]).to_json()
+                    for k in range(1, min(8, *map(len, correct)) + 1)
+                },
+                "completion_tokens": sum(m["completion_tokens"] for m in members),
+                "verification_tokens": sum(c["completion_tokens"] for c in checks(members)),
+                "generation_seconds": round(sum(m["seconds"] for m in [*members, *checks(members)]), 1),
+                "completions": len(members),
+                "problems": len(here),
+                "truncated": sum(m["finish_reason"] == "length" for m in members),
+                "forced": sum("unforced" in m for m in members),
+                "doubtful": sum(m["doubt"] is not None for m in members),
+                "failed": sum("error" in m for m in members),
+                "identical": sum(r["identical"] for r in here),
+            }
+        )
+    members = [m for p in problems for s in p["steps"] for m in s["members"]]
+    found: dict[str, Any] = {
+        "steps": steps,
+        "final": {k: steps[-1][k] for k in ("mean_accuracy", "majority_accuracy", "pass_at_k")} if steps else {},
+        "tokens": {
+            kind: sum(m[f"{kind}_tokens"] for m in [*members, *checks(members)])
+            for kind in ("prompt", "cached", "completion")
+        },
+        "seconds": 1.0,
+    }
+    scored = [[m for m in s["members"] if "verdicts" in m] for p in problems for s in p["steps"]]
+    if populations := [each for each in scored if each]:
+        flat = [m for each in populations for m in each]
+        right, wrong = (
+            [m["score"] for m in flat if m["score"] is not None and m["correct"] is side] for side in (True, False)
+        )
+        found["verification"] = {
+            "verdicts": len(flat),
+            "unreadable": sum(m["score"] is None for m in flat),
+            "auc": auc(right, wrong),
+            "right": len(right),
+            "wrong": len(wrong),
+            "selections": len(populations),
+            "uniform_selections": sum(len({m["score"] for m in each} - {None}) <= 1 for each in populations),
+        }
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=problems(), data=st.data())
+def test_figures_that_grow_equal_the_metrics_of_all_members_in_any_order_of_arrival(
+    rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    found = figures(rows, data.draw(st.permutations(range(len(rows)))))
+    assert found.metrics(1.0) == plain_metrics(rows)
+    assert list(json.dumps(found.metrics(1.0))) == list(json.dumps(plain_metrics(rows))), "and stand in that order"
+    newest = [row["steps"][-1]["mean_accuracy"] for row in rows if row["steps"]]
+    assert found.accuracy == (pytest.approx(sum(newest) / len(newest)) if newest else None)
+    errors = [m["error"] for row in rows for s in row["steps"] for m in s["members"] if "error" in m]
+    assert found.commonest_error == max(sorted(set(errors)), key=errors.count, default=None)
+
+
+def test_twenty_thousand_problems_are_summed_up_in_no_time() -> None:
+    found = Figures(20_000)
+    for i in range(20_000):
+        for t in range(3):
+            members: list[dict[str, Any]] = [
+                {"correct": (i * j) % 3 == t, "finish_reason": "stop", "doubt": None} for j in range(8)
+            ]
+            for m in members:
+                m |= {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 9, "seconds": 0.5}
+            found.add(i, {"step": t, "majority_correct": 1.0, "identical": 0, "members": members})
+    began = time.process_time()
+    steps = found.metrics(1.0)["steps"]
+    assert time.process_time() - began < 2
+    assert [s["completions"] for s in steps] == [160_000] * 3 and steps[0]["mean_accuracy"]["n"] == 20_000
+
+
+def save(made: dict[str, Any], folder: Path) -> Path:
+    """Save a whole document as a run does: its steps by way of a spool."""
+    spool = Spool(folder)
+    rows = []
+    for row in made["problems"]:
+        numbers = [spool.add(json.dumps(step).encode()) for step in row["steps"]]
+        problem = Problem(row["id"], "?", row["answer"])
+        rows.append(results.row(problem, row["finished"], map(spool.__getitem__, numbers)))
+    return results.save({key: value for key, value in made.items() if key != "problems"}, rows, folder)
+
+
 def test_a_complete_run_keeps_the_earlier_one_beside_it(tmp_path: Path) -> None:
-    made = document([[[member("\\boxed{42}")]]])
-    partial = results.save(made | {"complete": False}, tmp_path)
+    made = document(graded([[[member("\\boxed{42}")]]]))
+    partial = save(made | {"complete": False}, tmp_path)
     assert partial.name == "09_test.partial.json"
     for _ in range(3):
-        path = results.save(made, tmp_path)
+        path = save(made, tmp_path)
     names = sorted(p.name for p in tmp_path.iterdir())
     assert path.name == "09_test.json" and names == [
         "09_test.20260102-030405-2.json",
@@ -131,6 +294,38 @@ def test_a_complete_run_keeps_the_earlier_one_beside_it(tmp_path: Path) -> None:
         "09_test.json",
     ]
     assert json.loads(path.read_text()) == made
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=problems(), data=st.data())
+def test_what_was_saved_is_read_whole_and_problem_by_problem_and_never_when_cut_off(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    made = {"experiment": "09_test", "complete": True, "started": "2026-01-02T03:04:05+00:00", "problems": rows}
+    path = save(made, tmp_path_factory.mktemp("results"))
+    whole = path.read_text()
+    assert json.loads(whole) == made
+    for text in (whole, json.dumps(made), json.dumps(made, indent=1)):
+        path.write_text(text)
+        head, problems = stored.read(path)
+        assert head | {"problems": list(problems)} == made
+    path.write_text(whole[: data.draw(st.integers(0, len(whole) - len(stored.END) - 3))])
+    with pytest.raises(ValueError):
+        list(stored.read(path)[1])
+
+
+def test_a_spool_on_a_full_disk_says_so_and_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path)
+    assert [spool.add(text) for text in (b"one", b"", b"three")] == [0, 1, 2]
+    with monkeypatch.context() as patch, pytest.raises(UserError, match="the disk is full"):
+        patch.setattr("os.pwrite", lambda *_: full())
+        spool.add(b"four")
+    assert spool[spool.add(b"five")] == b"five" and [spool[i] for i in range(3)] == [b"one", b"", b"three"]
+    assert not list(tmp_path.iterdir()), "it has no name"
+
+
+def full() -> int:
+    raise OSError(28, "No space left on device")
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from tests.conftest import ROOT, run, start
+from tests.conftest import ROOT, python, run, start
 from tests.test_results import SCHEMA
 
 SMALL = ("LIMIT=4", "T=2", "MAX_TOKENS=300")
@@ -131,6 +132,34 @@ def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> N
     document = load(results, "02_rsa_basic.partial")
     assert not document["complete"] and any("partial run" in w for w in document["warnings"])
     assert not (results / "02_rsa_basic.json").exists()
+
+
+def test_partial_results_are_whole_at_every_moment_and_the_last_hold_what_they_held(results: Path) -> None:
+    program = f"""
+import runpy, sys
+from core import runner
+runner.SAVE_SECONDS = 0.0  # save after every step; in a long run, 2% of the time goes to it
+runner.SAVE_SHARE = 1.0
+sys.argv = ["02_rsa_basic.py", *{SMALL}]
+runpy.run_path({str(ROOT / "experiments" / "02_rsa_basic.py")!r}, run_name="__main__")
+"""
+    process = python("-c", program)
+    seen: list[dict[str, Any]] = []
+    while process.poll() is None:
+        if (results / "02_rsa_basic.partial.json").exists():
+            with suppress(FileNotFoundError):  # the run has just ended
+                seen.append(load(results, "02_rsa_basic.partial"))
+        time.sleep(0.05)
+    assert process.communicate()[1] and process.returncode == 0
+    sizes = [sum(step["problems"] for step in document["metrics"]["steps"]) for document in seen]
+    assert len(set(sizes)) > 2 and sizes == sorted(sizes), "it grows"
+    whole = load(results, "02_rsa_basic")
+    final = {problem["id"]: problem["steps"] for problem in whole["problems"]}
+    for document, size in zip(seen, sizes, strict=True):
+        steps = {problem["id"]: problem["steps"] for problem in document["problems"]}
+        assert all(final[id][: len(made)] == made for id, made in steps.items())
+        assert not document["complete"] and sum(map(len, steps.values())) == size, "figures and rows are of one moment"
+    assert not (results / "02_rsa_basic.partial.json").exists()
 
 
 def test_a_second_run_on_the_same_journal_is_refused(results: Path) -> None:
