@@ -4,14 +4,14 @@ Differences are paired by problem: two runs share the problems, and most of what
 """
 
 import argparse
-import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError, command
-from core.files import results_dir
+from core.errors import UserError, command, one_line
+from core.files import amount, read_json, results_dir
 from core.report import interval
 from core.stats import mean_by_problem, paired
 
@@ -43,27 +43,22 @@ def read(name: str, folder: Path) -> Result:
     Raises UserError where there is no such file, or it can't be read, or is no results file of schema 1.
     """
     path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
-    if not path.exists() and (partial := path.with_suffix(".partial.json")).exists():
+    if not os.path.exists(path) and os.path.exists(partial := path.with_suffix(".partial.json")):
         path = partial
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not os.path.exists(path):
         known = ", ".join(sorted(other.stem for other in folder.glob("*.json"))) or "nothing"
-        raise UserError(f"no results at {path}; {folder} holds {known}. Check the name, or run it first") from None
-    except OSError as error:
-        raise UserError(f"results {path} can't be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"results {path} are not valid JSON ({error}). Move the file away and run it again") from None
+        raise UserError(f"no results at {path}; {folder} holds {known}. Check the name, or run it first")
+    data = read_json(path, "results", "Move the file away and run it again")
     try:
-        return _result(path.stem, data)
+        return _result(one_line(path.stem), data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path} is not a results file of this project ({type(error).__name__}: {error})") from None
 
 
 def _result(name: str, data: dict[str, Any]) -> Result:
     if data["schema"] != 1:
-        raise UserError(f"results {name} have schema {data['schema']!r}; this version reads 1")
-    step = max((s["step"] for problem in data["problems"] for s in problem["steps"]), default=0)
+        raise UserError(f"results {name} have schema {data['schema']!r:.40}; this version reads 1")
+    step = max((int(amount(s["step"])) for problem in data["problems"] for s in problem["steps"]), default=0)
     ended = {
         (str(problem["id"]), str(problem["answer"])): problem["steps"]
         for problem in data["problems"]
@@ -71,16 +66,16 @@ def _result(name: str, data: dict[str, Any]) -> Result:
     }
     return Result(
         name=name,
-        set_name=data["problem_set"]["name"],
-        set_sha256=data["problem_set"]["sha256"],
-        model=data["model"]["name"],
-        weights={key: data["model"].get(key) for key in ("revision", "sha256")},
-        engine=data["engine"]["kind"],
-        complete=data["complete"],
+        set_name=_name(data["problem_set"]["name"]),
+        set_sha256=_name(data["problem_set"]["sha256"]),
+        model=_name(data["model"]["name"]),
+        weights={key: _name(told) if (told := data["model"].get(key)) else None for key in ("revision", "sha256")},
+        engine=_name(data["engine"]["kind"]),
+        complete=data["complete"] is True,
         step=step,
-        completion_tokens=int(data["metrics"]["tokens"]["completion"]),
-        problems=data["problem_set"]["n"],
-        final={id: tuple(float(steps[-1][key]) for key in METRICS.values()) for id, steps in ended.items()},
+        completion_tokens=int(amount(data["metrics"]["tokens"]["completion"])),
+        problems=int(amount(data["problem_set"]["n"])),
+        final={id: tuple(amount(steps[-1][key], 1) for key in METRICS.values()) for id, steps in ended.items()},
         tokens={id: sum(map(_generated, steps)) for id, steps in ended.items()},
     )
 
@@ -88,7 +83,14 @@ def _result(name: str, data: dict[str, Any]) -> Result:
 def _generated(step: dict[str, Any]) -> int:
     """Tokens generated for one step of a problem."""
     made = [done for m in step["members"] for done in (m, *m.get("checks", []))]
-    return sum(int(done["completion_tokens"]) for done in made)
+    return sum(int(amount(done["completion_tokens"])) for done in made)
+
+
+def _name(told: Any) -> str:
+    """A name that can be shown. Raises TypeError for what is no text."""
+    if not isinstance(told, str):
+        raise TypeError(f"{told!r:.40} is no name")
+    return one_line(told, 200)
 
 
 def _check(first: Result, other: Result, anyway: bool) -> list[str]:

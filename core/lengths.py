@@ -1,6 +1,5 @@
 """How long completions and prompts are: measured by earlier runs of the model, else assumed, and then said so."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from core.errors import UserError, one_line
+from core.files import amount, read_json
 
 # Assumed until a run has measured them. Lengths are log-normal, as those of reasoning models nearly are. The median
 # makes the mean 7.6k tokens under a cap of 16,384: 11M in the 1,440 completions of 02_rsa_basic, what the project's
@@ -58,11 +60,11 @@ def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
     found: list[tuple[tuple[bool, bool, str], str, Lengths]] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = read_json(path, "results", "")
             if data["schema"] == 1 and data["model"]["name"] == model and (lengths := _lengths(path.name, data)):
                 rank = (data["experiment"] == experiment, bool(data["complete"]), str(data["started"]))
-                found.append((rank, path.name, lengths))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
+                found.append((rank, one_line(path.name), lengths))
+        except (UserError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
             continue  # some other file, which is not ours to judge
     if not found:
         return None
@@ -82,7 +84,12 @@ def _lengths(name: str, data: Mapping[str, Any]) -> Lengths | None:
     """What one results document tells; None where it has too few completions, or no counts of tokens."""
     by_step: dict[int, list[dict[str, Any]]] = {}
     for step in (step for problem in data["problems"] for step in problem["steps"]):
-        by_step.setdefault(step["step"], []).extend(m for m in step["members"] if "error" not in m)
+        made = [m for m in step["members"] if "error" not in m]
+        by_step.setdefault(step["step"], []).extend(made)
+        for each in (each for m in made for each in (m, *_checks(m))):
+            for count in ("prompt_tokens", "completion_tokens", "seconds"):
+                amount(each[count])
+    cap, concurrency = amount(data["config"]["MAX_TOKENS"]), amount(data["engine"]["concurrency"])
     steps = [by_step[t] for t in sorted(by_step) if len(by_step[t]) >= FEWEST]
     members = [m for step in steps for m in step]
     if not _tokens(members):
@@ -97,16 +104,18 @@ def _lengths(name: str, data: Mapping[str, Any]) -> Lengths | None:
         checks = []
     cut = sum(m["finish_reason"] == "length" for m in members) / len(members)
     told = {"verifications": len(checks) >= FEWEST, "answer": len(carried) >= FEWEST}
-    speeds = [_seconds(step) / data["engine"]["concurrency"] / _tokens(step) for step in steps if _tokens(step)]
+    speeds = [_seconds(step) / concurrency / _tokens(step) for step in steps if _tokens(step)]
     return Lengths(
         tuple(_sample(step) for step in steps),
         np.maximum(1.0, checks) if told["verifications"] else ASSUMED.verifications,
         prompt,
         max(0.0, float(np.mean(carried))) if told["answer"] else ASSUMED.answer,
-        f"measured: {name} ({len(members):,} completions on {data['problem_set']['name']}, {cut:.0%} of them cut off "
-        f"at {data['config']['MAX_TOKENS']:,})",
+        one_line(
+            f"measured: {name} ({len(members):,} completions on {data['problem_set']['name']}, {cut:.0%} of them cut "
+            f"off at {cap:,})"
+        ),
         tuple(field for field, is_told in told.items() if not is_told),
-        data["config"]["MAX_TOKENS"] if cut else math.inf,
+        cap if cut else math.inf,
         (min(speeds), max(speeds)),
     )
 

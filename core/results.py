@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from core import stats
+from core.errors import UserError, one_line
 from core.eval import extract, judge, pass_at_k, vote
-from core.files import write_atomically
+from core.files import read_json, write_atomically
 from core.generate import Completion
 from core.problems import Problem
 from core.prompts import prompts_sha256
@@ -210,7 +211,7 @@ def warnings(document: dict[str, Any]) -> list[str]:
 
 def _commonest_error(document: dict[str, Any]) -> str:
     members = (m for p in document["problems"] for s in p["steps"] for m in s["members"])
-    return str(Counter(m["error"] for m in members if "error" in m).most_common(1)[0][0])
+    return one_line(Counter(m["error"] for m in members if "error" in m).most_common(1)[0][0], 300)
 
 
 # Provenance and files
@@ -276,8 +277,8 @@ def _keep(path: Path, kept: Path) -> None:
 
 def _started(path: Path) -> str:
     try:
-        stamp = datetime.fromisoformat(json.loads(path.read_text(encoding="utf-8"))["started"])
-    except (OSError, ValueError, KeyError, TypeError):
+        stamp = datetime.fromisoformat(read_json(path, "results", "")["started"])
+    except (UserError, ValueError, KeyError, TypeError):
         stamp = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return stamp.strftime("%Y%m%d-%H%M%S")
 
