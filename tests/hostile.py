@@ -1,5 +1,6 @@
 """Hostile input, and what must hold for it: shared by the short tests and by the long ones of the fault suite."""
 
+import asyncio
 import contextlib
 import io
 import json
@@ -10,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -23,9 +24,11 @@ import jsonschema
 from hypothesis import strategies as st
 
 from core import compare, config, lengths, plan, problems, results
+from core import server as engines
 from core.config import COMMON, RULES, Config
 from core.errors import LONGEST_LINE, UserError, command
 from core.forecast import Forecast
+from core.generate import Generator, Sampling
 from core.journal import Journal, content_key
 from tests.conftest import python
 from tests.test_results import SCHEMA
@@ -206,8 +209,8 @@ def check_constants(changes: dict[str, Any], overrides: Sequence[str]) -> None:
         return
     assert json.loads(json.dumps(dict(made), allow_nan=False)) == dict(made)
     for name, value in made.items():
-        assert type(value) is RULES[name].type
         assert RULES[name].type is str or RULES[name].low <= value <= RULES[name].high
+        assert type(value) is RULES[name].type
     assert made.get("K", 1) <= made.get("N", 1024)
 
 
@@ -313,8 +316,7 @@ def check_journal(content: bytes, whole: bytes) -> None:
         with Journal(path) as journal:
             for key, completion in KEPT.items():
                 assert journal.get(key) in (None, completion), "a wrong completion"
-                assert (key in journal) == (journal.get(key) is not None)
-            lost = [key for key in KEPT if key not in journal]
+            lost = [key for key in KEPT if journal.get(key) is None]
             if whole.startswith(content):
                 assert lost == list(KEPT)[len(KEPT) - len(lost) :] and not journal.damaged
             elif len(content) >= len(whole):
@@ -344,7 +346,8 @@ class Case:
     message: dict[str, Any]
     right: bool | None
     answer_type: str = "integer"
-    finish_reason: str = "stop"
+    finish_reason: Any = "stop"
+    more: dict[str, Any] = field(default_factory=dict)  # beside the choices, or instead of them
 
 
 def said(name: str, content: str, right: bool | None, **more: Any) -> Case:
@@ -383,10 +386,6 @@ def cases(size: int) -> list[Case]:
         said("cut off after the box", RIGHT + "x" * size, None, finish_reason="length"),
         Case("no content", {"content": None}, False),
         Case("reasoning and box", {"content": RIGHT, "reasoning_content": ESCAPES * (size // len(ESCAPES))}, True),
-        Case("reasoning is a number", {"content": RIGHT, "reasoning_content": 5}, None),
-        Case("reasoning is an object", {"content": RIGHT, "reasoning": {"a": [1]}}, None),
-        Case("content is a list", {"content": [{"type": "text", "text": RIGHT}]}, None),
-        Case("content is an object", {"content": {"\x1b[2J": "\ud800"}}, None),
     ]
     inner = [
         "9" * 900,
@@ -407,6 +406,39 @@ def cases(size: int) -> list[Case]:
     return found
 
 
+def odd_shapes() -> list[Case]:
+    """Replies that are no chat completions, or are with something of another type in them."""
+    odd: list[Any] = [
+        5,
+        -1.5,
+        True,
+        "x",
+        [],
+        [1],
+        {},
+        {"a": 1},
+        math.nan,
+        1e308,
+        10**400,
+        10**4000,
+        -(10**20),
+        "\ud800",
+        ESCAPES,
+    ]
+    message = {"content": RIGHT}
+    found = [Case(f"{name} {value!r:.20}", message | {name: value}, None) for value in odd for name in FIELDS]
+    found += [Case(f"finish {value!r:.20}", message, None, finish_reason=value) for value in odd]
+    for value in odd:
+        for name in ("usage", "choices", "object", "id", "error", "logprobs"):
+            found.append(Case(f"{name} {value!r:.20}", message, None, more={name: value}))
+        for name in ("prompt_tokens", "completion_tokens", "prompt_tokens_details"):
+            found.append(Case(f"usage {name} {value!r:.20}", message, None, more={"usage": {name: value}}))
+        details = {"prompt_tokens_details": {"cached_tokens": value}}
+        found.append(Case(f"usage cached_tokens {value!r:.20}", message, None, more={"usage": details}))
+    return found
+
+
+FIELDS = ("content", "reasoning_content", "reasoning", "role", "tool_calls", "refusal")
 EXPLOSION = said("math: a tower of powers", "\\boxed{9^{9^{9^9}}}", False, answer_type="math")
 
 
@@ -437,24 +469,40 @@ class HostileServer:
                 number = re.search(r"case (\d+) of hostile output", body)
                 assert number
                 case = cases[int(number[1])]
-                usage = {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}
-                choice = {
-                    "index": 0,
-                    "finish_reason": case.finish_reason,
-                    "message": {"role": "assistant"} | case.message,
-                }
                 head = {"id": "x", "object": "chat.completion", "created": 0, "model": model}
-                self.reply(200, head | {"choices": [choice], "usage": usage})
+                tail = {"usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}} | case.more
+                if json.loads(body).get("stream") and int(number[1]) % 2:  # every other answer is streamed
+                    self.stream(head, case, tail)
+                    return
+                choice = {"finish_reason": case.finish_reason, "message": {"role": "assistant"} | case.message}
+                self.reply(200, head | {"choices": [choice]} | tail)
+
+            def stream(self, head: dict[str, Any], case: Case, tail: dict[str, Any]) -> None:
+                """In three chunks; a text is cut in its middle."""
+                halves: list[dict[str, Any]] = [{}, {}]
+                for name, value in case.message.items():
+                    cut = len(value) // 2 if isinstance(value, str) else 0
+                    halves[0][name], halves[1][name] = (value[:cut], value[cut:]) if cut else (value, None)
+                chunks = [head | {"choices": [{"delta": half, "finish_reason": None}]} for half in halves]
+                chunks.append(head | {"choices": [{"delta": {}, "finish_reason": case.finish_reason}]} | tail)
+                events = b"".join(b"data: " + dumped(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+                self.send(200, events, "text/event-stream")
 
             def reply(self, status: int, value: Any) -> None:
-                content = json.dumps(value).encode()
+                self.send(status, dumped(value), "application/json")
+
+            def send(self, status: int, content: bytes, kind: str) -> None:
                 self.send_response(status)
-                self.send_header("content-type", "application/json")
+                self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Quiet(ThreadingHTTPServer):
+            def handle_error(self, *_: object) -> None:
+                """A client that was refused may leave before it has read why."""
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
         threading.Thread(target=partial(self._server.serve_forever, 0.05), daemon=True).start()
@@ -555,3 +603,28 @@ def check_refusal(folder: Path, status: int) -> None:
         done = ran("01_baseline", f"PROBLEMS={path}", timeout=60, BASE_URL=server.url, RESULTS_DIR=str(folder))
     assert done.status == 2 and done.err.splitlines()[-1].startswith("error: the server at")
     assert is_harmless(done.out) and is_harmless(done.err) and len(done.err) < 5000
+
+
+async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:
+    """Whatever shape a reply has, a completion comes of it that can be kept and counted."""
+    sampling = Sampling(max_tokens=100)
+    with HostileServer(cases) as here, Journal(folder / "shapes.jsonl") as journal:
+        server = engines.probe(here.url, "a test")
+        assert server
+        async with Generator(server, journal, 32, 60.0) as generator:
+
+            async def check(i: int, case: Case) -> None:
+                asked = {"role": "user", "content": f"case {i} of hostile output"}
+                made = await generator([asked], i, sampling)
+                assert all(isinstance(text, str) for text in (made.thinking, made.answer)), case.name
+                assert made.finish_reason is None or isinstance(made.finish_reason, str), case.name
+                for count in (made.prompt_tokens, made.cached_tokens, made.completion_tokens):
+                    assert type(count) is int and 0 <= count < 10**15, case.name
+                (made.thinking + made.answer).encode()
+                if made.error:
+                    assert len(made.error) < 1000, case.name
+                else:
+                    again = await generator([asked], i, sampling)
+                    assert again == made and again.reused, case.name
+
+            await asyncio.gather(*(check(i, case) for i, case in enumerate(cases)))

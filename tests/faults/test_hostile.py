@@ -48,14 +48,14 @@ def test_problem_files(folder: Path, content: bytes) -> None:
 
 
 @seed(SEED)
-@settings(deadline=None, max_examples=3000)
+@settings(deadline=None, max_examples=2000)
 @given(hostile.NAMESPACES, st.lists(hostile.OVERRIDES, max_size=3))
 def test_constants(changes: dict[str, Any], overrides: list[str]) -> None:
     hostile.check_constants(changes, overrides)
 
 
 @seed(SEED)
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=600)
 @given(st.data())
 def test_changed_results_files(folder: Path, whole: hostile.Real, data: st.DataObject) -> None:
     changed = hostile.mutated(data.draw, whole)
@@ -71,7 +71,7 @@ def test_damaged_results_files(folder: Path, whole: hostile.Real, data: st.DataO
 
 
 @seed(SEED)
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=300)
 @given(st.data())
 def test_damaged_journals(folder: Path, data: st.DataObject) -> None:
     content = hostile.journal_bytes(folder)
