@@ -600,7 +600,7 @@ def check_refusal(folder: Path, status: int) -> None:
     words = ESCAPES + "\n" + HTML * 1000
     with HostileServer([EXPLOSION], refusal=(status, words)) as server:
         path = server.problems(folder / "cases.json")
-        done = ran("01_baseline", f"PROBLEMS={path}", timeout=60, BASE_URL=server.url, RESULTS_DIR=str(folder))
+        done = ran("01_baseline", f"PROBLEMS={path}", timeout=300, BASE_URL=server.url, RESULTS_DIR=str(folder))
     assert done.status == 2 and done.err.splitlines()[-1].startswith("error: the server at")
     assert is_harmless(done.out) and is_harmless(done.err) and len(done.err) < 5000
 

@@ -36,7 +36,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder, sizes = tmp_path_factory.mktemp("run"), ("N=2", "K=2", "T=1")
     os.mkfifo(folder / "pipe.json")  # a run looks into the results beside its own
     (folder / "folder.json").mkdir()
-    return hostile.check_run(folder, "02_rsa_basic", quick, *sizes, timeout=120, memory=MEMORY)
+    return hostile.check_run(folder, "02_rsa_basic", quick, *sizes, timeout=300, memory=MEMORY)
 
 
 @pytest.fixture(scope="module")
