@@ -5,15 +5,15 @@ Differences are paired by problem: two runs share the problems, and most of what
 
 import argparse
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
 from core import stored
-from core.errors import UserError, command
-from core.files import results_dir
+from core.errors import UserError, command, one_line
+from core.files import amount, results_dir
 from core.report import interval
 from core.stats import change, mean_by_problem, paired
 
@@ -45,46 +45,43 @@ def read(name: str, folder: Path) -> Result:
     Raises UserError where there is no such file, or it can't be read, or is no results file of schema 1.
     """
     path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
-    if not path.exists() and (partial := path.with_suffix(".partial.json")).exists():
+    if not os.path.exists(path) and os.path.exists(partial := path.with_suffix(".partial.json")):
         path = partial
-    try:
-        return _result(path.stem, *stored.read(path))
-    except FileNotFoundError:
+    if not os.path.exists(path):
         known = ", ".join(sorted(other.stem for other in folder.glob("*.json"))) or "nothing"
-        raise UserError(f"no results at {path}; {folder} holds {known}. Check the name, or run it first") from None
-    except OSError as error:
-        raise UserError(f"results {path} can't be read ({error.strerror})") from None
-    except (JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"results {path} are not valid JSON ({error}). Move the file away and run it again") from None
+        raise UserError(f"no results at {path}; {folder} holds {known}. Check the name, or run it first")
+    try:
+        return _result(one_line(path.stem), *stored.read(path))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{path} is not a results file of this project ({type(error).__name__}: {error})") from None
 
 
 def _result(name: str, head: dict[str, Any], problems: Iterable[dict[str, Any]]) -> Result:
     if head["schema"] != 1:
-        raise UserError(f"results {name} have schema {head['schema']!r}; this version reads 1")
+        raise UserError(f"results {name} have schema {head['schema']!r:.40}; this version reads 1")
     reached: dict[tuple[str, str], float] = {}  # the last step of each problem, or inf for one that ended
     final, tokens = {}, {}
     step = 0
     for problem in problems:
         if steps := problem["steps"]:
             id = (str(problem["id"]), str(problem["answer"]))
-            step = max(step, steps[-1]["step"])
-            reached[id] = steps[-1]["step"] if not problem.get("finished") else math.inf
-            final[id] = tuple(float(steps[-1][key]) for key in METRICS.values())
+            last = int(amount(steps[-1]["step"]))
+            step = max(step, last)
+            reached[id] = last if not problem.get("finished") else math.inf
+            final[id] = tuple(amount(steps[-1][key], 1) for key in METRICS.values())
             tokens[id] = sum(map(_generated, steps))
     ended = [id for id in final if reached[id] >= step]
     return Result(
         name=name,
-        set_name=head["problem_set"]["name"],
-        set_sha256=head["problem_set"]["sha256"],
-        model=head["model"]["name"],
-        weights={key: head["model"].get(key) for key in ("revision", "sha256")},
-        engine=head["engine"]["kind"],
-        complete=head["complete"],
+        set_name=_name(head["problem_set"]["name"]),
+        set_sha256=_name(head["problem_set"]["sha256"]),
+        model=_name(head["model"]["name"]),
+        weights={key: _name(told) if (told := head["model"].get(key)) else None for key in ("revision", "sha256")},
+        engine=_name(head["engine"]["kind"]),
+        complete=head["complete"] is True,
         step=step,
-        completion_tokens=int(head["metrics"]["tokens"]["completion"]),
-        problems=head["problem_set"]["n"],
+        completion_tokens=int(amount(head["metrics"]["tokens"]["completion"])),
+        problems=int(amount(head["problem_set"]["n"])),
         final={id: final[id] for id in ended},
         tokens={id: tokens[id] for id in ended},
     )
@@ -93,7 +90,14 @@ def _result(name: str, head: dict[str, Any], problems: Iterable[dict[str, Any]])
 def _generated(step: dict[str, Any]) -> int:
     """Tokens generated for one step of a problem."""
     made = [done for m in step["members"] for done in (m, *m.get("checks", []))]
-    return sum(int(done["completion_tokens"]) for done in made)
+    return sum(int(amount(done["completion_tokens"])) for done in made)
+
+
+def _name(told: Any) -> str:
+    """A name that can be shown. Raises TypeError for what is no text."""
+    if not isinstance(told, str):
+        raise TypeError(f"{told!r:.40} is no name")
+    return one_line(told, 200)
 
 
 def _check(first: Result, other: Result, anyway: bool) -> list[str]:

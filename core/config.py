@@ -31,11 +31,11 @@ class Rule:
                 read = int(value) if isinstance(value, (int, str)) else _whole(value)
             else:
                 read = float(value)
-        except (TypeError, ValueError, OverflowError):
-            raise UserError(f"{name}={value!s:.40} is not {self.wanted()}") from None
+        except (TypeError, ValueError, ArithmeticError):
+            raise UserError(f"{name}={_shown(value)} is not {self.wanted()}") from None
         is_allowed = read in self.choices if self.choices else self.type is str or self.low <= read <= self.high
         if not is_allowed:
-            raise UserError(f"{name}={value!s:.40} is out of range: {self.wanted()}")
+            raise UserError(f"{name}={_shown(value)} is out of range: {self.wanted()}")
         return read
 
     def wanted(self) -> str:
@@ -136,4 +136,11 @@ def read(namespace: Mapping[str, Any], overrides: Sequence[str], needed: Sequenc
 
 
 def _listing(values: Mapping[str, Any]) -> str:
-    return "Constants of this experiment: " + ", ".join(f"{n}={values[n]!s:.40}" for n in values if n in RULES)
+    return "Constants of this experiment: " + ", ".join(f"{n}={_shown(values[n])}" for n in values if n in RULES)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!s:.40}"
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "a huge number"

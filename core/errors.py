@@ -4,9 +4,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+LONGEST_LINE = 2000  # characters
+
 
 class UserError(Exception):
     """Bad input or a bad environment. The message says what is wrong and what to do about it."""
+
+
+def one_line(text: str, most: int = LONGEST_LINE) -> str:
+    """`text` on one line of at most `most` characters, fit for any terminal: a server's words, or a file's, may hold
+    what clears a screen, turns the direction of writing or can't be encoded. Such characters become escapes."""
+    text = " ".join(text[: most + 1].split())
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 @contextmanager
@@ -16,7 +26,7 @@ def command() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        print("error: " + " ".join(str(error).split()), file=sys.stderr)
+        print("error: " + one_line(str(error)), file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -1,9 +1,13 @@
-"""Where results go, and files that are whole or not there: atomic writes, and what to say when the disk refuses."""
+"""Where results go, and files that are whole or not there: atomic writes, and what to say when the disk refuses.
+
+Files of JSON are read here too, whoever wrote them: what can't be read is said in one line."""
 
 import errno
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, NoReturn
 
 from core.errors import UserError
 
@@ -45,3 +49,48 @@ def trouble(path: Path, error: OSError, kept: str) -> UserError:
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     why = "the disk is full. Free some space" if is_full else f"writing failed ({error.strerror}). Mend that"
     return UserError(f"{path}: {why} and run the same command again; {kept}")
+
+
+def read_lines(path: Path, what: str, mend: str) -> Iterator[str]:
+    """The lines of the text in `path`. Raises UserError where it can't be read: `what` the file is, and how to `mend`
+    that."""
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(errno.EINVAL, "not a regular file")  # a pipe would be waited for
+        with open(path, encoding="utf-8-sig") as file:  # editors on Windows begin a file with a mark
+            yield from file
+    except UnicodeDecodeError as error:
+        raise UserError(f"{what} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8") from None
+    except OSError as error:
+        raise UserError(f"{what} {path} can't be read ({error.strerror}). {mend}") from None
+    except ValueError:  # a NUL
+        raise UserError(f"{what} {path} can't be read (no path). {mend}") from None
+
+
+def read_text(path: Path, what: str, mend: str) -> str:
+    """The text of `path`. Raises UserError, as read_lines does."""
+    return "".join(read_lines(path, what, mend))
+
+
+def read_json(path: Path, what: str, mend: str) -> Any:
+    """The value in the JSON file `path`. Raises UserError, as read_text and parse_json do."""
+    return parse_json(read_text(path, what, mend), f"{what} {path}", mend)
+
+
+def parse_json(text: str, where: str, mend: str) -> Any:
+    """The value of a JSON text. Raises UserError, also for what Python's parser lets pass: NaN and Infinity."""
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where} is not valid JSON ({error}). {mend}") from None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def amount(value: Any, most: float = 1e15) -> float:
+    """`value`, read from a file, where it is a number from 0 to `most`. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
+        raise ValueError(f"{value!r:.40} is no number from 0 to {most:g}")
+    return value

@@ -1,11 +1,11 @@
 """GPUs, as far as planning needs them: a table of known ones, the one in this machine, or one described in a file."""
 
-import json
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.errors import UserError
+from core.files import read_json
 
 MIB, GIB = 2**20, 2**30
 
@@ -84,12 +84,7 @@ def named(name: str) -> Gpu:
 def from_file(path: Path) -> Gpu:
     """The GPU that a JSON file describes, with dense bf16 figures; "fp8" is optional and means false. Raises
     UserError."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"GPU file {path} can't be read ({error.strerror}). Check the path") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"GPU file {path} is not valid JSON ({error}). An example: {_EXAMPLE}") from None
+    data = read_json(path, "GPU file", f"An example: {_EXAMPLE}")
 
     def wrong(what: str) -> UserError:
         return UserError(f"GPU file {path}: {what}. An example: {_EXAMPLE}")

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import stored
+from core.errors import UserError, one_line
+from core.files import amount
 
 # Assumed until a run has measured them. Lengths are log-normal, as those of reasoning models nearly are. The median
 # makes the mean 7.6k tokens under a cap of 16,384: 11M in the 1,440 completions of 02_rsa_basic, what the project's
@@ -26,7 +28,7 @@ SAMPLE = 400  # points that stand for a distribution
 FEWEST = 8  # measured completions that replace an assumption
 MOST = 5000  # completions of one results file that are looked at, and files: a run must start at once
 MOST_FILES = 20
-FOREIGN = (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError)  # not our file
+FOREIGN = (UserError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError)  # not our file
 
 Sample = NDArray[np.float64]
 
@@ -75,7 +77,7 @@ def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
                     name: getattr(other, name) for name in best.assumed if name not in other.assumed
                 }
                 left = tuple(name for name in best.assumed if name not in told)
-                source = "".join([best.source, *(f"; {name} from {path.name}" for name in told)])
+                source = "".join([best.source, *(f"; {name} from {one_line(path.name)}" for name in told)])
                 best = replace(best, source=source, assumed=left, **told)
         if best and not best.assumed:
             return best
@@ -89,10 +91,15 @@ def _lengths(name: str, data: Mapping[str, Any], problems: Iterable[dict[str, An
     seen = 0
     for problem in problems:
         for step in problem["steps"]:
-            by_step.setdefault(step["step"], []).extend(m for m in step["members"] if "error" not in m)
+            made = [m for m in step["members"] if "error" not in m]
+            by_step.setdefault(step["step"], []).extend(made)
             seen += len(step["members"])
+            for each in (each for m in made for each in (m, *_checks(m))):
+                for count in ("prompt_tokens", "completion_tokens", "seconds"):
+                    amount(each[count])
         if seen >= MOST:
             break
+    cap, concurrency = amount(data["config"]["MAX_TOKENS"]), amount(data["engine"]["concurrency"])
     steps = [by_step[t] for t in sorted(by_step) if len(by_step[t]) >= FEWEST]
     members = [m for step in steps for m in step]
     if not _tokens(members):
@@ -107,16 +114,18 @@ def _lengths(name: str, data: Mapping[str, Any], problems: Iterable[dict[str, An
         checks = []
     cut = sum(m["finish_reason"] == "length" for m in members) / len(members)
     told = {"verifications": len(checks) >= FEWEST, "answer": len(carried) >= FEWEST}
-    speeds = [_seconds(step) / data["engine"]["concurrency"] / _tokens(step) for step in steps if _tokens(step)]
+    speeds = [_seconds(step) / concurrency / _tokens(step) for step in steps if _tokens(step)]
     return Lengths(
         tuple(_sample(step) for step in steps),
         np.maximum(1.0, checks) if told["verifications"] else ASSUMED.verifications,
         prompt,
         max(0.0, float(np.mean(carried))) if told["answer"] else ASSUMED.answer,
-        f"measured: {name} ({len(members):,} completions on {data['problem_set']['name']}, {cut:.0%} of them cut off "
-        f"at {data['config']['MAX_TOKENS']:,})",
+        one_line(
+            f"measured: {name} ({len(members):,} completions on {data['problem_set']['name']}, {cut:.0%} of them cut "
+            f"off at {cap:,})"
+        ),
         tuple(field for field, is_told in told.items() if not is_told),
-        data["config"]["MAX_TOKENS"] if cut else math.inf,
+        cap if cut else math.inf,
         (min(speeds), max(speeds)),
     )
 

@@ -1,11 +1,11 @@
 """The shape of a transformer, and with it the bytes that its weights and its KV cache take. Pure arithmetic."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
+from core.files import read_json
 
 KV_BYTES = {"bf16": 2, "fp8": 1}  # bytes of one element of the KV cache
 RUNTIME_BYTES = 2**29  # what CUDA itself takes before anything is loaded; an assumption: 0.3 to 0.6 GB are usual
@@ -27,8 +27,8 @@ class Shape:
     @classmethod
     def from_config(cls, path: Path) -> "Shape":
         """From a Hugging Face config.json. Raises UserError for a file that is none, or of another architecture."""
+        config: dict[str, Any] = read_json(path, "the model's", "Fetch it again")
         try:
-            config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             heads, hidden = config["num_attention_heads"], config["hidden_size"]
             shape = cls(
                 config["num_hidden_layers"],
@@ -40,9 +40,7 @@ class Shape:
                 config["vocab_size"],
                 bool(config.get("tie_word_embeddings", False)),
             )
-        except OSError as error:
-            raise UserError(f"the model's {path} can't be read ({error.strerror}). Check the path") from None
-        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
             raise UserError(
                 f"{path} is not the config.json of a transformer ({type(error).__name__}: {error}). Fetch it again"
             ) from None

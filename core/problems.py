@@ -10,6 +10,7 @@ from typing import Any
 
 from core.errors import UserError
 from core.eval import MAX_ANSWER_CHARS
+from core.files import parse_json, read_text
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
@@ -24,6 +25,8 @@ BUNDLED = {
 # The statements of AIME 2025 stay on the hub; data/aime_2025_key.json holds the ids and answers they must agree with.
 AIME_2025_REPO = "MathArena/aime_2025"
 AIME_2025_FILE = "data/train-00000-of-00001.parquet"
+
+MEND = "Mend it there"
 
 
 @dataclass(frozen=True)
@@ -74,29 +77,16 @@ def load(name: str) -> ProblemSet:
 
 
 def _read(path: Path) -> tuple[Problem, ...]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")  # editors on Windows begin a file with a mark
-    except UnicodeDecodeError as error:
-        raise UserError(f"problem file {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8") from None
-    except OSError as error:
-        raise UserError(f"problem file {path} can't be read ({error.strerror}). Check the path in PROBLEMS") from None
+    text = read_text(path, "problem file", "Check the path in PROBLEMS")
     if path.suffix.lower() == ".jsonl":
-        lines = [(f"line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-        rows = [(where, _json(path, where, line)) for where, line in lines]
+        lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+        rows = [(where, parse_json(line, f"problem file {where}", MEND)) for where, line in lines]
     else:
-        whole = _json(path, "", text)
+        whole = parse_json(text, f"problem file {path}", MEND)
         if not isinstance(whole, list):
             raise UserError(f"problem file {path} must hold a list of problems, not {_kind(whole)}")
-        rows = [(f"problem {n}", row) for n, row in enumerate(whole, 1)]
-    return check([(f"{path}, {where}", row) for where, row in rows], str(path))
-
-
-def _json(path: Path, where: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        at = f", {where}" if where else ""
-        raise UserError(f"problem file {path}{at} is not valid JSON: {error}. Mend it there") from None
+        rows = [(f"{path}, problem {n}", row) for n, row in enumerate(whole, 1)]
+    return check(rows, str(path))
 
 
 def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
@@ -109,10 +99,10 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
         if not isinstance(row, dict):
             raise UserError(f'{where} must be an object like {{"problem": "…", "answer": 42}}, not {_kind(row)}')
         statement = row.get("problem")
-        if not isinstance(statement, str) or not statement.strip() or not _is_unicode(statement):
+        if not isinstance(statement, str) or not _is_text(statement):
             raise UserError(f'{where} needs "problem", a text that is not empty. Fields found: {_fields(row)}')
         answer = row.get("answer")
-        if isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not str(answer).strip():
+        if isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not _is_text(str(answer)):
             raise UserError(f'{where} needs "answer", a number or a text. Fields found: {_fields(row)}')
         answer = str(answer).strip()
         if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
@@ -120,17 +110,17 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
         is_integer = answer.isascii() and answer.isdigit() and int(answer[:20]) <= 999 and len(answer) <= 20
         answer_type = row.get("answer_type", "integer" if is_integer else "math")
         if answer_type not in ("integer", "math"):
-            raise UserError(f'{where} has "answer_type" {answer_type!r}; it is "integer" (0-999) or "math"')
+            raise UserError(f'{where} has "answer_type" {answer_type!r:.80}; it is "integer" (0-999) or "math"')
         if answer_type == "integer":
             if not is_integer:
                 raise UserError(f'{where} has "answer_type" "integer", but its answer {answer!r} is not 0-999')
             answer = str(int(answer))
         id_ = row.get("id", number)
-        if isinstance(id_, bool) or not isinstance(id_, (int, str)) or not str(id_).strip():
-            raise UserError(f'{where} has "id" {id_!r}; an id is a text or a whole number')
+        if isinstance(id_, bool) or not isinstance(id_, (int, str)) or not _is_text(str(id_)):
+            raise UserError(f'{where} has "id" {id_!r:.80}; an id is a text or a whole number')
         id_ = str(id_)
         if id_ in seen:
-            raise UserError(f'{where} repeats the id {id_!r} of {seen[id_]}. Give every problem an "id" of its own')
+            raise UserError(f'{where} repeats the id {id_!r:.80} of {seen[id_]}. Give every problem an "id" of its own')
         seen[id_] = where
         problems.append(Problem(id_, statement.strip(), answer, answer_type))
     if not problems:
@@ -138,13 +128,13 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
-def _is_unicode(text: str) -> bool:
-    """Whether `text` can be sent: JSON may hold half a surrogate pair, which is no character."""
+def _is_text(text: str) -> bool:
+    """Whether `text` says something and can be sent: JSON may hold half a surrogate pair, which is no character."""
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
-    return True
+    return bool(text.strip())
 
 
 def _kind(value: Any) -> str:
@@ -183,13 +173,17 @@ def _aime_2025() -> ProblemSet:
 
 
 def read_parquet(path: Path) -> tuple[Problem, ...]:
-    """The 30 problems of MathArena's parquet file: problem_idx 1-15 is AIME I, 16-30 is AIME II."""
+    """The 30 problems of MathArena's parquet file: problem_idx 1-15 is AIME I, 16-30 is AIME II. Raises UserError."""
     import pyarrow.parquet
 
-    table = pyarrow.parquet.read_table(path, columns=["problem_idx", "problem", "answer"])
     rows = []
-    for row in table.to_pylist():
-        paper, number = divmod(int(row["problem_idx"]) - 1, 15)
+    try:
+        table = pyarrow.parquet.read_table(path, columns=["problem_idx", "problem", "answer"])
+        found = [(int(row["problem_idx"]), row) for row in table.to_pylist()]
+    except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
+        raise UserError(f"{path} is not the file that {AIME_2025_REPO} holds ({error}). Fetch it again") from None
+    for index, row in found:
+        paper, number = divmod(index - 1, 15)
         id_ = f"aime_2025_{'I' * (paper + 1)}_{number + 1}"
         rows.append((f"{path.name}, {id_}", {"id": id_, "problem": row["problem"], "answer": row["answer"]}))
     return check(rows, str(path))

@@ -4,6 +4,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from core.errors import one_line
 from core.files import write_atomically
 
 
@@ -47,8 +48,9 @@ def pass_table(document: dict[str, Any]) -> str:
 
 def title(document: dict[str, Any]) -> str:
     """What was run on what: stands over every table and plot."""
-    problems, model = document["problem_set"], document["model"]["name"]
-    return f"{document['experiment']}: {model} ({document['engine']['kind']}) on {problems['name']}, n={problems['n']}"
+    model, problems = one_line(document["model"]["name"], 200), one_line(document["problem_set"]["name"], 200)
+    engine, n = document["engine"]["kind"], document["problem_set"]["n"]
+    return f"{document['experiment']}: {model} ({engine}) on {problems}, n={n}"
 
 
 def plot(document: dict[str, Any], path: Path) -> None:
@@ -85,7 +87,7 @@ def plot(document: dict[str, Any], path: Path) -> None:
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="best", frameon=False)
-    axes.set_title(title(document), fontsize=9, loc="left")
+    axes.set_title(title(document), fontsize=9, loc="left", parse_math=False)  # a name's dollars are no formula
     figure.supxlabel(_caption(document), fontsize=7, color="#555555")
     drawn = BytesIO()
     figure.savefig(drawn, format="png")

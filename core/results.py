@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from core import stored
+from core.errors import UserError, one_line
 from core.eval import extract, judge, vote
 from core.files import write_atomically
 from core.generate import Completion
@@ -106,7 +107,7 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
     for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):
         share = sum(s[count] for s in steps) / completions if completions else 0
         if share > (MANY_TRUNCATED if count != "failed" else 0):
-            why = f"; most often: {commonest_error}" if count == "failed" else ""
+            why = f"; most often: {one_line(str(commonest_error), 300)}" if count == "failed" else ""
             found.append(f"{share:.1%} of {completions} completions {words}{why}")
     if steps and steps[0]["identical"] > MANY_IDENTICAL * steps[0]["completions"]:
         found.append(
@@ -190,7 +191,7 @@ def _keep(path: Path, kept: Path) -> None:
 def _started(path: Path) -> str:
     try:
         stamp = datetime.fromisoformat(stored.read(path)[0]["started"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (UserError, ValueError, KeyError, TypeError, AttributeError):
         stamp = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return stamp.strftime("%Y%m%d-%H%M%S")
 

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from core import config as constants
 from core import forecast, judge, plan, problems, report, results, seeds
 from core.config import Config
-from core.errors import UserError, command
+from core.errors import UserError, command, one_line
 from core.figures import Figures
 from core.files import results_dir
 from core.generate import Ask, Completion, Generator, Sampling
@@ -105,7 +105,7 @@ def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) ->
     """One line: engine, model and problem set, and why."""
     what = "the embedded demonstration model (not QED-Nano, not AIME)" if server.is_embedded else "model"
     why_set = "its default set" if is_default else "as asked"
-    return (
+    return one_line(
         f"{name}: {what} {server.model} on {len(chosen.problems)} problems of {chosen.name} ({why_set}), "
         f"engine {server.kind} at {server.base_url} because {server.why}"
     )

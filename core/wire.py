@@ -24,6 +24,7 @@ from core.server import Server, is_local
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
 OTHER_FILES = 200  # that a run may have open beside its connections
+MOST_TOKENS = 10**12  # that one reply may claim to have taken
 
 _EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")  # how server-sent events begin; JSON begins otherwise
 _STREAM = re.compile(r"\bstream(?:ing|_options)?\b")
@@ -310,7 +311,8 @@ def _text(value: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    """A number of tokens; 0 for what can't be one, like the integers of hundreds of digits that JSON may hold."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST_TOKENS else 0
 
 
 def _logprobs(found: Any) -> dict[str, float]:

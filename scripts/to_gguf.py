@@ -22,6 +22,7 @@ from gguf.utility import LocalTensor, SafetensorsLocal
 from tqdm import tqdm
 
 from core.errors import UserError, command
+from core.files import read_json
 from core.model import Shape
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
@@ -99,12 +100,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path} can't be read ({error.strerror}). Give the folder of a Hugging Face model") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not valid JSON ({error}). Fetch it again") from None
+    found = read_json(path, "the model's", "Give the folder of a Hugging Face model, fetched whole")
     if not isinstance(found, dict):
         raise UserError(f"{path} does not hold an object. Fetch it again")
     return found

@@ -74,7 +74,7 @@ def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
         ([{"problem": "", "answer": 1}], 'needs "problem"'),
         ([{"problem": "x"}], 'needs "answer"'),
         ([{"problem": "x", "answer": None}], 'needs "answer"'),
-        ('[{"problem": "x", "answer": NaN}]', "nothing can be compared with"),
+        ('[{"problem": "x", "answer": NaN}]', "NaN is no number"),
         ([{"problem": "x", "answer": "9" * 1001}], "nothing can be compared with"),
         ('[{"problem": "\\ud800", "answer": 1}]', 'needs "problem"'),
         ([{"problem": "x", "answer": True}], 'needs "answer"'),

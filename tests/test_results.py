@@ -310,7 +310,7 @@ def test_what_was_saved_is_read_whole_and_problem_by_problem_and_never_when_cut_
         head, problems = stored.read(path)
         assert head | {"problems": list(problems)} == made
     path.write_text(whole[: data.draw(st.integers(0, len(whole) - len(stored.END) - 3))])
-    with pytest.raises(ValueError):
+    with pytest.raises(UserError):
         list(stored.read(path)[1])
 
 

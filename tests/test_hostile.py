@@ -1,0 +1,176 @@
+"""Hostile input, the short cut: what tests/faults/test_hostile.py tries at length. Checks and values: hostile.py."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core import config
+from core.errors import UserError, one_line
+from core.files import read_json
+from core.problems import read_parquet
+from tests import hostile
+from tests.conftest import ROOT
+
+MEMORY = 1 << 30  # bytes that a run on hostile answers of 20 kB may take
+
+unhurried = settings(deadline=None, max_examples=40)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hostile")
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The results of a run on a hostile model: it ended, and judged rightly."""
+    quick = [case for case in hostile.cases(20_000) if case.answer_type == "integer"]
+    folder, sizes = tmp_path_factory.mktemp("run"), ("N=2", "K=2", "T=1")
+    os.mkfifo(folder / "pipe.json")  # a run looks into the results beside its own
+    (folder / "folder.json").mkdir()
+    return hostile.check_run(folder, "02_rsa_basic", quick, *sizes, timeout=300, memory=MEMORY)
+
+
+@pytest.fixture(scope="module")
+def whole(document: dict[str, Any]) -> hostile.Real:
+    return hostile.real(document | {"problems": document["problems"][:6]})
+
+
+@pytest.mark.parametrize("content", hostile.BYTES, ids=lambda content: repr(content[:12]))
+def test_a_problem_file_of_any_bytes_is_read_or_refused(folder: Path, content: bytes) -> None:
+    hostile.check_problem_file(folder, content)
+
+
+@unhurried
+@given(hostile.PROBLEM_FILES)
+def test_a_problem_file_of_any_values_is_read_or_refused(folder: Path, content: bytes) -> None:
+    hostile.check_problem_file(folder, content)
+
+
+def unreadable(folder: Path) -> Iterator[Path]:
+    """Paths of what is no file that can be read."""
+    (folder / "folder.json").mkdir()
+    os.mkfifo(folder / "pipe.json")
+    (folder / "loop.json").symlink_to(folder / "loop.json")
+    (folder / "dangling.jsonl").symlink_to(folder / "nothing")
+    (folder / "device.json").symlink_to("/dev/zero")
+    yield from (folder / name for name in ("folder.json", "pipe.json", "loop.json", "dangling.jsonl", "device.json"))
+    yield from (
+        folder / name for name in ("missing.json", "\x1b[2J\n.json", "\udcff.json", "\x00.json", "x" * 300 + ".json")
+    )
+
+
+def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    for path in unreadable(tmp_path):
+        line = hostile.load_problems(path)
+        assert line and "can't be read" in line and "Check the path in PROBLEMS" in line
+        with pytest.raises(UserError, match="can't be read"), hostile.within(30):
+            read_json(path, "file", "Mend it")
+
+
+def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
+    """As a user without special rights: root may read everything."""
+    path = tmp_path / "secret.json"
+    path.write_text("[]")
+    path.chmod(0)
+    tmp_path.chmod(0o755)
+    program = f"""
+import os, sys
+from core import problems
+from core.errors import command
+if os.geteuid() == 0:
+    os.setuid(65534)
+with command():
+    problems.load({str(path)!r})
+"""
+    for parent in list(path.parents)[:-2]:  # pytest's folders are the owner's alone
+        parent.chmod(parent.stat().st_mode | 0o055)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2 and "can't be read (Permission denied)" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "set.parquet"
+    rows: list[dict[str, Any]] = [{"problem_idx": i, "problem": f"statement {i}", "answer": i} for i in range(1, 31)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    assert len(read_parquet(path)) == 30
+    good = path.read_bytes()
+    for content in (b"", b"PAR1", good[:-9], good[: len(good) // 2], b"\x00" * 100, b"<html>"):
+        path.write_bytes(content)
+        with pytest.raises(UserError) as raised:
+            read_parquet(path)
+        assert "set.parquet" in hostile.told(raised.value)
+    for row in ({"problem_idx": None}, {"problem_idx": "x\x1b"}, {"answer": None}, {"problem": [1]}, {"other": 1}):
+        changed = [{"problem_idx": 1, "problem": "x", "answer": 1} | row]
+        wrong = changed if "other" not in row else [row]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(wrong), path)
+        with pytest.raises(UserError) as raised:
+            read_parquet(path)
+        assert "set.parquet" in hostile.told(raised.value)
+
+
+@pytest.mark.parametrize("text", hostile.ODD_TEXTS, ids=lambda text: repr(text[:12]))
+def test_a_constant_of_an_odd_text_is_read_or_refused(text: str) -> None:
+    for name in hostile.NAMESPACE:
+        hostile.check_constants({}, [f"{name}={text}"])
+
+
+@unhurried
+@given(hostile.NAMESPACES, st.lists(hostile.OVERRIDES, max_size=3))
+def test_constants_of_any_values_are_read_or_refused(changes: dict[str, Any], overrides: list[str]) -> None:
+    hostile.check_constants(changes, overrides)
+
+
+def test_numbers_that_int_and_float_take_are_taken_for_what_they_are() -> None:
+    made = config.read(hostile.NAMESPACE, ["N= 1_6 ", "K=１６", "TEMPERATURE=1e-1", "TIMEOUT=60"])
+    assert dict(made) | {"N": 16, "K": 16, "TEMPERATURE": 0.1, "TIMEOUT": 60.0} == dict(made)
+
+
+@pytest.mark.parametrize("content", hostile.BYTES, ids=lambda content: repr(content[:12]))
+def test_a_results_file_of_any_bytes_breaks_no_reader(folder: Path, whole: hostile.Real, content: bytes) -> None:
+    hostile.check_results_file(folder, whole.document, content)
+
+
+@unhurried
+@given(st.data())
+def test_a_changed_results_file_is_read_or_refused(folder: Path, whole: hostile.Real, data: st.DataObject) -> None:
+    changed = hostile.mutated(data.draw, whole)
+    hostile.check_results_file(folder, whole.document, hostile.dumped(changed))
+
+
+@unhurried
+@given(st.data())
+def test_a_damaged_journal_never_gives_a_wrong_completion(folder: Path, data: st.DataObject) -> None:
+    content = hostile.journal_bytes(folder)
+    hostile.check_journal(data.draw(st.one_of(hostile.spoiled(content), st.binary(max_size=100))), content)
+
+
+def test_a_run_on_hostile_answers_ends_and_judges_rightly(document: dict[str, Any]) -> None:
+    assert document["complete"] and not document["warnings"]
+
+
+def test_a_reply_of_any_shape_is_a_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.generate._backoff", lambda attempt: 0.0)
+    monkeypatch.setattr("core.generate.RETRIES", 1)
+    asyncio.run(hostile.check_shapes(tmp_path, hostile.odd_shapes()))
+
+
+def test_a_servers_refusal_is_said_in_one_harmless_line(tmp_path: Path) -> None:
+    hostile.check_refusal(tmp_path, 404)
+
+
+@given(st.text(hostile.CHARACTERS), st.integers(1, 50))
+def test_one_line_is_one_line(text: str, most: int) -> None:
+    line = one_line(text, most)
+    assert line.isprintable() and len(line) <= most
+    assert one_line(line, most) == line
