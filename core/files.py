@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 
 from core.errors import UserError
@@ -19,15 +20,22 @@ def results_dir() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"the results folder {folder} can't be made ({error.strerror}). Set RESULTS_DIR") from None
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"the results folder {folder} can't be written. Set RESULTS_DIR to a folder of your own")
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:  # permissions do not tell of full or read-only disks
+            probe.write(bytes(4096))
+    except OSError as error:
+        raise UserError(
+            f"the results folder {folder} can't be written ({error.strerror}). Mend that, or set RESULTS_DIR to another"
+        ) from None
     return folder
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """`path` holds all of `content`, or what it held before: also on a full disk, a crash or a power cut."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """`path` holds all of `content`, or what it held before: also on a full disk, a crash or a power cut. One process
+    at a time may write a path; what a killed one leaves beside it, the next one overwrites."""
+    beside = path.with_name(f".{path.name}.new")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)  # someone may have removed it since the run began
         with open(beside, "wb") as file:
             file.write(content)
             file.flush()

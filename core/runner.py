@@ -1,7 +1,6 @@
 """run(): problems in, one TaskGroup, progress, results out. The only place that ties the rooms together."""
 
 import asyncio
-import signal
 import sys
 import time
 from collections import Counter
@@ -25,11 +24,11 @@ from core.problems import Problem, ProblemSet
 from core.prompts import Message
 from core.rsa import Population
 from core.server import Server, serving
+from core.signals import Stop
 
 Scaffold = Callable[[Problem, Ask, Config], AsyncIterator[Population]]
 BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike
 SAVE_SECONDS = 20.0  # a partial results file is never older than this while steps are finished
-STOPS = (signal.SIGTERM, signal.SIGHUP)
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
@@ -40,8 +39,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
     completions that a problem takes. Ends the process: status 0, 2 (a user's error) or 130 (stopped).
     """
     with command():
-        for sign in heeded():
-            signal.signal(sign, signal.default_int_handler)  # a lost connection or a job's end stops a run like Ctrl-C
+        stop = Stop()
         name = Path(namespace["__file__"]).stem
         config = constants.read(namespace, sys.argv[1:], constants.COMMON)
         folder = results_dir()
@@ -55,13 +53,8 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
                     places = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
                     print(f"note: {journal.path} has {places}; their completions are made again", file=sys.stderr)
                 experiment = _Experiment(name, config, server, chosen, folder)
-                path = _finish(experiment, experiment.run(scaffold, journal, generations(config)))
+                path = _finish(experiment, experiment.run(scaffold, journal, generations(config), stop))
         experiment.show(path)
-
-
-def heeded() -> list[signal.Signals]:
-    """The signals that stop a run; one that was ignored when it started (nohup) stays ignored."""
-    return [sign for sign in STOPS if signal.getsignal(sign) is not signal.SIG_IGN]
 
 
 def _finish(experiment: "_Experiment", work: Coroutine[Any, Any, None]) -> Path:
@@ -70,8 +63,6 @@ def _finish(experiment: "_Experiment", work: Coroutine[Any, Any, None]) -> Path:
         asyncio.run(work)
         return experiment.save(complete=True)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        for sign in (signal.SIGINT, *STOPS):
-            signal.signal(sign, signal.SIG_IGN)  # impatience must not cut off the saving
         print(f"\nstopped; {experiment.save(complete=False)}. Run the same command again to go on.")
         raise SystemExit(130) from None
     except UserError as error:
@@ -160,19 +151,18 @@ class _Experiment:
             "provenance": results.provenance(),
         }
 
-    async def run(self, scaffold: Scaffold, journal: Journal, generations: int) -> None:
+    async def run(self, scaffold: Scaffold, journal: Journal, generations: int, stop: Stop) -> None:
         """All problems in flight; the steps are graded, and saved, as they come."""
-        task = asyncio.current_task()
-        assert task is not None
-        for sign in heeded():
-            asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
         total = generations * len(self.chosen.problems)
         lost: UserError | None = None
         every = 0.1 if sys.stderr.isatty() else 10.0  # seconds; a log file need not hold every redraw
         name = self.document["experiment"]
-        with tqdm(
-            total=total, desc=name, dynamic_ncols=True, mininterval=every, maxinterval=every, bar_format=BAR
-        ) as bar:
+        with (
+            stop.cancelling(),
+            tqdm(
+                total=total, desc=name, dynamic_ncols=True, mininterval=every, maxinterval=every, bar_format=BAR
+            ) as bar,
+        ):
             limit = self.config.CONCURRENCY or self.server.limit
             count = self._counter(bar)
             try:
