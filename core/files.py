@@ -33,7 +33,7 @@ def results_dir() -> Path:
 def write_atomically(path: Path, content: bytes) -> None:
     """`path` holds all of `content`, or what it held before: also on a full disk, a crash or a power cut. One process
     at a time may write a path; what a killed one leaves beside it, the next one overwrites."""
-    beside = path.with_name(f".{path.name}.new")
+    beside = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # someone may have removed it since the run began
         with open(beside, "wb") as file:
@@ -44,6 +44,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise trouble(path, error, "nothing finished is lost") from None
+
+
+def remove(path: Path) -> None:
+    """Remove `path` if it is there, and what a killed writer of it left beside it."""
+    path.unlink(missing_ok=True)
+    _beside(path).unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.new")
 
 
 def trouble(path: Path, error: OSError, kept: str) -> UserError:

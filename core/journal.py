@@ -14,8 +14,10 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import threading
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,6 +78,8 @@ class Journal:
         self._stop.set()
         self._dirty.set()
         self._syncer.join()
+        if not os.fstat(self._fd).st_nlink:
+            self._put_back()
         os.close(self._fd)
 
     def __len__(self) -> int:
@@ -124,6 +128,14 @@ class Journal:
                     self._places[record["key"]] = _Place(path, offset, len(line))
                 offset += len(line)
         return offset
+
+    def _put_back(self) -> None:
+        """Someone removed the file while it was written to: what it held can still be read, and is not lost."""
+        with suppress(OSError), open(self._fd, "rb", closefd=False) as held:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self.path, "xb") as file:
+                held.seek(0)
+                shutil.copyfileobj(held, file)
 
     def _sync(self) -> None:
         while not self._stop.is_set():

@@ -17,7 +17,7 @@ from typing import Any
 
 from core import stats
 from core.eval import extract, judge, pass_at_k, vote
-from core.files import write_atomically
+from core.files import remove, write_atomically
 from core.generate import Completion
 from core.problems import Problem
 from core.prompts import prompts_sha256
@@ -263,7 +263,7 @@ def save(document: dict[str, Any], folder: Path) -> Path:
     if path.exists():
         _keep(path, _unused(folder, name, _started(path)))
     write_atomically(path, _dump(document))
-    partial.unlink(missing_ok=True)
+    remove(partial)
     return path
 
 

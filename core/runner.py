@@ -5,7 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,9 @@ def _finish(experiment: "_Experiment", work: Coroutine[Any, Any, None]) -> Path:
         asyncio.run(work)
         return experiment.save(complete=True)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        print(f"\nstopped; {experiment.save(complete=False)}. Run the same command again to go on.")
+        path = experiment.save(complete=False)
+        with suppress(OSError):  # the terminal may be what was lost
+            print(f"\nstopped; {path}. Run the same command again to go on.", flush=True)
         raise SystemExit(130) from None
     except UserError as error:
         raise UserError(f"{error} (so far: {experiment.save(complete=False)})") from None

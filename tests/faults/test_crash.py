@@ -16,28 +16,17 @@ from tests.faults.conftest import (
     IN_FLIGHT,
     SEED,
     TOTAL,
-    Popen,
     begin,
     end,
     finish,
-    journal,
     kill,
     records,
     seeds,
+    wait,
+    wait_for_lines,
     whole,
 )
 from tests.faults.recorder import Recorder
-
-
-def wait(process: Popen, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-
-
-def wait_for_lines(process: Popen, path: Path, count: int) -> None:
-    while process.poll() is None and not (path.exists() and path.read_bytes().count(b"\n") >= count):
-        time.sleep(0.005)
 
 
 class Chain:
@@ -73,11 +62,11 @@ class Chain:
         """Start or resume the run and kill it at a random moment; False if it ended before."""
         before, run = records(folder), self._key()
         process = begin(folder, BASE_URL=self.recorder.url, API_KEY=run)
-        if len(before) < TOTAL and self.rng.random() < 0.5:
-            wait_for_lines(process, journal(folder), min(TOTAL, len(before) + self.rng.randint(1, 12)))
+        if len(before) < TOTAL and self.rng.random() < 0.6:
+            wait_for_lines(process, folder, min(TOTAL, len(before) + self.rng.randint(1, 12)))
             wait(process, self.rng.uniform(0, 0.1))
         else:
-            wait(process, self.rng.uniform(0, 1.25 * seconds))
+            wait(process, self.rng.uniform(0, seconds if len(before) < TOTAL else 2 * seconds))
         if process.poll() is not None:
             status, _, err = end(process)
             assert status == 0, err
@@ -93,7 +82,7 @@ class Chain:
         lost = {request.seed for request in asked} - seeds(folder)
         assert len(lost) <= IN_FLIGHT, "more is owed again than was in flight"
         if is_killed:
-            doing = "saving" if len(after) == TOTAL else "generating" if asked else "starting"
+            doing = "at its end" if len(after) == TOTAL else "generating" if asked else "starting"
             self.kills[doing] += 1
             self.lost += len(lost)
             self.wasted += sum(  # the others were still to be answered, or to be forced to answer

@@ -7,7 +7,6 @@ import random
 import resource
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +14,22 @@ from pathlib import Path
 import pytest
 
 from core.journal import Journal
-from tests.faults.conftest import CONSTANTS, NAME, SEED, TOTAL, begin, end, finish, journal, kill, records, seeds, whole
+from tests.conftest import ROOT
+from tests.faults.conftest import (
+    NAME,
+    SEED,
+    TOTAL,
+    begin,
+    end,
+    finish,
+    journal,
+    kill,
+    records,
+    seeds,
+    wait_for_lines,
+    whole,
+)
 from tests.faults.recorder import Recorder
-from tests.faults.test_crash import wait_for_lines
 
 BLOCK = 4096  # bytes: what a tmpfs hands out
 
@@ -75,7 +87,7 @@ def room(undisturbed: Path, place: str) -> int:
 def test_a_disk_that_fills_up(tmp_path: Path, undisturbed: Path, recorder: Recorder, place: str) -> None:
     with mounted(tmp_path / "disk") as folder:
         ballast = fill(folder, room(undisturbed, place))
-        error = refused(folder, recorder, f"full at {place}")
+        error = refused(folder, recorder, f"full-at-{place}")
         assert ("No space left" if place == "start" else "the disk is full. Free some space") in error
         named = {"start": folder, "journal": f"{NAME}.", "results": f"{NAME}.partial.json", "plot": f"{NAME}.png"}
         assert str(named[place]) in error
@@ -84,7 +96,7 @@ def test_a_disk_that_fills_up(tmp_path: Path, undisturbed: Path, recorder: Recor
         ballast.unlink()
         if place == "plot":  # the results are there already; a repeated run keeps them beside its own
             assert json.loads((folder / f"{NAME}.json").read_text())["complete"]
-        resumes(folder, undisturbed, recorder, f"full at {place}, freed")
+        resumes(folder, undisturbed, recorder, f"full-at-{place}-freed")
 
 
 @pytest.mark.parametrize("place", ["journal", pytest.param("results", marks=pytest.mark.faults)])
@@ -93,12 +105,12 @@ def test_files_that_may_not_grow(tmp_path: Path, undisturbed: Path, recorder: Re
     sizes = [path.stat().st_size for path in (journal(undisturbed), undisturbed / f"{NAME}.json")]
     limit = {"journal": sizes[0] // 2, "results": sum(sizes) // 2}[place]
     assert place == "journal" or sizes[0] < limit < sizes[1], sizes
-    process = begin(tmp_path, BASE_URL=recorder.url, API_KEY=f"may not grow: {place}")
+    process = begin(tmp_path, BASE_URL=recorder.url, API_KEY=f"may-not-grow-{place}")
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
     status, _, err = end(process)
     assert "writing failed (File too large)" in the_error(status, err)
     assert len(records(tmp_path)) == TOTAL if place == "results" else 0 < len(records(tmp_path)) < TOTAL
-    resumes(tmp_path, undisturbed, recorder, f"may grow: {place}")
+    resumes(tmp_path, undisturbed, recorder, f"may-grow-{place}")
 
 
 @pytest.mark.faults
@@ -110,13 +122,13 @@ def test_a_folder_that_is_read_only(tmp_path: Path, undisturbed: Path, recorder:
         assert f"results folder {folder} can't be written (Read-only file system)" in error
         assert not recorder.of("read-only")
         subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
-        resumes(folder, undisturbed, recorder, "writable again")
+        resumes(folder, undisturbed, recorder, "writable-again")
 
 
 def partly(folder: Path, recorder: Recorder, run: str, lines: int = TOTAL // 2) -> None:
     """A run killed when its journal held `lines` lines."""
     process = begin(folder, BASE_URL=recorder.url, API_KEY=run)
-    wait_for_lines(process, journal(folder), lines)
+    wait_for_lines(process, folder, lines)
     kill(process)
     assert process.returncode < 0
 
@@ -130,7 +142,7 @@ def test_a_last_record_cut_at_every_byte_is_owed_again(undisturbed: Path, tmp_pa
         journal(tmp_path).parent.mkdir(exist_ok=True)
         journal(tmp_path).write_bytes(content[:end_of_file])
         with Journal(journal(tmp_path)) as opened:
-            assert all(key in opened for key in keys[:-1]) and keys[-1] not in opened and not opened.damaged
+            assert all(map(opened.get, keys[:-1])) and opened.get(keys[-1]) is None and not opened.damaged
         assert journal(tmp_path).read_bytes() == content[:last]
 
 
@@ -138,10 +150,10 @@ def test_a_last_record_cut_at_every_byte_is_owed_again(undisturbed: Path, tmp_pa
 def test_a_run_goes_on_from_a_journal_cut_in_its_last_record(
     tmp_path: Path, undisturbed: Path, recorder: Recorder
 ) -> None:
-    partly(tmp_path, recorder, "before the cut")
+    partly(tmp_path, recorder, "before-the-cut")
     content = journal(tmp_path).read_bytes()
     os.truncate(journal(tmp_path), len(content) - random.Random(SEED).randint(2, 100))
-    resumes(tmp_path, undisturbed, recorder, "after the cut")
+    resumes(tmp_path, undisturbed, recorder, "after-the-cut")
 
 
 def test_a_flipped_bit_anywhere_in_a_record_never_gives_another_completion(tmp_path: Path, undisturbed: Path) -> None:
@@ -188,25 +200,24 @@ def test_damage_in_the_middle_of_a_journal_is_named_and_owed_again(
 def test_of_two_runs_started_at_once_one_goes_on_unharmed(
     tmp_path: Path, undisturbed: Path, recorder: Recorder
 ) -> None:
-    both = [begin(tmp_path, BASE_URL=recorder.url, API_KEY=f"at once {i}") for i in range(2)]
+    both = [begin(tmp_path, BASE_URL=recorder.url, API_KEY=f"at-once-{i}") for i in range(2)]
     ended = sorted((end(process) for process in both), key=lambda result: result[0])
     assert ended[0][0] == 0, ended
     assert "another run is writing" in the_error(ended[1][0], ended[1][2])
     assert whole(tmp_path) == whole(undisturbed)
-    assert len(recorder.of("at once 0")) * len(recorder.of("at once 1")) == 0, "one of them asked nothing"
+    assert len(recorder.of("at-once-0")) * len(recorder.of("at-once-1")) == 0, "one of them asked nothing"
 
 
 CLOCK = """
 import datetime, os, time
-seconds, real = float(os.environ["CLOCK_BACK"]), time.time
-time.time = lambda: real() - seconds
+time.time = lambda: float(os.environ["CLOCK"])
 
-class Past(datetime.datetime):
+class Stopped(datetime.datetime):
     @classmethod
     def now(cls, tz=None):
         return datetime.datetime.fromtimestamp(time.time(), tz)
 
-datetime.datetime = Past
+datetime.datetime = Stopped
 """
 
 
@@ -215,17 +226,13 @@ def test_a_clock_set_back_loses_and_overwrites_nothing(tmp_path: Path, undisturb
     """A stand-in for the clock, loaded with Python itself: the machine's own belongs to everybody."""
     (tmp_path / "clock").mkdir()
     (tmp_path / "clock" / "sitecustomize.py").write_text(CLOCK)
-    folder = tmp_path / "results"
-    now = time.time()
-    path = f"{tmp_path / 'clock'}:{os.getcwd()}"
-    for back in (0, 3600, 3600, 86400 * 365, 3600):
-        moment = {"PYTHONPATH": path, "CLOCK_BACK": str(back + time.time() - now)}  # it stands still between the runs
-        if back != 3600:
-            partly(folder, recorder, f"back {back}", len(records(folder)) + 4)
-        finish(folder, BASE_URL=recorder.url, API_KEY=f"back {back}", **moment)
-    documents = [json.loads(path.read_text()) for path in folder.glob(f"{NAME}*.json")]
-    assert len(documents) == 5 and all(document["complete"] for document in documents)
-    assert max(document["started"] for document in documents) != min(document["started"] for document in documents)
+    folder, path = tmp_path / "results", f"{tmp_path / 'clock'}:{ROOT}"
+    now, hour = 1_800_000_000, 3600
+    for i, moment in enumerate((now, now - hour, now - hour, now - 9000 * hour, now)):
+        finish(folder, BASE_URL=recorder.url, API_KEY=f"clock-{i}", PYTHONPATH=path, CLOCK=str(moment))
+        assert bool(recorder.of(f"clock-{i}")) == (i == 0)
+    began = [json.loads(path.read_text())["started"] for path in folder.glob(f"{NAME}*.json")]
+    assert len(began) == 5 and len(set(began)) == 3, "one file a run, none overwritten"
     assert whole(folder) == whole(undisturbed)
 
 
@@ -243,8 +250,10 @@ def test_results_moved_to_another_place_go_on_there(tmp_path: Path, undisturbed:
 def test_a_results_folder_removed_under_a_run(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
     folder = tmp_path / "results"
     process = begin(folder, BASE_URL=recorder.url, API_KEY="removed")
-    wait_for_lines(process, journal(folder), TOTAL // 2)
+    wait_for_lines(process, folder, TOTAL // 2)
     shutil.rmtree(folder)
-    status, out, err = end(process)
-    print(status, out, err)
-    resumes(folder, undisturbed, recorder, "made again")
+    status, _, err = end(process)
+    assert status == 0, err
+    assert whole(folder) == whole(undisturbed), "made again, with all that the open journal held"
+    resumes(folder, undisturbed, recorder, "made-again")
+    assert not recorder.of("made-again")
