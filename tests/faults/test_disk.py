@@ -30,6 +30,7 @@ from tests.faults.conftest import (
     whole,
 )
 from tests.faults.recorder import Recorder
+from tests.test_run import load, timeless
 
 BLOCK = 4096  # bytes: what a tmpfs hands out
 
@@ -133,6 +134,7 @@ def partly(folder: Path, recorder: Recorder, run: str, lines: int = TOTAL // 2) 
     assert process.returncode < 0
 
 
+@pytest.mark.faults
 def test_a_last_record_cut_at_every_byte_is_owed_again(undisturbed: Path, tmp_path: Path) -> None:
     """At every byte in this process; runs that are killed (test_crash.py) leave real ones behind."""
     content = journal(undisturbed).read_bytes()
@@ -193,10 +195,12 @@ def test_damage_in_the_middle_of_a_journal_is_named_and_owed_again(
     status, _, err = end(begin(tmp_path, BASE_URL=recorder.url, API_KEY="damaged"))
     assert status == 0 and f"has 3 damaged lines, the first is line {hit[0] + 1}" in err, err
     assert {request.seed for request in recorder.of("damaged")} == owed
+    assert timeless(load(tmp_path, NAME))["problems"] == whole(undisturbed)["problems"]
     keys = [json.loads(line)["key"] for n, line in enumerate(journal(tmp_path).open("rb")) if n not in hit]
     assert len(keys) == len(set(keys)) == TOTAL
 
 
+@pytest.mark.faults
 def test_of_two_runs_started_at_once_one_goes_on_unharmed(
     tmp_path: Path, undisturbed: Path, recorder: Recorder
 ) -> None:
