@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import hmac
 import json
-import signal
 import socket
 import sys
 import time
@@ -40,7 +39,8 @@ from core.journal import Journal
 from core.launch import Need
 from core.prompts import Message
 from core.rsa import Member, Population, rsa
-from core.runner import check_context, heeded
+from core.runner import check_context
+from core.signals import Stop
 
 # What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
 DEFAULTS = {
@@ -426,12 +426,9 @@ async def serve(place: socket.socket, server: engines.Server, defaults: Config, 
             raise
 
 
-async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    for sign in heeded():
-        asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
-    await work
+async def _until_stopped(work: Coroutine[Any, Any, None], stop: Stop) -> None:
+    with stop.cancelling():
+        await work
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -444,8 +441,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     args = parser.parse_intermixed_args(argv)
     with command():
-        for sign in heeded():
-            signal.signal(sign, signal.default_int_handler)
+        stop = Stop()
         defaults = constants.read(DEFAULTS, args.constants)
         if not args.port.isascii() or not args.port.isdigit() or int(args.port) > 65535:
             raise UserError(f"--port {args.port} is no port. Give a number from 1 to 65535, or 0 for a free one")
@@ -469,7 +465,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 if not engines.is_local(url) and not server.api_key:
                     print("note: whoever reaches this address may use it; API_KEY=… asks for a key", file=sys.stderr)
                 try:
-                    asyncio.run(_until_stopped(serve(place, server, defaults, journal)))
+                    asyncio.run(_until_stopped(serve(place, server, defaults, journal), stop))
                 except (KeyboardInterrupt, asyncio.CancelledError):
                     print("stopped", file=sys.stderr)
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 
 LONGEST_LINE = 2000  # characters
 
@@ -31,3 +32,15 @@ def command() -> Iterator[None]:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Ctrl-C outside of `command`, while Python still reads the imports, is one word too. Python then ends itself with
+    SIGINT, which a shell shows as status 130."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("stopped", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = _uncaught

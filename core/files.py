@@ -5,6 +5,7 @@ Files of JSON are read here too, whoever wrote them: what can't be read is said 
 import errno
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,16 +25,22 @@ def results_dir() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"the results folder {folder} can't be made ({error.strerror}). Set RESULTS_DIR") from None
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"the results folder {folder} can't be written. Set RESULTS_DIR to a folder of your own")
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:  # permissions do not tell of full or read-only disks
+            probe.write(bytes(4096))
+    except OSError as error:
+        raise UserError(
+            f"the results folder {folder} can't be written ({error.strerror}). Mend that, or set RESULTS_DIR to another"
+        ) from None
     return folder
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     """`path` holds all of `content`, which may come in parts, or what it held before: also on a full disk, a crash or
-    a power cut."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    a power cut. One process at a time may write a path; what a killed one leaves beside it, the next one overwrites."""
+    beside = _beside(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)  # someone may have removed it since the run began
         with open(beside, "wb") as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
@@ -42,6 +49,16 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise trouble(path, error, "nothing finished is lost") from None
+
+
+def remove(path: Path) -> None:
+    """Remove `path` if it is there, and what a killed writer of it left beside it."""
+    path.unlink(missing_ok=True)
+    _beside(path).unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.new")
 
 
 def trouble(path: Path, error: OSError, kept: str) -> UserError:

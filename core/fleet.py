@@ -44,7 +44,7 @@ PATIENCE = START_SECONDS  # for servers to answer for the first time
 
 
 class Process:
-    """A server or the gateway: a process group of its own with a log, started again when it dies."""
+    """A server or the gateway: on a leash (core/process.py), with a log, started again when it dies."""
 
     def __init__(self, name: str, args: list[str], url: str, **environment: str) -> None:
         self.name, self.args, self.url = name, args, url
@@ -61,8 +61,18 @@ class Process:
         self.start_at: float | None = None  # when a dead one is due
         with open(self.log, "ab") as output:
             self.process = subprocess.Popen(
-                self.args, env=self.environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                [sys.executable, "-m", "core.process", *self.args],
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
+
+    def let_go(self) -> None:
+        """Have it end, with all that it started; `self.process` ends when that is done."""
+        assert self.process.stdin
+        self.process.stdin.close()
 
     @property
     def is_gateway(self) -> bool:
@@ -91,7 +101,6 @@ class Process:
         if self.given_up or self.process.poll() is None:
             return
         if self.start_at is None:
-            end_group(self.process)  # what it started may still hold its port or its GPU's memory
             how = f"{self.name} ended with {_status(self.process.returncode)}"
             if not self.has_answered:
                 raise UserError(f"{how} before it answered: {self._last_words()}. Its log is {self.log}")
@@ -119,10 +128,9 @@ class Fleet:
     def __exit__(self, *_: object) -> None:
         with deaf():
             for one in self.processes:
-                if one.process.poll() is None:
-                    os.killpg(one.process.pid, signal.SIGTERM)  # all at once; then wait for each
+                one.let_go()  # all at once; then wait for each
             for one in self.processes:
-                end_group(one.process)
+                one.process.wait()
 
     def add_server(self, port: int, flags: list[str], name: str = "server", **environment: str) -> Process:
         args = [sys.executable, "-m", "core.server", *flags]
@@ -174,7 +182,9 @@ def say(line: str) -> None:
 
 
 def _status(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"status {code}"
+    """The status of a leash, which tells a signal as a shell does."""
+    signals = {128 + sign: f"signal {sign.name}" for sign in signal.Signals}
+    return signals.get(code, f"status {code}")
 
 
 def free_port() -> int:

@@ -16,8 +16,10 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import threading
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,7 @@ class Journal:
         self.damaged: list[int] = []  # numbers of lines that can't be read; their completions are owed again
         self._index = _Index()
         self._files: list[int] = []  # descriptors, kept open: records are looked up one by one; the last is our own
+        self._refused: OSError | None = None  # what the disk said when it was to make sure of what it has
         self._dirty = threading.Event()
         self._stop = threading.Event()
 
@@ -71,8 +74,8 @@ class Journal:
                 f"another run is writing {self.path}. Wait for it, stop it, or give this run a RESULTS_DIR of its own"
             ) from None
         for other in sorted(self.path.parent.glob("*.jsonl")):
-            if other != self.path:
-                self._scan(other, os.open(other, os.O_RDONLY))
+            if other != self.path and other.is_file():
+                self._scan(other, _opened(other))
         self._end = self._scan(self.path, self._fd)
         os.ftruncate(self._fd, self._end)  # a torn last line: cut off, so that the next record starts a line
         self._syncer = threading.Thread(target=self._sync, name="journal-sync", daemon=True)
@@ -83,6 +86,8 @@ class Journal:
         self._stop.set()
         self._dirty.set()
         self._syncer.join()
+        if not os.fstat(self._fd).st_nlink:
+            self._put_back()
         for fd in self._files:
             os.close(fd)
 
@@ -106,6 +111,8 @@ class Journal:
         head = record[:-1].encode()
         line = head + _END % zlib.crc32(head)
         try:
+            if self._refused:
+                raise self._refused
             view = memoryview(line)
             while view:
                 view = view[os.write(self._fd, view) :]
@@ -140,13 +147,32 @@ class Journal:
             line += more
         return line[: line.find(b"\n") + 1]
 
+    def _put_back(self) -> None:
+        """Someone removed the file while it was written to: what it held can still be read, and is not lost."""
+        with suppress(OSError), open(self._fd, "rb", closefd=False) as held:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self.path, "xb") as file:
+                held.seek(0)
+                shutil.copyfileobj(held, file)
+
     def _sync(self) -> None:
-        while not self._stop.is_set():
+        is_last = False
+        while not is_last:
             self._dirty.wait()
             self._dirty.clear()
-            os.fsync(self._fd)
+            is_last = self._stop.is_set()
+            try:
+                os.fsync(self._fd)
+            except OSError as error:
+                self._refused = error
             self._stop.wait(SYNC_SECONDS)
-        os.fsync(self._fd)
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise UserError(f"the journal {path} can't be read ({error.strerror}). Mend that, or move it away") from None
 
 
 class _Index:

@@ -57,8 +57,8 @@ class _Judge:
                 return None
             if self._process is None or self._process.poll() is not None:
                 self._stop()
-                self._process = self._start()
-            assert self._process.stdin and self._process.stdout
+                self._start()
+            assert self._process and self._process.stdin and self._process.stdout
             try:
                 self._process.stdin.write(json.dumps([answer, truth, DEADLINE_S]) + "\n")
                 self._process.stdin.flush()
@@ -78,10 +78,10 @@ class _Judge:
         if process:
             process.kill()
 
-    def _start(self) -> subprocess.Popen[str]:
+    def _start(self) -> None:
         if find_spec("math_verify") is None:
             raise UserError("math-verify is not installed, and answers of type math need it. Run: bash setup.sh")
-        process = subprocess.Popen(
+        self._process = subprocess.Popen(  # known before it is ready: `end` may come while sympy is imported
             [sys.executable, "-m", "core.judge"],
             cwd=Path(__file__).resolve().parent.parent,
             stdin=subprocess.PIPE,
@@ -89,12 +89,12 @@ class _Judge:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert process.stdout
-        if not process.stdout.readline():
-            process.kill()
-            process.communicate()
+        if self._ended:  # in between
+            self._process.kill()
+        assert self._process.stdout
+        if not self._process.stdout.readline():
+            self._stop()
             raise UserError("the judge of math answers does not start. See why with: python -m core.judge")
-        return process
 
     def _stop(self) -> None:
         if self._process:

@@ -17,7 +17,7 @@ from typing import Any
 from core import stored
 from core.errors import UserError, one_line
 from core.eval import extract, judge, vote
-from core.files import write_atomically
+from core.files import remove, write_atomically
 from core.generate import Completion
 from core.problems import Problem
 from core.prompts import prompts_sha256
@@ -176,7 +176,7 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     if path.exists():
         _keep(path, _unused(folder, name, _started(path)))
     write_atomically(path, _dump(document, rows))
-    partial.unlink(missing_ok=True)
+    remove(partial)
     return path
 
 

@@ -3,12 +3,11 @@
 import asyncio
 import json
 import math
-import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,13 +27,13 @@ from core.problems import Problem, ProblemSet
 from core.prompts import Message
 from core.rsa import Population
 from core.server import Server, serving
+from core.signals import Stop
 from core.spool import Spool
 
 Scaffold = Callable[[Problem, Ask, Config], AsyncIterator[Population]]
 BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike
 SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
 SAVE_SHARE = 0.02  # unless writing it would take more than this share of the time
-STOPS = (signal.SIGTERM, signal.SIGHUP)
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
@@ -45,8 +44,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
     completions that a problem takes. Ends the process: status 0, 2 (a user's error) or 130 (stopped).
     """
     with command():
-        for sign in heeded():
-            signal.signal(sign, signal.default_int_handler)  # a lost connection or a job's end stops a run like Ctrl-C
+        stop = Stop()
         name = Path(namespace["__file__"]).stem
         config = constants.read(namespace, sys.argv[1:], constants.COMMON)
         folder = results_dir()
@@ -60,13 +58,8 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
                     places = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
                     print(f"note: {journal.path} has {places}; their completions are made again", file=sys.stderr)
                 experiment = _Experiment(name, config, server, chosen, folder)
-                path = _finish(experiment, experiment.run(scaffold, journal, generations(config)))
+                path = _finish(experiment, experiment.run(scaffold, journal, generations(config), stop))
         experiment.show(path)
-
-
-def heeded() -> list[signal.Signals]:
-    """The signals that stop a run; one that was ignored when it started (nohup) stays ignored."""
-    return [sign for sign in STOPS if signal.getsignal(sign) is not signal.SIG_IGN]
 
 
 def _finish(experiment: "_Experiment", work: Coroutine[Any, Any, None]) -> Path:
@@ -75,9 +68,9 @@ def _finish(experiment: "_Experiment", work: Coroutine[Any, Any, None]) -> Path:
         asyncio.run(work)
         return experiment.save(complete=True)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        for sign in (signal.SIGINT, *STOPS):
-            signal.signal(sign, signal.SIG_IGN)  # impatience must not cut off the saving
-        print(f"\nstopped; {experiment.save(complete=False)}. Run the same command again to go on.")
+        path = experiment.save(complete=False)
+        with suppress(OSError):  # the terminal may be what was lost
+            print(f"\nstopped; {path}. Run the same command again to go on.", flush=True)
         raise SystemExit(130) from None
     except UserError as error:
         raise UserError(f"{error} (so far: {experiment.save(complete=False)})") from None
@@ -179,25 +172,24 @@ class _Experiment:
             "provenance": results.provenance(),
         }
 
-    async def run(self, scaffold: Scaffold, journal: Journal, generations: int) -> None:
+    async def run(self, scaffold: Scaffold, journal: Journal, generations: int, stop: Stop) -> None:
         """All problems in flight; the steps are graded, and saved, as they come."""
-        task = asyncio.current_task()
-        assert task is not None
-        for sign in heeded():
-            asyncio.get_running_loop().add_signal_handler(sign, task.cancel)
         total = generations * len(self.chosen.problems)
         lost: UserError | None = None
         every = 0.1 if sys.stderr.isatty() else 10.0  # seconds; a log file need not hold every redraw
         name = self.document["experiment"]
-        with _Bar(
-            self._so_far,
-            total=total,
-            desc=name,
-            dynamic_ncols=True,
-            mininterval=every,
-            maxinterval=every,
-            bar_format=BAR,
-        ) as bar:
+        with (
+            stop.cancelling(),
+            _Bar(
+                self._so_far,
+                total=total,
+                desc=name,
+                dynamic_ncols=True,
+                mininterval=every,
+                maxinterval=every,
+                bar_format=BAR,
+            ) as bar,
+        ):
             limit = self.config.CONCURRENCY or self.server.limit
             count = self._counter(bar)
             try:

@@ -20,6 +20,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +333,7 @@ def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str) -> 
 # Engines on a GPU
 
 
+@cache  # a driver may take seconds to answer
 def has_gpu() -> bool:
     """Whether an NVIDIA GPU with a working driver is here."""
     try:

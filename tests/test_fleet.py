@@ -22,6 +22,7 @@ from core import server as engines
 from core.errors import UserError
 from core.server import Server
 from tests.conftest import ROOT, environment, heed_signals, run, start
+from tests.test_process import is_alive
 from tests.test_run import load, timeless
 from tests.test_server import QED_NANO_CONFIG, Pages, models, stand_in
 from tests.test_server import SGLANG as STAND_IN
@@ -72,9 +73,11 @@ def process_with(**changes: str) -> int:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             given = (folder / "environ").read_text("latin-1").split("\0")
+            command = (folder / "cmdline").read_bytes()
             if (
                 all(f"{k}={v}" in given for k, v in changes.items())
-                and b"core.server" in (folder / "cmdline").read_bytes()
+                and b"core.server" in command
+                and b"core.process" not in command  # its leash
             ):
                 return int(folder.name)
         except OSError:
@@ -82,14 +85,20 @@ def process_with(**changes: str) -> int:
     raise AssertionError(f"no server with {changes}")
 
 
-def gateway_of(parent: int) -> int:
-    """The gateway that this fleet has started; it calls itself sglang::router."""
+def gateway_of(fleet: int) -> int:
+    """The gateway that this fleet has started, on a leash; it calls itself sglang::router."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            its_parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if its_parent == parent and b"sglang::router" in (folder / "cmdline").read_bytes():
+            if (
+                b"sglang::router" in (folder / "cmdline").read_bytes()
+                and parent_of(parent_of(int(folder.name))) == fleet
+            ):
                 return int(folder.name)
     raise AssertionError("no gateway")
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def answered(metrics: str) -> int:
@@ -134,6 +143,21 @@ def test_a_server_killed_under_a_run_loses_nothing_and_changes_nothing(engine: S
     keys = {json.loads(line)["key"] for line in (alone / "journal" / "02_rsa_basic.jsonl").read_text().splitlines()}
     assert keys == {line["key"] for line in lines}
     assert not any(KEY in path.read_text("latin-1") for path in behind.rglob("*") if path.is_file())
+
+
+def test_a_fleet_that_is_killed_leaves_no_server_and_no_gateway(results: Path) -> None:
+    with started("--embedded", "2", PORT="39945") as process:
+        read_until(process, "ready on")
+        gateway_pid = gateway_of(process.pid)
+        process.send_signal(signal.SIGKILL)
+        wait_until(lambda: not is_alive(gateway_pid))
+
+        def is_alone() -> bool:
+            with suppress(AssertionError):
+                return not process_with(RESULTS_DIR=str(results))
+            return True
+
+        wait_until(is_alone)
 
 
 def test_a_gateway_killed_under_a_run_is_started_again_and_the_run_goes_on(results: Path) -> None:

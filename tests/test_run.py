@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -50,37 +49,6 @@ def test_rsa_runs_end_to_end_and_says_what_it_ran_on(results: Path) -> None:
     assert document["problem_set"]["name"] == "sums[:4]" and document["model"]["embedded"]
     assert (results / "02_rsa_basic.png").read_bytes()[:4] == b"\x89PNG"
     assert "100%" in err and "tok/s" in err and "accuracy" in err
-
-
-def test_a_run_killed_in_the_middle_resumes_to_the_same_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    status, _, err = run("02_rsa_basic", *SMALL, RESULTS_DIR=str(undisturbed))
-    assert status == 0, err
-    total = len(journal_lines(undisturbed, "02_rsa_basic"))
-    assert total == 4 * 8 * 3
-    moments = random.Random(6)
-    finished: list[str] = []
-    for _ in range(2):
-        process = start("02_rsa_basic", *SMALL, RESULTS_DIR=str(killed))
-        aim = len(finished) + moments.randint(5, 40)
-        journal = killed / "journal" / "02_rsa_basic.jsonl"
-        while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= aim):
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        whole = journal.read_bytes().rpartition(b"\n")[0].decode().splitlines()
-        assert whole[: len(finished)] == finished, "what was finished stays as it was"
-        finished = whole
-    assert 10 <= len(finished) < total
-    status, _, err = run("02_rsa_basic", *SMALL, RESULTS_DIR=str(killed))
-    assert status == 0, err
-    lines = journal_lines(killed, "02_rsa_basic")
-    assert lines[: len(finished)] == finished and len(lines) == total, "nothing finished was made again"
-    resumed, whole_run = load(killed, "02_rsa_basic"), load(undisturbed, "02_rsa_basic")
-    assert timeless(resumed) == timeless(whole_run)
-    assert not (killed / "02_rsa_basic.partial.json").exists()
 
 
 def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(results: Path) -> None:

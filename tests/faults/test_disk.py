@@ -1,0 +1,263 @@
+"""Disks that fill up or refuse, folders that go away or move, damaged journals, clocks that go back, two runs at once:
+each is one clear line, and the same command ends with an undisturbed run's results."""
+
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from core.journal import Journal
+from tests.conftest import ROOT
+from tests.faults.conftest import (
+    NAME,
+    SEED,
+    TOTAL,
+    begin,
+    end,
+    finish,
+    journal,
+    kill,
+    records,
+    seeds,
+    wait_for_lines,
+    whole,
+)
+from tests.faults.recorder import Recorder
+from tests.test_run import load, timeless
+
+BLOCK = 4096  # bytes: what a tmpfs hands out
+
+
+@contextmanager
+def mounted(folder: Path) -> Iterator[Path]:
+    """A disk of 4 MiB at `folder`."""
+    folder.mkdir()
+    args = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(args, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting is not permitted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path, free: int) -> Path:
+    """A file that leaves `free` bytes of the disk."""
+    ballast = folder / "ballast"
+    disk = os.statvfs(folder)
+    ballast.write_bytes(bytes(disk.f_bavail * disk.f_frsize - free))
+    return ballast
+
+
+def refused(folder: Path, recorder: Recorder, run: str) -> str:
+    """The one line with which a run ends that cannot write."""
+    status, _, err = end(begin(folder, BASE_URL=recorder.url, API_KEY=run))
+    return the_error(status, err)
+
+
+def the_error(status: int, err: str) -> str:
+    """The line that a user's error ends with; the progress bar stands before it."""
+    last = err.replace("\r", "\n").splitlines()[-1]
+    assert status == 2 and last.startswith("error: ") and err.count("error: ") == 1, err
+    return last
+
+
+def resumes(folder: Path, undisturbed: Path, recorder: Recorder, run: str) -> None:
+    """The same command ends with equal results, and asks for nothing that is in the journal."""
+    before = seeds(folder)
+    assert finish(folder, BASE_URL=recorder.url, API_KEY=run) == whole(undisturbed)
+    asked = {request.seed for request in recorder.of(run)}
+    assert not asked & before and len(asked | before) == TOTAL
+
+
+def room(undisturbed: Path, place: str) -> int:
+    """Bytes that let a run come as far as `place` and no further."""
+    sizes = [-(-path.stat().st_size // BLOCK) for path in (journal(undisturbed), undisturbed / f"{NAME}.json")]
+    return BLOCK * {"start": 0, "journal": sizes[0] // 2, "results": sizes[0] + 2, "plot": sum(sizes) + 4}[place]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("place", ["start", "journal", "results", "plot"])
+def test_a_disk_that_fills_up(tmp_path: Path, undisturbed: Path, recorder: Recorder, place: str) -> None:
+    with mounted(tmp_path / "disk") as folder:
+        ballast = fill(folder, room(undisturbed, place))
+        error = refused(folder, recorder, f"full-at-{place}")
+        assert ("No space left" if place == "start" else "the disk is full. Free some space") in error
+        named = {"start": folder, "journal": f"{NAME}.", "results": f"{NAME}.partial.json", "plot": f"{NAME}.png"}
+        assert str(named[place]) in error
+        kept = len(records(folder))
+        assert {"start": kept == 0, "journal": 0 < kept < TOTAL}.get(place, kept == TOTAL)
+        ballast.unlink()
+        if place == "plot":  # the results are there already; a repeated run keeps them beside its own
+            assert json.loads((folder / f"{NAME}.json").read_text())["complete"]
+        resumes(folder, undisturbed, recorder, f"full-at-{place}-freed")
+
+
+@pytest.mark.parametrize("place", ["journal", pytest.param("results", marks=pytest.mark.faults)])
+def test_files_that_may_not_grow(tmp_path: Path, undisturbed: Path, recorder: Recorder, place: str) -> None:
+    """The same without a disk of one's own: the system refuses to let a file grow."""
+    sizes = [path.stat().st_size for path in (journal(undisturbed), undisturbed / f"{NAME}.json")]
+    limit = {"journal": sizes[0] // 2, "results": sum(sizes) // 2}[place]
+    assert place == "journal" or sizes[0] < limit < sizes[1], sizes
+    process = begin(tmp_path, BASE_URL=recorder.url, API_KEY=f"may-not-grow-{place}")
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+    status, _, err = end(process)
+    assert "writing failed (File too large)" in the_error(status, err)
+    assert len(records(tmp_path)) == TOTAL if place == "results" else 0 < len(records(tmp_path)) < TOTAL
+    resumes(tmp_path, undisturbed, recorder, f"may-grow-{place}")
+
+
+@pytest.mark.faults
+def test_a_folder_that_is_read_only(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
+    with mounted(tmp_path / "disk") as folder:
+        shutil.copytree(undisturbed, folder, dirs_exist_ok=True)
+        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        error = refused(folder, recorder, "read-only")
+        assert f"results folder {folder} can't be written (Read-only file system)" in error
+        assert not recorder.of("read-only")
+        subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
+        resumes(folder, undisturbed, recorder, "writable-again")
+
+
+def partly(folder: Path, recorder: Recorder, run: str, lines: int = TOTAL // 2) -> None:
+    """A run killed when its journal held `lines` lines."""
+    process = begin(folder, BASE_URL=recorder.url, API_KEY=run)
+    wait_for_lines(process, folder, lines)
+    kill(process)
+    assert process.returncode < 0
+
+
+@pytest.mark.faults
+def test_a_last_record_cut_at_every_byte_is_owed_again(undisturbed: Path, tmp_path: Path) -> None:
+    """At every byte in this process; runs that are killed (test_crash.py) leave real ones behind."""
+    content = journal(undisturbed).read_bytes()
+    last = content.rstrip(b"\n").rfind(b"\n") + 1
+    keys = [record["key"] for record in records(undisturbed)]
+    for end_of_file in range(last, len(content)):
+        journal(tmp_path).parent.mkdir(exist_ok=True)
+        journal(tmp_path).write_bytes(content[:end_of_file])
+        with Journal(journal(tmp_path)) as opened:
+            assert all(map(opened.get, keys[:-1])) and opened.get(keys[-1]) is None and not opened.damaged
+        assert journal(tmp_path).read_bytes() == content[:last]
+
+
+@pytest.mark.faults
+def test_a_run_goes_on_from_a_journal_cut_in_its_last_record(
+    tmp_path: Path, undisturbed: Path, recorder: Recorder
+) -> None:
+    partly(tmp_path, recorder, "before-the-cut")
+    content = journal(tmp_path).read_bytes()
+    os.truncate(journal(tmp_path), len(content) - random.Random(SEED).randint(2, 100))
+    resumes(tmp_path, undisturbed, recorder, "after-the-cut")
+
+
+def test_a_flipped_bit_anywhere_in_a_record_never_gives_another_completion(tmp_path: Path, undisturbed: Path) -> None:
+    """It is named and owed again; or, where the bit stands in the key, owed again; or means the same (\\u00E9)."""
+    content = journal(undisturbed).read_bytes()
+    lines = content.splitlines(keepends=True)
+    made = {record["key"]: record["completion"] for record in records(undisturbed)}
+    owed = records(undisturbed)[3]["key"]
+    first = sum(map(len, lines[:3]))
+    path = tmp_path / "a.jsonl"
+    rng = random.Random(SEED)
+    for place in range(first, first + len(lines[3]) - 1):
+        damaged = bytearray(b"".join(lines[:6]))
+        damaged[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        with Journal(path) as opened:
+            for key in list(made)[:6]:
+                assert opened.get(key) in ((made[key], None) if key == owed else (made[key],))
+            is_in_key = place < first + len(b'{"key":"') + len(owed)
+            assert opened.damaged or is_in_key or opened.get(owed) == made[owed]
+
+
+@pytest.mark.faults
+def test_damage_in_the_middle_of_a_journal_is_named_and_owed_again(
+    tmp_path: Path, undisturbed: Path, recorder: Recorder
+) -> None:
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+    rng = random.Random(SEED)
+    lines = journal(tmp_path).read_bytes().splitlines(keepends=True)
+    hit = sorted(rng.sample(range(TOTAL), 3))
+    owed = {json.loads(lines[number])["completion"]["seed"] for number in hit}
+    for number in hit:
+        line = bytearray(lines[number])
+        line[line.index(b'"completion":') + rng.randrange(20, 100)] ^= 0x01
+        lines[number] = bytes(line)
+    journal(tmp_path).write_bytes(b"".join(lines))
+    status, _, err = end(begin(tmp_path, BASE_URL=recorder.url, API_KEY="damaged"))
+    assert status == 0 and f"has 3 damaged lines, the first is line {hit[0] + 1}" in err, err
+    assert {request.seed for request in recorder.of("damaged")} == owed
+    assert timeless(load(tmp_path, NAME))["problems"] == whole(undisturbed)["problems"]
+    keys = [json.loads(line)["key"] for n, line in enumerate(journal(tmp_path).open("rb")) if n not in hit]
+    assert len(keys) == len(set(keys)) == TOTAL
+
+
+@pytest.mark.faults
+def test_of_two_runs_started_at_once_one_goes_on_unharmed(
+    tmp_path: Path, undisturbed: Path, recorder: Recorder
+) -> None:
+    both = [begin(tmp_path, BASE_URL=recorder.url, API_KEY=f"at-once-{i}") for i in range(2)]
+    ended = sorted((end(process) for process in both), key=lambda result: result[0])
+    assert ended[0][0] == 0, ended
+    assert "another run is writing" in the_error(ended[1][0], ended[1][2])
+    assert whole(tmp_path) == whole(undisturbed)
+    assert len(recorder.of("at-once-0")) * len(recorder.of("at-once-1")) == 0, "one of them asked nothing"
+
+
+CLOCK = """
+import datetime, os, time
+time.time = lambda: float(os.environ["CLOCK"])
+
+class Stopped(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.datetime.fromtimestamp(time.time(), tz)
+
+datetime.datetime = Stopped
+"""
+
+
+@pytest.mark.faults
+def test_a_clock_set_back_loses_and_overwrites_nothing(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
+    """A stand-in for the clock, loaded with Python itself: the machine's own belongs to everybody."""
+    (tmp_path / "clock").mkdir()
+    (tmp_path / "clock" / "sitecustomize.py").write_text(CLOCK)
+    folder, path = tmp_path / "results", f"{tmp_path / 'clock'}:{ROOT}"
+    now, hour = 1_800_000_000, 3600
+    for i, moment in enumerate((now, now - hour, now - hour, now - 9000 * hour, now)):
+        finish(folder, BASE_URL=recorder.url, API_KEY=f"clock-{i}", PYTHONPATH=path, CLOCK=str(moment))
+        assert bool(recorder.of(f"clock-{i}")) == (i == 0)
+    began = [json.loads(path.read_text())["started"] for path in folder.glob(f"{NAME}*.json")]
+    assert len(began) == 5 and len(set(began)) == 3, "one file a run, none overwritten"
+    assert whole(folder) == whole(undisturbed)
+
+
+@pytest.mark.faults
+def test_results_moved_to_another_place_go_on_there(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
+    here, there = tmp_path / "here", tmp_path / "another machine's disk" / "ergebnisse é"
+    partly(here, recorder, "here")
+    shutil.copytree(here, there)
+    shutil.rmtree(here)
+    resumes(there, undisturbed, recorder, "there")
+    assert not here.exists()
+
+
+@pytest.mark.faults
+def test_a_results_folder_removed_under_a_run(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
+    folder = tmp_path / "results"
+    process = begin(folder, BASE_URL=recorder.url, API_KEY="removed")
+    wait_for_lines(process, folder, TOTAL // 2)
+    shutil.rmtree(folder)
+    status, _, err = end(process)
+    assert status == 0, err
+    assert whole(folder) == whole(undisturbed), "made again, with all that the open journal held"
+    resumes(folder, undisturbed, recorder, "made-again")
+    assert not recorder.of("made-again")

@@ -1,0 +1,193 @@
+"""Ctrl-C and its kin, once and twice: a stopped run ends within seconds, saves what it has, and goes on later."""
+
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from core.signals import ECHO_SECONDS
+from tests.conftest import ROOT, environment, heed_signals
+from tests.faults.conftest import (
+    CONSTANTS,
+    FIGURES,
+    NAME,
+    SEED,
+    TOTAL,
+    begin,
+    end,
+    finish,
+    kill,
+    records,
+    seeds,
+    wait,
+    wait_for_lines,
+    whole,
+)
+from tests.faults.recorder import Recorder
+
+SECONDS = 20.0  # that stopping may take on a busy machine
+SIGNS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+def partial(folder: Path) -> bool:
+    """Whether partial results were written, which then can be read."""
+    path = folder / f"{NAME}.partial.json"
+    return path.exists() and not json.loads(path.read_text())["complete"]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("sign", SIGNS)
+def test_one_signal_at_any_moment_saves_what_there_is(tmp_path: Path, undisturbed: Path, sign: signal.Signals) -> None:
+    """The engine is in the run's own process."""
+    rng = random.Random(f"{SEED} {sign.name}")
+    times = []
+    for _ in range(4):
+        before = len(records(tmp_path))
+        process = begin(tmp_path)
+        if rng.random() < 0.7:
+            wait_for_lines(process, tmp_path, min(TOTAL, before + rng.randint(1, 15)))
+        wait(process, rng.uniform(0, 2))
+        sent = time.monotonic()
+        process.send_signal(sign)
+        status, out, err = end(process, SECONDS)
+        times.append(time.monotonic() - sent)
+        # -sign: so early that Python was still reading the imports; 0: it had come to its end
+        assert status in (130, -sign, 0), (status, err)
+        if "Run the same command again to go on" in out:
+            assert partial(tmp_path) and status == 130 and "stopping; Ctrl-C again leaves at once" in err
+    FIGURES.append(f"{sign.name}: 4 runs ended within {max(times):.1f} s of it")
+    assert finish(tmp_path) == whole(undisturbed)
+
+
+def test_ctrl_c_once_takes_no_new_work_and_twice_leaves_a_save_that_hangs(
+    tmp_path: Path, undisturbed: Path, recorder: Recorder
+) -> None:
+    """What hangs is the file: a pipe in its place, that nobody reads."""
+    earlier = (undisturbed / f"{NAME}.json").read_bytes()
+    (tmp_path / f"{NAME}.json").write_bytes(earlier)
+    stuck = tmp_path / f".{NAME}.partial.json.new"
+    os.mkfifo(stuck)
+    process = begin(tmp_path, BASE_URL=recorder.url, API_KEY="stopped-twice")
+    wait_for_lines(process, tmp_path, 10)
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    wait(process, 2)
+    assert process.poll() is None, "the save does not hang: this test tests nothing"
+    assert max(request.at for request in recorder.of("stopped-twice")) < sent + 1
+    process.send_signal(signal.SIGINT)
+    status, _, err = end(process, SECONDS)
+    assert status == 130 and "stopping; Ctrl-C again leaves at once" in err
+    assert (tmp_path / f"{NAME}.json").read_bytes() == earlier
+    stuck.unlink()
+    kept = seeds(tmp_path)
+    assert len(kept) >= 10 and finish(tmp_path, BASE_URL=recorder.url, API_KEY="goes-on") == whole(undisturbed)
+    assert not kept & {request.seed for request in recorder.of("goes-on")}
+
+
+@pytest.mark.faults
+def test_ctrl_c_twice_in_a_row_leaves_at_any_moment(tmp_path: Path, undisturbed: Path) -> None:
+    rng = random.Random(f"{SEED} twice")
+    for _ in range(4):
+        process = begin(tmp_path)
+        wait(process, 1.0)
+        wait_for_lines(process, tmp_path, min(TOTAL, len(records(tmp_path)) + rng.randint(0, 8)))
+        process.send_signal(signal.SIGINT)
+        wait(process, rng.uniform(0, 0.3))
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
+        status, _, err = end(process, SECONDS)
+        assert status in (130, -signal.SIGINT), (status, err)
+    assert finish(tmp_path) == whole(undisturbed)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("pause", [0.0, 0.2, ECHO_SECONDS + 0.5])
+def test_sigterm_in_pairs_is_one_but_leaves_a_save_that_hangs_when_it_is_meant(tmp_path: Path, pause: float) -> None:
+    is_meant = pause > ECHO_SECONDS
+    if is_meant:
+        os.mkfifo(tmp_path / f".{NAME}.partial.json.new")
+    process = begin(tmp_path)
+    wait_for_lines(process, tmp_path, 5)
+    for wait_before in (0.0, pause):
+        wait(process, wait_before)
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+    status, _, err = end(process, SECONDS)
+    assert status == 130, err
+    assert partial(tmp_path) != is_meant if not is_meant else len(records(tmp_path)) >= 5
+
+
+@pytest.mark.faults
+def test_a_judge_that_hangs_does_not_hold_a_run_that_is_stopped(tmp_path: Path) -> None:
+    rows = [{"problem": f"What is 1/2 + 1/{n}?", "answer": f"{n + 2}/{2 * n}"} for n in range(3, 9)]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    process = begin(tmp_path, "LIMIT=0", "T=20", f"PROBLEMS={tmp_path / 'mine.jsonl'}")
+    judges: list[int] = []
+    while process.poll() is None and not judges:
+        judges = [pid for pid in children(process.pid) if b"core.judge" in command_line(pid)]
+        time.sleep(0.02)
+    assert judges, end(process)
+    os.kill(judges[0], signal.SIGSTOP)
+    wait(process, 3)
+    process.send_signal(signal.SIGINT)
+    status, _, err = end(process, SECONDS)
+    assert status == 130 and partial(tmp_path), err
+
+
+def children(parent: int) -> list[int]:
+    tasks = Path(f"/proc/{parent}/task")
+    return [int(pid) for task in tasks.glob("*") for pid in (task / "children").read_text().split()]
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.faults
+def test_a_terminal_that_is_gone_stops_a_run_and_what_there_is_is_saved(tmp_path: Path, undisturbed: Path) -> None:
+    """As when a connection is lost: the kernel sends SIGHUP, and from then on every write to the terminal fails."""
+    ours, theirs = pty.openpty()
+    args = [sys.executable, "-c", TERMINAL, f"experiments/{NAME}.py", *CONSTANTS]
+    env = environment(RESULTS_DIR=str(tmp_path))
+    process = subprocess.Popen(
+        args, env=env, stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT, preexec_fn=heed_signals, text=True
+    )
+    os.close(theirs)
+    wait_for_lines(process, tmp_path, 10)
+    os.close(ours)
+    try:
+        process.wait(SECONDS)
+    finally:
+        if process.poll() is None:
+            kill(process)
+    assert partial(tmp_path) and process.returncode == 130
+    assert finish(tmp_path) == whole(undisturbed)
+
+
+# Takes the terminal on its standard input for its own, as a login shell does, and becomes the run.
+TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("moment", [0.1, 0.3, 0.5])
+def test_ctrl_c_while_python_reads_the_imports_is_one_word(tmp_path: Path, moment: float) -> None:
+    process = begin(tmp_path)
+    time.sleep(moment)
+    process.send_signal(signal.SIGINT)
+    status, out, err = end(process, SECONDS)
+    assert status in (130, -signal.SIGINT) and not out and err.split()[-1] == "stopped"
