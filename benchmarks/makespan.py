@@ -12,30 +12,39 @@ simulated servers; nothing here is measured on a GPU. A server is SGLang with co
 - When the cache is full all the same, the request that has written least is put back to the end of the queue; its
   prompt and tokens are read again when it is let in again. The share rises to what running requests have written.
 A fleet's router sends each request to the server with the fewest, as the gateway does.
+
+Lengths are assumed (core/lengths.py: log-normal, cut at the cap), or those of the embedded model's results; forced
+answers are left out. The bounds hold for any schedule of the same requests on the same servers.
 """
 
+import argparse
 import asyncio
 import math
 import selectors
+import sys
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from core import launch, seeds
+from core import hardware, launch, plan, seeds
 from core.config import Config
 from core.generate import Completion
-from core.lengths import ANSWER_TOKENS, PROMPT_TOKENS, Lengths, Sample
+from core.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample, measured
+from core.model import QED_NANO
 from core.problems import Problem
 from core.prompts import Message
 from core.roofline import MIDDLE, Machine
 from core.rsa import Population, rsa
+from core.server import embedded_name
 from core.slots import Slots
 
 # SGLang's own defaults; the shares count --schedule-conservativeness in.
@@ -45,6 +54,7 @@ LEAST_RESERVED = 0.14 * RESERVED  # and after
 DECAY_STEPS = 600  # without one put back
 SPARE_STEPS = 20  # that there is room for after one was
 LOOK_STEPS = 32  # between two looks at the queue while the share decays; SGLang looks at every step
+PRIOR = 2  # completions that "like the others" counts as
 ALIKE = 0.5  # share of the variance of log-lengths that lies between problems; an assumption
 
 # Virtual time
@@ -226,7 +236,7 @@ class Workload:
         )
         share = NormalDist().cdf(math.sqrt(1 - self.alike) * own + math.sqrt(self.alike) * shared)
         sample = self.solutions[min(t, len(self.solutions) - 1)]
-        return max(1, round(sample[int(share * len(sample))]))
+        return max(1, round(float(sample[int(share * len(sample))])))
 
     def prompt_of(self, t: int) -> int:
         """Tokens of a prompt: the statement, and K answers from step 1 on."""
@@ -237,8 +247,8 @@ class Workload:
 
 
 class Progress:
-    """What the client knows of a problem when it asks: its place in the set, and how long its completions are so far.
-    Until there are some, and less and less after, it counts as like the others."""
+    """What the client knows of a problem when it asks: its place in the set, and how long its completions are so far,
+    beside those of all problems."""
 
     def __init__(self, place: int, everywhere: "Progress | None" = None) -> None:
         self.place, self.everywhere = place, everywhere
@@ -251,28 +261,23 @@ class Progress:
 
     @property
     def relative(self) -> float:
-        """Length against that of all problems; 1 with nothing known."""
+        """Length against that of all problems: 1 with nothing known, and drawn to it while little is."""
         if not self.everywhere or not self.everywhere.tokens:
             return 1.0
         mean = self.everywhere.tokens / self.everywhere.count
         return (self.tokens / mean + PRIOR) / (self.count + PRIOR)
 
 
-PRIOR = 2
 Priority = Callable[[Progress, int, int], float]  # (problem, t, T): higher goes first
 
+OURS = "breadth first"  # core/runner.py
 POLICIES: dict[str, Priority] = {
-    "FIFO": lambda problem, t, last: 0,
-    "breadth first": lambda problem, t, last: -t,
-    "depth first": lambda problem, t, last: -problem.place,
-    "latest step first": lambda problem, t, last: t,
+    OURS: lambda problem, t, last: -t,
+    "first come, first served": lambda problem, t, last: 0,
+    "longest remaining path": lambda problem, t, last: (last - t + 1) * problem.relative,
     "longest expected": lambda problem, t, last: problem.relative,
-    "breadth, then longest": lambda problem, t, last: -t + problem.relative / 1e6,
-    "critical path": lambda problem, t, last: (last - t + 1) * problem.relative,
-    "behind": lambda problem, t, last: problem.relative - t,
-    "behind2": lambda problem, t, last: 2 * problem.relative - t,
-    "behind half": lambda problem, t, last: 0.5 * problem.relative - t,
-    "behind longest": lambda problem, t, last: problem.relative * (last + 1) - t,
+    "depth first (by problem)": lambda problem, t, last: -problem.place,
+    "depth first (latest step)": lambda problem, t, last: t,
 }
 
 
@@ -282,7 +287,7 @@ class Schedule:
     waits for what besides a member for its parents: "nothing", a "population" for the whole one before it, or a
     "step" of all problems for the step before."""
 
-    policy: str = "critical path"
+    policy: str = OURS
     limit: int = 0
     window: int = 0
     wait: str = "nothing"
@@ -329,12 +334,12 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
         async def together(problem: Problem, population: Population, t: int, ask: Any, config: Config) -> None:
             await barrier.wait()
 
-        options: dict[str, Any] = {
+        ways: dict[str, dict[str, Any]] = {
             "nothing": {},
             "population": {"stop": lambda problem, population, config: False},
             "step": {"score": together},
-        }[schedule.wait]
-        outcome.populations[problem.id] = [each async for each in rsa(problem, ask, config, **options)]
+        }
+        outcome.populations[problem.id] = [each async for each in rsa(problem, ask, config, **ways[schedule.wait])]
 
     async def in_turn(problem: Problem, place: int) -> None:
         async with window:
@@ -377,7 +382,7 @@ def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Pop
     contexts summed over all tokens, follows the least number of steps, each of which reads the weights. Every context
     is read for every token, and every prompt once, whatever the order.
     """
-    tokens = contexts = prompts = reading = 0.0
+    tokens = contexts = reading = 0.0
     for steps in populations.values():
         for t, step in enumerate(steps):
             prompt = work.prompt_of(t)
@@ -389,3 +394,124 @@ def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Pop
     steps_needed = max(contexts / machine.kv_tokens, tokens / machine.limit)
     requests = tokens / steps_needed  # in each step, on average
     return reading + steps_needed * sum(machine.step(requests, contexts / tokens, MIDDLE))
+
+
+# The tables
+
+
+CONFIG = Config({"N": 8, "K": 3, "T": 5, "MAX_TOKENS": 16384, "CARRY": "answer", "SEED": 0, "CONCURRENCY": 0})
+ONE_BY_ONE = Schedule(window=1, wait="population")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One simulation, and what it is beside the bounds."""
+
+    seconds: float
+    path: float
+    work: float
+    put_back: int
+
+    @property
+    def ratio(self) -> float:
+        return self.seconds / max(self.path, self.work)
+
+
+def row(count: int, servers: int, schedule: Schedule, lengths: Lengths = ASSUMED) -> Row:
+    work = Workload.of(CONFIG, count, lengths)
+    on = gpu()
+    outcome = simulate(work, on, servers, schedule)
+    return Row(
+        outcome.seconds,
+        critical_path_bound(work, on, outcome.populations),
+        work_bound(work, on, outcome.populations) / servers,
+        sum(engine.put_back for engine in outcome.engines),
+    )
+
+
+def gpu() -> Machine:
+    """QED-Nano on an RTX 4090 as start_server.sh launches it."""
+    return plan.machine(QED_NANO, hardware.DEFAULT, "fp8", CONFIG)
+
+
+def main(argv: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.makespan", description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, help="results of the embedded model, for the table with its lengths")
+    folder = parser.parse_args(argv).results
+    slots = gpu().limit
+    limit = slots + 2  # what core/server.py finds for it
+    machines = [(30, 1), (30, 64), (480, 64)]
+    tables: list[tuple[str, list[tuple[int, int]], dict[str, Schedule], Lengths]] = [
+        ("order", machines, {name: Schedule(name) for name in POLICIES}, ASSUMED),
+        (
+            "what waits",
+            machines,
+            {
+                "a member for its parents (ours)": Schedule(),
+                "a population for the one before": Schedule(wait="population"),
+                "a step of all problems for the one before": Schedule(wait="step"),
+                "as above, and a problem for the one before": ONE_BY_ONE,
+            },
+            ASSUMED,
+        ),
+        (
+            "requests in flight per server",
+            [(30, 1), (120, 16)],
+            {
+                f"{name} ({n or 'all'})": Schedule(limit=n or -1)
+                for name, n in {
+                    "slots - 5": slots - 5,
+                    "slots + 2 (ours)": limit,
+                    "1.25 slots": round(1.25 * slots),
+                    "2 slots": 2 * slots,
+                    "no limit": 0,
+                }.items()
+            },
+            ASSUMED,
+        ),
+        (
+            "problems in flight",
+            [(480, 16)],
+            {
+                f"{times or 'all'}{' requests per slot' if times else ''}": Schedule(window=times)
+                for times in (1, 2, 4, 8, 0)
+            },
+            ASSUMED,
+        ),
+        ("problems, 64 servers", [(2000, 64)], {"breadth first": Schedule()}, ASSUMED),
+    ]
+    if folder:
+        lengths = measured(folder, embedded_name())
+        assert lengths, f"no results of {embedded_name()} in {folder}"
+        tables.append((f"order; lengths {lengths.source}", machines, tables[0][2], lengths))
+    with ProcessPoolExecutor() as pool:
+        for title, on, schedules, lengths in tables:
+            made = {
+                (name, *where): pool.submit(row, *where, scaled(schedule, limit, where[1]), lengths)
+                for name, schedule in schedules.items()
+                for where in on
+            }
+            print(f"\n| {title} | " + " | ".join(f"{count} problems, {n} GPU" for count, n in on) + " |")
+            print("|---|" + "--:|" * len(on))
+            for name in schedules:
+                rows = [made[name, *where].result() for where in on]
+                print(f"| {name} | " + " | ".join(cell(each) for each in rows) + " |", flush=True)
+
+
+def scaled(schedule: Schedule, limit: int, servers: int) -> Schedule:
+    """With the limit of a fleet (`limit` each where none is told, -1: none), and as many problems in flight as give
+    `window` requests per slot where it is more than one problem."""
+    each = schedule.limit or limit
+    window = schedule.window
+    if schedule.wait == "nothing":
+        window = math.ceil(window * limit * servers / CONFIG.N)
+    return replace(schedule, limit=max(0, each) * servers, window=window)
+
+
+def cell(made: Row) -> str:
+    bound = "path" if made.path > made.work else "work"
+    return f"{made.ratio:.3f} ({made.seconds / 3600:.2f} h, {bound}, {made.put_back} put back)"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
