@@ -440,12 +440,12 @@ def main(argv: Sequence[str]) -> None:
     folder = parser.parse_args(argv).results
     slots = gpu().limit
     limit = slots + 2  # what core/server.py finds for it
-    machines = [(30, 1), (30, 64), (480, 64)]
+    machines, fewer = [(30, 1), (30, 64), (480, 64)], [(30, 1), (30, 64), (120, 16)]
     tables: list[tuple[str, list[tuple[int, int]], dict[str, Schedule], Lengths]] = [
         ("order", machines, {name: Schedule(name) for name in POLICIES}, ASSUMED),
         (
             "what waits",
-            machines,
+            fewer,
             {
                 "a member for its parents (ours)": Schedule(),
                 "a population for the one before": Schedule(wait="population"),
@@ -483,7 +483,7 @@ def main(argv: Sequence[str]) -> None:
     if folder:
         lengths = measured(folder, embedded_name())
         assert lengths, f"no results of {embedded_name()} in {folder}"
-        tables.append((f"order; lengths {lengths.source}", machines, tables[0][2], lengths))
+        tables.append((f"order; lengths {lengths.source}", fewer, tables[0][2], lengths))
     with ProcessPoolExecutor() as pool:
         for title, on, schedules, lengths in tables:
             made = {
