@@ -15,6 +15,7 @@ from core.errors import UserError
 from core.journal import Journal, content_key
 from core.prompts import FORCED_ANSWER, Message
 from core.server import Server, serves_another
+from core.slots import Slots
 from core.wire import Lost, Malformed, Overtime, Refused, Reply, Stalled, Wire
 
 RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
@@ -141,7 +142,7 @@ class Generator:
         self.journal = journal
         self.timeout, self.stall = timeout, stall
         self.on_completion = on_completion
-        self._slots = asyncio.Semaphore(limit)
+        self._slots = Slots(limit)
         self._wire = Wire(server, limit)
         self._answered = False  # whether this server has completed anything yet
         self._names: set[str] = set()  # what its replies call the model
@@ -159,15 +160,18 @@ class Generator:
         """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say)."""
         return content_key([KEY_VERSION, self.server.identity, list(messages), vars(sampling), seed])
 
-    async def __call__(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> Completion:
-        """The completion of `messages`. Raises UserError when the server is lost, or refuses us altogether."""
+    async def __call__(
+        self, messages: Sequence[Message], seed: int, sampling: Sampling, priority: float = 0.0
+    ) -> Completion:
+        """The completion of `messages`. Of the requests that wait for the server, the highest `priority` goes first.
+        Raises UserError when the server is lost, or refuses us altogether."""
         key = self.key(messages, seed, sampling)
         kept = self.journal.get(key)
         if kept is not None:
             completion = Completion(key=key, reused=True, **kept)
             self.on_completion(completion, False)
             return completion
-        async with self._slots:
+        async with self._slots.slot(priority):
             completion, is_final = await self._ask(key, messages, seed, sampling)
         if is_final:
             kept = dict(vars(completion))

@@ -34,6 +34,7 @@ Scaffold = Callable[[Problem, Ask, Config], AsyncIterator[Population]]
 BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike
 SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
 SAVE_SHARE = 0.02  # unless writing it would take more than this share of the time
+AHEAD = 4  # so many problems are begun that a population of each makes this many requests per one in flight
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
@@ -173,7 +174,8 @@ class _Experiment:
         }
 
     async def run(self, scaffold: Scaffold, journal: Journal, generations: int, stop: Stop) -> None:
-        """All problems in flight; the steps are graded, and saved, as they come."""
+        """So many problems in flight that the server never waits for one; the steps are graded, and saved, as they
+        come."""
         total = generations * len(self.chosen.problems)
         lost: UserError | None = None
         every = 0.1 if sys.stderr.isatty() else 10.0  # seconds; a log file need not hold every redraw
@@ -191,6 +193,7 @@ class _Experiment:
             ) as bar,
         ):
             limit = self.config.CONCURRENCY or self.server.limit
+            places = asyncio.Semaphore(1 + AHEAD * limit // self.config.get("N", 1))
             count = self._counter(bar)
             try:
                 async with (
@@ -201,7 +204,9 @@ class _Experiment:
                     asyncio.TaskGroup() as tasks,
                 ):
                     for number in range(len(self.chosen.problems)):
-                        tasks.create_task(self._solve(scaffold, number, generator, bar, generations))
+                        await places.acquire()
+                        solving = tasks.create_task(self._solve(scaffold, number, generator, bar, generations))
+                        solving.add_done_callback(lambda _: places.release())
             except* UserError as errors:
                 lost = _first(errors)
         if lost:
@@ -214,10 +219,13 @@ class _Experiment:
         asked: Counter[forecast.Kind] = Counter()
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-            asked[forecast.kind(names)] += 1
+            kind = forecast.kind(names)
+            asked[kind] += 1
+            # Problems that are behind go first: at the end, none is left alone with many steps to go.
+            behind = -kind[-1] if isinstance(kind[-1], int) else 0
             seed = seeds.derive(self.config.SEED, problem.id, *names)
-            completion = await generator(messages, seed, replace(self.sampling, **changes))
-            self.forecast.arrived(forecast.kind(names), completion.completion_tokens, not completion.reused)
+            completion = await generator(messages, seed, replace(self.sampling, **changes), behind)
+            self.forecast.arrived(kind, completion.completion_tokens, not completion.reused)
             return completion
 
         steps = self.steps[number]
