@@ -15,6 +15,7 @@ import asyncio
 import json
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -243,7 +244,11 @@ def measure(name: str, url: str, n: int) -> tuple[Cost, str]:
     with tempfile.TemporaryFile() as said:
         began = time.monotonic()
         process = subprocess.Popen(["timeout", str(DEADLINE), *command], stdout=subprocess.DEVNULL, stderr=said)
-        _, status, used = os.wait4(process.pid, 0)
+        try:
+            _, status, used = os.wait4(process.pid, 0)
+        except BaseException:  # stopped: timeout ends what it started
+            process.terminate()
+            raise
         wall = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
         said.seek(0)
@@ -265,6 +270,7 @@ def main() -> None:
     parser.add_argument("--pieces", type=int, default=1, help="events that a streamed text comes in")
     parser.add_argument("--only", nargs="+", default=list(CLIENTS), choices=list(CLIENTS), metavar="NAME")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what was started, as Ctrl-C does
     small, large = args.sizes
     requests = large - small
 
