@@ -1,0 +1,325 @@
+"""Client cost: CPU time that one request takes in our generator, in bare HTTP and openai clients, and in two harnesses.
+
+    bash benchmarks/run.sh client_cost [--rounds 5] [--sizes 500 2500] [--pieces 1] [--only NAME …]
+
+Everyone does the same work against benchmarks/stub_server.py, which answers at once: n requests, 64 in flight, one
+prompt, one reply, every reply checked. Each measurement is a fresh process with the client's defaults, its CPU time
+(user and system, threads and children included) as the operating system counts it. The cost of a request is the slope
+between runs of two sizes, (CPU2 - CPU1) / (n2 - n1), for all alike: it leaves out imports and setting up, and needs no
+hook into anyone's code. Rounds are interleaved, so that a busy machine is busy for all. "whole run" is a process of
+the larger size with everything in.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.stub_server import MODEL, Replies
+
+ROOT = Path(__file__).resolve().parent.parent
+HERE, PEERS = Path(sys.executable), ROOT / ".venv-peers/bin/python"
+IN_FLIGHT = 64
+PROMPT = "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000. Think, then answer in a box. " * 8
+MESSAGES = [{"role": "user", "content": PROMPT}]
+SETTINGS: dict[str, Any] = {"temperature": 0.7, "max_tokens": 512}
+GOAL_HARNESS, GOAL_OPENAI = 3.0, 1.3  # requests/s per core over the better harness; CPU per request over bare openai
+DEADLINE = 600  # seconds for one process
+
+Ask = Callable[[int], Awaitable[str]]  # seed -> the text of the answer
+
+
+# The clients. Each runs `n` requests against `url` in a process of its own.
+
+
+async def drive(n: int, ask: Ask) -> None:
+    """`n` requests, IN_FLIGHT at a time, every answer checked."""
+    seeds = iter(range(n))
+
+    async def work() -> None:
+        for seed in seeds:
+            check(await ask(seed))
+
+    await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
+
+
+def check(answer: str) -> None:
+    if not answer.endswith("\\boxed{42}."):
+        raise SystemExit(f"not the stub's answer: {answer[-80:]!r}")
+
+
+def body(seed: int) -> dict[str, Any]:
+    return {"model": MODEL, "messages": MESSAGES, "seed": seed, **SETTINGS}
+
+
+async def bare_aiohttp(url: str, n: int) -> None:
+    import aiohttp
+
+    async with aiohttp.ClientSession() as session:
+
+        async def ask(seed: int) -> str:
+            async with session.post(f"{url}/chat/completions", json=body(seed)) as reply:
+                return str((await reply.json())["choices"][0]["message"]["content"])
+
+        await drive(n, ask)
+
+
+async def bare_httpx2(url: str, n: int) -> None:
+    import httpx2
+
+    async with httpx2.AsyncClient() as client:
+
+        async def ask(seed: int) -> str:
+            reply = await client.post(f"{url}/chat/completions", json=body(seed))
+            return str(reply.json()["choices"][0]["message"]["content"])
+
+        await drive(n, ask)
+
+
+async def bare_httpx(url: str, n: int) -> None:
+    import httpx  # type: ignore[import-not-found, unused-ignore]
+
+    async with httpx.AsyncClient() as client:
+
+        async def ask(seed: int) -> str:
+            reply = await client.post(f"{url}/chat/completions", json=body(seed))
+            return str(reply.json()["choices"][0]["message"]["content"])
+
+        await drive(n, ask)
+
+
+async def bare_openai(url: str, n: int, on_aiohttp: bool = False, stream: bool = False) -> None:
+    import openai
+
+    http_client = openai.DefaultAioHttpClient() if on_aiohttp else None
+    async with openai.AsyncOpenAI(base_url=url, api_key="none", http_client=http_client) as client:
+        create: Any = client.chat.completions.create
+
+        async def ask(seed: int) -> str:
+            reply = await create(**body(seed))
+            return str(reply.choices[0].message.content)
+
+        async def listen(seed: int) -> str:
+            pieces = []
+            options = {"include_usage": True}
+            async for event in await create(**body(seed), stream=True, stream_options=options):
+                if event.choices:
+                    pieces.append(event.choices[0].delta.content or "")
+            return "".join(pieces)
+
+        await drive(n, listen if stream else ask)
+
+
+async def ours(url: str, n: int) -> None:
+    from core.generate import Generator, Sampling
+    from core.journal import Journal
+    from core.server import probe
+
+    server = probe(url, "the benchmark's")
+    assert server is not None
+    sampling = Sampling(**SETTINGS)
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "cost.jsonl") as journal:
+        async with Generator(server, journal, IN_FLIGHT, 600.0) as generator:
+
+            async def ask(seed: int) -> str:
+                return (await generator(MESSAGES, seed, sampling)).answer
+
+            await drive(n, ask)
+        if len(journal) != n:
+            raise SystemExit(f"the journal holds {len(journal)} of {n} completions")
+
+
+def inspect(url: str, n: int, **options: Any) -> None:
+    os.environ |= {"STUB_API_KEY": "none", "STUB_BASE_URL": url}
+    from inspect_ai import Task, eval  # type: ignore[import-not-found, unused-ignore]
+    from inspect_ai.dataset import MemoryDataset, Sample  # type: ignore[import-not-found, unused-ignore]
+    from inspect_ai.solver import generate  # type: ignore[import-not-found, unused-ignore]
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = eval(
+            Task(dataset=MemoryDataset([Sample(input=PROMPT) for _ in range(n)]), solver=generate()),
+            model=f"openai-api/stub/{MODEL}",
+            max_connections=IN_FLIGHT,
+            display="none",
+            log_dir=folder,
+            **SETTINGS,
+            **options,
+        )[0]
+        if log.status != "success" or len(log.samples) != n:
+            raise SystemExit(f"inspect_ai: {log.status}, {log.error}")
+        for sample in log.samples:
+            check(sample.output.completion)
+
+
+def lm_eval(url: str, n: int, keep: bool = False) -> None:
+    """Through its command line. `keep`: every answer is kept in its cache and its log, as our journal does."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": name, "OPENAI_API_KEY": "none"}
+        answer = json.loads(Replies(1500, 500, 1).whole.partition(b"\r\n\r\n")[2])["choices"][0]["message"]["content"]
+        line = json.dumps({"question": PROMPT, "answer": answer}) + "\n"
+        (folder / "docs.jsonl").write_text(line * n)
+        task = {
+            "task": "client_cost",
+            "dataset_path": "json",
+            "dataset_kwargs": {"data_files": {"test": str(folder / "docs.jsonl")}},
+            "test_split": "test",
+            "output_type": "generate_until",
+            "doc_to_text": "{{question}}",
+            "doc_to_target": "{{answer}}",
+            "generation_kwargs": {"until": ["</s>"], "max_gen_toks": SETTINGS["max_tokens"], "temperature": 0.7},
+            "metric_list": [{"metric": "exact_match"}],
+        }
+        (folder / "client_cost.yaml").write_text(json.dumps(task))  # JSON is YAML
+        model = f"model={MODEL},base_url={url}/chat/completions,num_concurrent={IN_FLIGHT},tokenizer_backend=none"
+        sys.argv = ["lm_eval", "run", "--model", "local-chat-completions", "--model_args", model]
+        sys.argv += ["--tasks", "client_cost", "--include_path", name, "--apply_chat_template"]
+        sys.argv += ["--output_path", f"{name}/out"]
+        sys.argv += ["--log_samples", "--use_cache", f"{name}/cache"] if keep else []
+        from lm_eval.__main__ import cli_evaluate  # type: ignore[import-not-found, unused-ignore]
+
+        cli_evaluate()
+        results = json.loads(next((folder / "out").rglob("results_*.json")).read_text())
+        if results["results"]["client_cost"]["exact_match,none"] != 1.0 or results["n-samples"]["client_cost"] != {
+            "original": n,
+            "effective": n,
+        }:
+            raise SystemExit(f"lm_eval: {results['results']}, {results['n-samples']}")
+
+
+class Client(NamedTuple):
+    python: Path
+    run: Callable[[str, int], Any]
+    packages: Sequence[str]  # whose versions are shown
+
+
+CLIENTS = {
+    "aiohttp, bare": Client(HERE, bare_aiohttp, ["aiohttp"]),
+    "httpx2, bare": Client(HERE, bare_httpx2, ["httpx2"]),
+    "httpx, bare": Client(PEERS, bare_httpx, ["httpx"]),
+    "openai, bare": Client(HERE, bare_openai, ["openai"]),
+    "openai on aiohttp": Client(HERE, lambda url, n: bare_openai(url, n, on_aiohttp=True), ["openai", "aiohttp"]),
+    "openai on aiohttp, streamed": Client(HERE, lambda url, n: bare_openai(url, n, True, True), ["openai", "aiohttp"]),
+    "**ours, journal on**": Client(HERE, ours, []),
+    "lm_eval": Client(PEERS, lm_eval, ["lm_eval"]),
+    "lm_eval, answers kept": Client(PEERS, lambda url, n: lm_eval(url, n, keep=True), ["lm_eval"]),
+    "inspect_ai": Client(PEERS, inspect, ["inspect_ai"]),
+    "inspect_ai, log_realtime off": Client(PEERS, lambda url, n: inspect(url, n, log_realtime=False), ["inspect_ai"]),
+}
+OURS, OPENAI, HARNESSES = "**ours, journal on**", "openai, bare", ("lm_eval", "inspect_ai")
+
+
+def child(name: str, url: str, n: int) -> None:
+    """The process that is measured."""
+    client = CLIENTS[name]
+    print(", ".join(f"{package} {version(package)}" for package in client.packages), file=sys.stderr)
+    work = client.run(url, n)
+    if asyncio.iscoroutine(work):
+        asyncio.run(work)
+
+
+# Measuring them
+
+
+class Cost(NamedTuple):
+    cpu: float  # seconds, user and system
+    wall: float  # seconds
+    peak: float  # MB of memory
+
+
+def measure(name: str, url: str, n: int) -> tuple[Cost, str]:
+    """What a fresh process costs that sends `n` requests, and its package versions."""
+    command = [str(CLIENTS[name].python), __file__, "--child", name, url, str(n)]
+    with tempfile.TemporaryFile() as said:
+        began = time.monotonic()
+        process = subprocess.Popen(["timeout", str(DEADLINE), *command], stdout=subprocess.DEVNULL, stderr=said)
+        try:
+            _, status, used = os.wait4(process.pid, 0)
+        except BaseException:  # stopped: timeout ends what it started
+            process.terminate()
+            raise
+        wall = time.monotonic() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        words = said.read().decode(errors="replace")
+    if process.returncode:
+        raise SystemExit(f"error: {name} with n={n} ended with status {process.returncode}:\n{words[-2000:]}")
+    return Cost(used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024), words.partition("\n")[0]
+
+
+def shown(values: Sequence[float], digits: int = 2) -> str:
+    """Median (lowest to highest)."""
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="CPU time per request: ours, bare clients and two harnesses.")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs=2, default=[500, 2500], metavar="N", help="requests of the two runs")
+    parser.add_argument("--pieces", type=int, default=1, help="events that a streamed text comes in")
+    parser.add_argument("--only", nargs="+", default=list(CLIENTS), choices=list(CLIENTS), metavar="NAME")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what was started, as Ctrl-C does
+    small, large = args.sizes
+    requests = large - small
+
+    command = [sys.executable, str(Path(__file__).with_name("stub_server.py")), "--pieces", str(args.pieces)]
+    stub = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    loads = [os.getloadavg()[0]]
+    costs: dict[str, list[tuple[Cost, Cost]]] = {name: [] for name in args.only}
+    versions = {}
+    try:
+        assert stub.stdout is not None
+        url = f"http://127.0.0.1:{int(stub.stdout.readline())}/v1"
+        for round_ in range(args.rounds):
+            for name in args.only:
+                low, _ = measure(name, url, small)
+                high, versions[name] = measure(name, url, large)
+                costs[name].append((low, high))
+                each = (high.cpu - low.cpu) / requests * 1e3
+                print(f"round {round_ + 1}: {name}: {each:.3f} CPU-ms/request", file=sys.stderr, flush=True)
+            loads.append(os.getloadavg()[0])
+    finally:
+        stub.terminate()
+        stub.wait()
+
+    each = {name: [(b.cpu - a.cpu) / requests * 1e3 for a, b in pairs] for name, pairs in costs.items()}
+    print("| client | CPU-ms per request | requests/s per core | wall ms per request | whole run, CPU s | peak MB |")
+    print("|---|---|---|---|---|---|")
+    for name, pairs in costs.items():
+        walls = [(b.wall - a.wall) / requests * 1e3 for a, b in pairs]
+        whole = statistics.median(b.cpu for _, b in pairs)
+        peak = max(b.peak for _, b in pairs)
+        label = f"{name} ({versions[name]})" if versions[name] else name
+        rate = 1e3 / statistics.median(each[name])
+        print(f"| {label} | {shown(each[name])} | {rate:,.0f} | {shown(walls)} | {whole:.1f} | {peak:.0f} |")
+    print(
+        f"\nMedian (lowest to highest) of {args.rounds} interleaved rounds; slope between n={small} and n={large}, "
+        f"{IN_FLIGHT} in flight, {2 * args.pieces + 3} events in a streamed reply; {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}, load {min(loads):.1f} to {max(loads):.1f}, {time.strftime('%Y-%m-%d')}."
+    )
+    middle = {name: statistics.median(values) for name, values in each.items()}
+    if OURS in middle:
+        if OPENAI in middle:
+            print(f"Ours takes {middle[OURS] / middle[OPENAI]:.2f} of bare openai's CPU (goal: at most {GOAL_OPENAI}).")
+        for name in (name for name in middle if name.startswith(HARNESSES)):
+            ratio = middle[name] / middle[OURS]
+            print(f"Ours does {ratio:.1f} times the requests/s per core of {name} (goal: at least {GOAL_HARNESS:.0f}).")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    else:
+        main()

@@ -1,0 +1,126 @@
+"""A chat server that answers at once with the same reply: what is measured against it is the client's own cost.
+
+    python benchmarks/stub_server.py --port 0 [--thinking-chars 1500] [--answer-chars 500] [--pieces 1] [--delay 0]
+
+It prints the port it listens on (127.0.0.1) and serves until it is ended. It is no model and checks nothing: every
+POST is answered with one chat completion, encoded once at the start; one whose body asks for "stream": true with the
+same completion as server-sent events (role, `pieces` of thinking, `pieces` of the answer, end, usage, [DONE]), in one
+write without a delay. A real server sends an event for every token or few: `--pieces` says what reading them costs.
+Every GET gets a list of one model, "stub", without an owner, so that core.server.probe takes it for kind "other".
+`--delay` seconds pass before each answer begins: with it, any number of requests is in flight.
+"""
+
+import argparse
+import asyncio
+import json
+from typing import Any
+
+MODEL = "stub"
+ANSWER_END = " The answer is \\boxed{42}."
+CHARS_PER_TOKEN = 4  # what the usage says; nothing is tokenized
+PROMPT_TOKENS = 200
+
+
+def text(word: str, chars: int) -> str:
+    return (word * (chars // len(word) + 1))[:chars]
+
+
+def cut(whole: str, pieces: int) -> list[str]:
+    """`whole` in `pieces` parts, equal but for rounding."""
+    return [whole[len(whole) * i // pieces : len(whole) * (i + 1) // pieces] for i in range(pieces)]
+
+
+class Replies:
+    """The bytes of every reply there is."""
+
+    def __init__(self, thinking_chars: int, answer_chars: int, pieces: int) -> None:
+        thinking = text("think ", thinking_chars)
+        answer = text("word ", answer_chars - len(ANSWER_END)) + ANSWER_END
+        tokens = (thinking_chars + answer_chars) // CHARS_PER_TOKEN
+        head = {"id": "stub-1", "created": 1, "model": MODEL}
+        usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": tokens, "total_tokens": PROMPT_TOKENS + tokens}
+        message = {"role": "assistant", "content": answer, "reasoning_content": thinking}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        whole = head | {"object": "chat.completion", "choices": [choice], "usage": usage}
+        self.whole = _response("application/json", json.dumps(whole).encode())
+
+        head |= {"object": "chat.completion.chunk"}
+
+        def event(delta: dict[str, str], reason: str | None = None) -> dict[str, Any]:
+            return head | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+        events = [
+            event({"role": "assistant", "content": ""}),
+            *(event({"reasoning_content": piece}) for piece in cut(thinking, pieces)),
+            *(event({"content": piece}) for piece in cut(answer, pieces)),
+            event({}, "stop"),
+            head | {"choices": [], "usage": usage},
+        ]
+        lines = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+        self.stream = _response("text/event-stream", lines.encode())
+
+        listed = {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 1}]}
+        self.models = _response("application/json", json.dumps(listed).encode())
+        self.missing = _response("application/json", b"{}", "404 Not Found")
+
+
+def _response(kind: str, body: bytes, status: str = "200 OK") -> bytes:
+    head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+class Stub(asyncio.Protocol):
+    """One connection: kept alive, requests one after another, bodies with a content length or chunked."""
+
+    def __init__(self, replies: Replies, delay: float) -> None:
+        self.replies, self.delay = replies, delay
+        self.buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
+            head = self.buffer[:end].lower()
+            at = head.find(b"content-length:")
+            length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+            after = end + 4 + length
+            if len(self.buffer) < after:
+                return
+            body, self.buffer = self.buffer[end + 4 : after], self.buffer[after:]
+            self._answer(head, body)
+
+    def _answer(self, head: bytes, body: bytes) -> None:
+        if head.startswith(b"get"):
+            self.transport.write(self.replies.models if b"/v1/models " in head[:80] else self.replies.missing)
+            return
+        is_stream = b'"stream":true' in body or b'"stream": true' in body
+        reply = self.replies.stream if is_stream else self.replies.whole
+        if self.delay:
+            asyncio.get_running_loop().call_later(self.delay, self.transport.write, reply)
+        else:
+            self.transport.write(reply)
+
+
+async def serve(args: argparse.Namespace) -> None:
+    replies = Replies(args.thinking_chars, args.answer_chars, args.pieces)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Stub(replies, args.delay), "127.0.0.1", args.port, backlog=20_000)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A chat server that answers at once with the same reply.")
+    parser.add_argument("--port", type=int, default=0, help="0 (default): a free one, which is printed")
+    parser.add_argument("--thinking-chars", type=int, default=1500)
+    parser.add_argument("--answer-chars", type=int, default=500)
+    parser.add_argument("--pieces", type=int, default=1, help="events that a streamed text is cut into")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
+    asyncio.run(serve(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
