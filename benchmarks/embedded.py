@@ -1,6 +1,6 @@
 """The embedded engine in a process of its own, with as many slots as a benchmark wants.
 
-    python -m benchmarks.embedded SLOTS
+    python -m benchmarks.embedded SLOTS CACHE_MIB
 
 It serves until its standard input closes, then tells the CPU seconds that serving took.
 """
@@ -27,7 +27,8 @@ class Engine:
     cpu_seconds: float = 0.0  # of serving; known at the end
 
 
-def serve(slots: int) -> None:
+def serve(slots: int, cache_mib: int) -> None:
+    llamacpp.CACHE_MIB = cache_mib
     size = llamacpp.Size(slots, EMBEDDED_CONTEXT, EMBEDDED_THREADS)
     with llamacpp.serving(EMBEDDED_GGUF, embedded_name(), HOST, 0, size, "", exact=True) as address:
         began = time.process_time()
@@ -37,9 +38,9 @@ def serve(slots: int) -> None:
 
 
 @contextmanager
-def engine(slots: int) -> Iterator[Engine]:
+def engine(slots: int, cache_mib: int = llamacpp.CACHE_MIB) -> Iterator[Engine]:
     """A fresh engine with nothing in its cache, ready for requests."""
-    command = [sys.executable, "-m", "benchmarks.embedded", str(slots)]
+    command = [sys.executable, "-m", "benchmarks.embedded", str(slots), str(cache_mib)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
     ) as process:
@@ -60,4 +61,4 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve(int(sys.argv[1]), int(sys.argv[2]))

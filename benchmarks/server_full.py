@@ -1,4 +1,4 @@
-"""How full a run keeps its server: 02_rsa_basic on the embedded engine beside the same requests with nothing to wait for.
+"""How full a run keeps its server: 02_rsa_basic on the embedded engine, beside its requests with nothing to wait for.
 
     python -m benchmarks.server_full [--slots 4 16 64] [--rounds 2] [--problems 8] [--quick]
 
@@ -207,14 +207,14 @@ def measure(all_slots: Sequence[int], rounds: int, problems: int) -> None:
 
 def table(turns: dict[int, list[dict[str, Turn]]]) -> str:
     """Medians over rounds with their ranges, as Markdown."""
-    heads = ("slots", "run tok/s", "generator tok/s", "barrier tok/s", "run ÷ generator", "run ÷ barrier")
-    heads += ("whole run ÷ whole generator", "CPU ms/request of run's client")
-    heads += ("tokens per CPU second of the engine: run, generator, barrier", "load")
-    rows = [heads, ("---:",) * len(heads)]
+    heads = ["slots", "run tok/s", "generator tok/s", "barrier tok/s", "run ÷ generator", "run ÷ barrier"]
+    heads += ["whole run ÷ whole generator", "CPU ms/request of run's client"]
+    heads += ["tokens per CPU second of the engine: run, generator, barrier", "load"]
+    rows = [heads, ["---:"] * len(heads)]
     for slots, rounds in turns.items():
         against = {other: [r["run"].speed / r[other].speed for r in rounds] for other in ("generator", "barrier")}
         rows.append(
-            (
+            [
                 str(slots),
                 *(spread([r[each].speed for r in rounds], ",.0f") for each in CONTESTANTS),
                 spread(against["generator"], ".3f"),
@@ -223,7 +223,7 @@ def table(turns: dict[int, list[dict[str, Turn]]]) -> str:
                 spread([1000 * r["run"].client_cpu / r["run"].requests for r in rounds], ".1f"),
                 ", ".join(spread([r[each].ease for r in rounds], ",.0f") for each in CONTESTANTS),
                 spread([turn.load for r in rounds for turn in r.values()], ".1f"),
-            )
+            ]
         )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
