@@ -49,12 +49,14 @@ AT_THE_DOOR = 2  # requests beyond the slots that core.server keeps in flight; t
 
 @dataclass(frozen=True)
 class Turn:
-    """What one contestant did: completion tokens, seconds from first request to last reply, seconds of the whole
-    process, CPU seconds of client and engine, and the machine's load average (1 minute) at the end."""
+    """What one contestant did: completion tokens, seconds from first request to last reply, the share of them for which
+    a slot had no request to work at, seconds of the whole process, CPU seconds of client and engine, and the machine's
+    load average (1 minute) at the end."""
 
     requests: int
     tokens: int
     seconds: float
+    empty: float
     whole: float
     client_cpu: float
     engine_cpu: float
@@ -73,18 +75,28 @@ class Turn:
 class Record:
     """The requests of a client, in order, with the time they took: what a replay needs and what is measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
         self.requests: list[dict[str, Any]] = []
-        self.tokens = 0
+        self.tokens = self.owed = 0
         self.first = self.last = 0.0
+        self.empty = 0.0  # slot-seconds for which no request was there
 
     def asked(self, **request: Any) -> None:
-        self.first = self.first or time.monotonic()
+        self._changed(+1)
+        self.first = self.first or self.last
         self.requests.append(request)
 
     def answered(self, tokens: int) -> None:
-        self.last = time.monotonic()
+        self._changed(-1)
         self.tokens += tokens
+
+    def _changed(self, by: int) -> None:
+        now = time.monotonic()
+        if self.first:
+            self.empty += max(0, self.slots - self.owed) * (now - self.last)
+        self.last = now
+        self.owed += by
 
     def told(self) -> dict[str, Any]:
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -92,13 +104,14 @@ class Record:
             "requests": len(self.requests),
             "tokens": self.tokens,
             "seconds": self.last - self.first,
+            "empty": self.empty / self.slots / (self.last - self.first),
             "client_cpu": used.ru_utime + used.ru_stime,
         }
 
 
-def run_and_record(folder: Path, overrides: Sequence[str]) -> None:
+def run_and_record(folder: Path, slots: int, overrides: Sequence[str]) -> None:
     """Contestant "run", in this process; its requests are left in `folder`."""
-    record = Record()
+    record = Record(slots)
 
     async def recorded(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
         async def noted(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -114,35 +127,36 @@ def run_and_record(folder: Path, overrides: Sequence[str]) -> None:
     constants = runpy.run_path(str(EXPERIMENT))
     sys.argv[1:] = overrides
     run(recorded, constants | {"__file__": str(EXPERIMENT)}, generations)
-    (folder / "requests.json").write_text(json.dumps([constants["TEMPERATURE"], record.requests]), encoding="utf-8")
+    sampling = {name.lower(): constants[name] for name in ("TEMPERATURE", "TOP_P", "MIN_P", "MAX_TOKENS")}
+    sampling["top_k"] = constants["TOP_K"] or -1
+    (folder / "requests.json").write_text(json.dumps([sampling, record.requests]), encoding="utf-8")
     (folder / "run.json").write_text(json.dumps(record.told()), encoding="utf-8")
 
 
-def replay(name: str, folder: Path, in_flight: int) -> None:
+def replay(name: str, folder: Path, slots: int) -> None:
     """Contestant "generator" or "barrier": the requests in `folder` from a bare client."""
-    temperature, requests = json.loads((folder / "requests.json").read_text(encoding="utf-8"))
+    sampling, requests = json.loads((folder / "requests.json").read_text(encoding="utf-8"))
     groups: dict[Any, list[dict[str, Any]]] = {}
     for request in requests:
         groups.setdefault((request["problem"], request["step"]) if name == "barrier" else None, []).append(request)
     if name == "barrier":
         order = list(dict.fromkeys(problem for problem, _ in groups))
         groups = {group: groups[group] for group in sorted(groups, key=lambda g: (order.index(g[0]), g[1]))}
-    record = asyncio.run(_sent(list(groups.values()), in_flight, temperature))
+    record = asyncio.run(_sent(list(groups.values()), slots, sampling))
     (folder / f"{name}.json").write_text(json.dumps(record.told()), encoding="utf-8")
 
 
-async def _sent(groups: Sequence[Sequence[dict[str, Any]]], in_flight: int, temperature: float) -> Record:
-    """Each group's requests, so many `in_flight`; the next group after the last reply."""
-    record, slots = Record(), asyncio.Semaphore(in_flight)
+async def _sent(groups: Sequence[Sequence[dict[str, Any]]], slots: int, sampling: dict[str, Any]) -> Record:
+    """Each group's requests, as many at once as a run sends; the next group after the last reply."""
+    record, door = Record(slots), asyncio.Semaphore(slots + AT_THE_DOOR)
     url = f"{os.environ['BASE_URL']}/chat/completions"
-    settings = {"temperature": temperature, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": 16384}
     unlimited = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=unlimited, timeout=aiohttp.ClientTimeout(total=3600)) as session:
 
         async def send(request: dict[str, Any]) -> None:
-            async with slots:
+            async with door:
                 record.asked(seed=request["seed"])
-                body = settings | {"messages": request["messages"], "seed": request["seed"]}
+                body = sampling | {"messages": request["messages"], "seed": request["seed"]}
                 async with session.post(url, json=body) as reply:
                     record.answered((await reply.json())["usage"]["completion_tokens"])
 
@@ -180,9 +194,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.contestant == "run":
-        run_and_record(args.folder, [f"LIMIT={args.problems}"])
+        run_and_record(args.folder, args.slots[0], [f"LIMIT={args.problems}"])
     elif args.contestant:
-        replay(args.contestant, args.folder, args.slots[0] + AT_THE_DOOR)
+        replay(args.contestant, args.folder, args.slots[0])
     else:
         if args.quick:
             args.slots, args.rounds, args.problems = [16], 1, 4
@@ -208,8 +222,8 @@ def measure(all_slots: Sequence[int], rounds: int, problems: int) -> None:
 def table(turns: dict[int, list[dict[str, Turn]]]) -> str:
     """Medians over rounds with their ranges, as Markdown."""
     heads = ["slots", "run tok/s", "generator tok/s", "barrier tok/s", "run ÷ generator", "run ÷ barrier"]
-    heads += ["whole run ÷ whole generator", "CPU ms/request of run's client"]
-    heads += ["tokens per CPU second of the engine: run, generator, barrier", "load"]
+    heads += ["slot-time without a request, %: run, generator, barrier", "whole run ÷ whole generator"]
+    heads += ["CPU ms/request of run's client", "tokens per CPU second of the engine: run, generator, barrier", "load"]
     rows = [heads, ["---:"] * len(heads)]
     for slots, rounds in turns.items():
         against = {other: [r["run"].speed / r[other].speed for r in rounds] for other in ("generator", "barrier")}
@@ -219,6 +233,7 @@ def table(turns: dict[int, list[dict[str, Turn]]]) -> str:
                 *(spread([r[each].speed for r in rounds], ",.0f") for each in CONTESTANTS),
                 spread(against["generator"], ".3f"),
                 spread(against["barrier"], ".2f"),
+                ", ".join(spread([100 * r[each].empty for r in rounds], ".1f") for each in CONTESTANTS),
                 spread([r["generator"].whole / r["run"].whole for r in rounds], ".3f"),
                 spread([1000 * r["run"].client_cpu / r["run"].requests for r in rounds], ".1f"),
                 ", ".join(spread([r[each].ease for r in rounds], ",.0f") for each in CONTESTANTS),
