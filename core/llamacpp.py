@@ -27,6 +27,9 @@ KV_ELEMENT = 2  # bytes: f16
 # with QED-Nano's shape, two slots and contexts of 6,656). An assumption.
 SPARE = 2 * 2**30
 BLOCK = 256  # tokens: llama.cpp rounds the context of a slot up to a multiple of it
+CACHE_MIB = (
+    256  # of memory for the beginnings of prompts that have left their slot, for a model as small as the embedded
+)
 HOW = "Make one: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
@@ -140,7 +143,7 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, key: str, e
     params.n_parallel = size.slots
     params.n_ctx = size.slots * size.context  # llama.cpp's n_ctx is the total over all slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = size.threads
-    params.cache_ram_mib = 0  # no second prompt cache in memory
+    params.cache_ram_mib = CACHE_MIB if exact else 0  # llama.cpp shares a prefix between slots by way of memory alone
     params.verbosity = 0
     attention, kv = xllamacpp.llama_flash_attn_type, xllamacpp.ggml_type
     if exact:  # attention must be: no flash attention, KV cache in F32, and no GPU, whose sums follow the batch

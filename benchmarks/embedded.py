@@ -1,0 +1,64 @@
+"""The embedded engine in a process of its own, with as many slots as a benchmark wants.
+
+    python -m benchmarks.embedded SLOTS CACHE_MIB
+
+It serves until its standard input closes, then tells the CPU seconds that serving took.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from core import llamacpp
+from core.server import EMBEDDED_CONTEXT, EMBEDDED_GGUF, EMBEDDED_THREADS, HOST, embedded_name
+
+ROOT = Path(__file__).resolve().parent.parent
+SERVERS = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS", "ENGINE")  # variables that choose another server, or its work
+
+
+@dataclass
+class Engine:
+    base_url: str
+    cpu_seconds: float = 0.0  # of serving; known at the end
+
+
+def serve(slots: int, cache_mib: int) -> None:
+    llamacpp.CACHE_MIB = cache_mib
+    size = llamacpp.Size(slots, EMBEDDED_CONTEXT, EMBEDDED_THREADS)
+    with llamacpp.serving(EMBEDDED_GGUF, embedded_name(), HOST, 0, size, "", exact=True) as address:
+        began = time.process_time()
+        print(f"{address}/v1", flush=True)
+        sys.stdin.read()
+        print(time.process_time() - began, flush=True)
+
+
+@contextmanager
+def engine(slots: int, cache_mib: int = llamacpp.CACHE_MIB) -> Iterator[Engine]:
+    """A fresh engine with nothing in its cache, ready for requests."""
+    command = [sys.executable, "-m", "benchmarks.embedded", str(slots), str(cache_mib)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment()
+    ) as process:
+        assert process.stdin and process.stdout
+        try:
+            started = Engine(process.stdout.readline().strip())
+            yield started
+            process.stdin.close()
+            started.cpu_seconds = float(process.stdout.readline())
+        finally:
+            process.stdin.close()
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment of a program of this project, with no server chosen but in `changes`."""
+    inherited = {name: value for name, value in os.environ.items() if name not in SERVERS}
+    return inherited | {"PYTHONPATH": str(ROOT)} | changes
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,136 @@
+"""How much of its prompts a run finds in the server's cache: 02_rsa_basic on the embedded engine, before and after.
+
+    python -m benchmarks.prefix_reuse [--problems 10] [--rounds 1]
+
+"before" shows candidates in the order in which they were drawn, asks for members in index order, and begins a step
+after the whole of the last; "after" is core/rsa.py as it is. Both run on a fresh engine, which keeps prefixes slot by
+slot ("no RAM cache"), or also keeps those of prompts that left their slot ("RAM cache", as it is served). The cached
+share is the engine's own count, cached_tokens ÷ prompt_tokens. "radix" is computed: the share of each prompt's
+characters that a prompt answered before it begins with, which is what a cache without limit that all requests share
+(SGLang's) would have found.
+"""
+
+import argparse
+import json
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import time
+from bisect import bisect, insort
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.embedded import ROOT, engine, environment
+from core import rsa
+from core.config import Config
+from core.generate import Ask, Completion
+from core.llamacpp import CACHE_MIB
+from core.problems import Problem
+from core.prompts import Message
+from core.rsa import Population
+from core.runner import run
+
+SLOTS = 16
+EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
+ORDERS = ("before", "after")
+
+
+def radix_share(prompts: Sequence[str]) -> float:
+    """The share of the characters of `prompts` with which an earlier one begins too."""
+    seen: list[str] = []
+    found = 0
+    for prompt in prompts:
+        place = bisect(seen, prompt)  # of all earlier ones, a neighbour in sorted order shares the longest beginning
+        near = seen[max(0, place - 1) : place + 1]
+        found += max((shared(prompt, other) for other in near), default=0)
+        insort(seen, prompt)
+    return found / sum(map(len, prompts))
+
+
+def shared(a: str, b: str) -> int:
+    """Characters that both begin with."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def run_and_record(order: str, out: Path, overrides: Sequence[str]) -> None:
+    """02_rsa_basic in this process; what it found in the cache goes to `out`."""
+    answered: list[tuple[str, Completion]] = []
+    first = 0.0
+
+    def never(problem: Problem, population: Population, config: Config) -> bool:
+        return False  # something looks at whole populations, and so each step waits for all of the last
+
+    def as_drawn(parents: Iterable[int], uses: Mapping[int, int]) -> list[int]:
+        """A prompt's candidates (the keys of a dict) as they come; nothing to sort members by."""
+        return list(parents) if isinstance(parents, dict) else []
+
+    if order == "before":
+        rsa.arranged = as_drawn
+
+    async def recorded(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+        async def noted(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            nonlocal first
+            first = first or time.monotonic()
+            completion = await ask(messages, *names, **changes)
+            answered.append((messages[0]["content"], completion))
+            return completion
+
+        async for population in rsa.rsa(problem, noted, config, stop=never if order == "before" else None):
+            yield population
+
+    sys.argv[1:] = overrides
+    run(recorded, runpy.run_path(str(EXPERIMENT)) | {"__file__": str(EXPERIMENT)}, rsa.generations)
+    told = {
+        "prompt": sum(made.prompt_tokens for _, made in answered),
+        "cached": sum(made.cached_tokens for _, made in answered),
+        "tokens": sum(made.completion_tokens for _, made in answered),
+        "seconds": time.monotonic() - first,
+        "radix": radix_share([prompt for prompt, _ in answered]),
+    }
+    out.write_text(json.dumps(told), encoding="utf-8")
+
+
+def measured(order: str, cache_mib: int, problems: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as name, engine(SLOTS, cache_mib) as server:
+        out = Path(name) / "told.json"
+        command = [sys.executable, "-m", "benchmarks.prefix_reuse", "--order", order, "--out", str(out)]
+        env = environment(BASE_URL=server.base_url, RESULTS_DIR=name)
+        command += ["--problems", str(problems)]
+        ended = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=1200, check=False)
+        if ended.returncode:
+            raise SystemExit(f"{order} failed: {ended.stderr}")
+        told: dict[str, float] = json.loads(out.read_text(encoding="utf-8"))
+    return told | {"cpu": server.cpu_seconds, "load": os.getloadavg()[0]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--order", choices=ORDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.order:
+        run_and_record(args.order, args.out, [f"LIMIT={args.problems}"])
+        return
+    print(f"02_rsa_basic on {args.problems} problems, {SLOTS} slots\n")
+    print("| order | engine's cache | cached share | radix, computed | tokens/s | tokens per CPU second | load |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    for _ in range(args.rounds):
+        for cache_mib in (0, CACHE_MIB):
+            for order in ORDERS:
+                told = measured(order, cache_mib, args.problems)
+                print(
+                    f"| {order} | {'RAM cache' if cache_mib else 'no RAM cache'} "
+                    f"| {told['cached'] / told['prompt']:.1%} | {told['radix']:.1%} "
+                    f"| {told['tokens'] / told['seconds']:,.0f} | {told['tokens'] / told['cpu']:,.0f} "
+                    f"| {told['load']:.1f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
