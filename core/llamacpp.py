@@ -27,9 +27,7 @@ KV_ELEMENT = 2  # bytes: f16
 # with QED-Nano's shape, two slots and contexts of 6,656). An assumption.
 SPARE = 2 * 2**30
 BLOCK = 256  # tokens: llama.cpp rounds the context of a slot up to a multiple of it
-CACHE_MIB = (
-    256  # of memory for the beginnings of prompts that have left their slot, for a model as small as the embedded
-)
+CACHE_MIB = 256  # of memory for prompts that have left their slot, with a model as small as the embedded one
 HOW = "Make one: bash scripts/to_gguf.sh FOLDER OUT.gguf"
 
 
