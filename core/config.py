@@ -78,11 +78,12 @@ RULES = {
     "SEED": Rule("run seed: all randomness follows from it", int, 0, 2**63 - 1),
     "CONCURRENCY": Rule("requests in flight; 0 asks the server", int, 0, 100_000),
     "TIMEOUT": Rule("seconds that one request may take", float, 1, 1_000_000),
+    "STALL_SECONDS": Rule("seconds that one request may be silent while it is served", float, 0.1, 1_000_000),
 }
 
 # Constants that every experiment has.
 SAMPLING = ("MAX_TOKENS", "TEMPERATURE", "TOP_P", "TOP_K", "MIN_P", "ANSWER_TOKENS")
-COMMON = (*SAMPLING, "PROBLEMS", "LIMIT", "SEED", "CONCURRENCY", "TIMEOUT")
+COMMON = (*SAMPLING, "PROBLEMS", "LIMIT", "SEED", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS")
 
 
 class Config(Mapping[str, Any]):

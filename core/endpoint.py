@@ -57,6 +57,7 @@ DEFAULTS = {
     "ANSWER_TOKENS": 512,
     "CONCURRENCY": 0,
     "TIMEOUT": 3600.0,
+    "STALL_SECONDS": 300.0,
 }
 PORT = "30100"
 MAX_BODY = 16 * 2**20  # bytes of a request
@@ -409,7 +410,7 @@ class _Server(uvicorn.Server):
 async def serve(place: socket.socket, server: engines.Server, defaults: Config, journal: Journal) -> None:
     """Answer on `place` until cancelled; requests that are still being answered are then told so."""
     limit = defaults.CONCURRENCY or server.limit
-    async with Generator(server, journal, limit, defaults.TIMEOUT) as generator:
+    async with Generator(server, journal, limit, defaults.TIMEOUT, stall=defaults.STALL_SECONDS) as generator:
         endpoint = Endpoint(generator, defaults)
         settings = uvicorn.Config(
             endpoint.app(), lifespan="off", log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS

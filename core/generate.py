@@ -1,29 +1,27 @@
-"""Generator: messages and a seed in, a Completion out, through the openai client and the journal.
+"""Generator: messages and a seed in, a Completion out, through the journal and the wire.
 
 Everything an experiment knows about a server's answers is decided here: thinking apart from the answer, what a
 time-out or a refused request means, when to ask again, and budget forcing at the cap.
 """
 
 import asyncio
-import json
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
-
-import openai
-from openai.types.chat import ChatCompletion
 
 from core.errors import UserError
 from core.journal import Journal, content_key
 from core.prompts import FORCED_ANSWER, Message
-from core.server import Server, is_local
+from core.server import Server, serves_another
+from core.wire import Lost, Malformed, Overtime, Refused, Reply, Stalled, Wire
 
-CONNECT_SECONDS = 10.0
 RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
 LONGEST_WAIT = 60.0  # seconds; also bounds what a server may ask for with Retry-After
 TIMEOUT_TRIES = 2  # a request that ran out of its (long) time is asked once more
+STALL_TRIES = 3  # and one that fell silent twice more, with double the patience each time
+STALL_SECONDS = 300.0  # patience with a silent request, where nothing else is said
 PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
 REFUSED = (400, 413, 422)  # this very request can never succeed: recorded, never asked again
 KEY_VERSION = 2  # raise it when the meaning of a journaled completion changes
@@ -103,27 +101,31 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
     return "", content.strip()
 
 
-def continued(messages: Sequence[Message], thinking: str, opening: str, kind: str) -> tuple[list[Any], dict[str, Any]]:
-    """Messages and extra body that make a server of this `kind` go on after closed `thinking` and `opening`.
+def continued(messages: Sequence[Message], thinking: str, opening: str, kind: str) -> dict[str, Any]:
+    """The fields of a request that make a server of this `kind` go on after closed `thinking` and `opening`.
 
     llama.cpp renders an assistant message with a reasoning field as it stands. SGLang appends the text to a
     generation prompt that has already opened the tag (QED-Nano's template does). Others render the message through
     the template, tags included.
     """
     if kind == "llama.cpp":
-        last: dict[str, str] = {"role": "assistant", "reasoning_content": thinking, "content": opening}
-        return [*messages, last], {}
+        last = {"role": "assistant", "reasoning_content": thinking, "content": opening}
+        return {"messages": [*messages, last]}
     closed = f"{thinking}\n</think>\n\n{opening}"
     if kind == "sglang":
-        return [*messages, {"role": "assistant", "content": closed}], {"continue_final_message": True}
+        return {
+            "messages": [*messages, {"role": "assistant", "content": closed}],
+            "continue_final_message": True,
+        }
     extra = {"continue_final_message": True, "add_generation_prompt": False} if kind == "vllm" else {}
-    return [*messages, {"role": "assistant", "content": f"<think>\n{closed}"}], extra
+    return {"messages": [*messages, {"role": "assistant", "content": f"<think>\n{closed}"}]} | extra
 
 
 class Generator:
     """Ask one server, at most `limit` requests at a time; finished completions come from the journal at once.
 
-    `on_completion(completion, is_new)` is called for every completion, in order of arrival.
+    A request may take `timeout` seconds in all, and be silent for `stall` seconds. `on_completion(completion, is_new)`
+    is called for every completion, in order of arrival.
     """
 
     def __init__(
@@ -133,31 +135,29 @@ class Generator:
         limit: int,
         timeout: float,
         on_completion: Callable[[Completion, bool], None] = lambda completion, is_new: None,
+        stall: float = STALL_SECONDS,
     ) -> None:
         self.server = server
         self.journal = journal
-        self.timeout = timeout
+        self.timeout, self.stall = timeout, stall
         self.on_completion = on_completion
         self._slots = asyncio.Semaphore(limit)
-        self._client = openai.AsyncOpenAI(
-            base_url=server.base_url,
-            api_key=server.api_key or "none",
-            timeout=openai.Timeout(timeout, connect=CONNECT_SECONDS),
-            # A proxy of the environment is for the world outside, never for a server on this machine.
-            http_client=openai.DefaultAsyncHttpxClient(trust_env=not is_local(server.base_url)),
-            max_retries=0,  # retries are ours: what may be asked again, and for how long, is decided in _patiently
-        )
+        self._wire = Wire(server, limit)
         self._answered = False  # whether this server has completed anything yet
+        self._names: set[str] = set()  # what its replies call the model
+        self._doubted = False  # whether another server may have taken its place
+        self._checking = asyncio.Lock()
 
     async def __aenter__(self) -> "Generator":
+        await self._wire.__aenter__()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
+    async def __aexit__(self, *exception: object) -> None:
+        await self._wire.__aexit__(*exception)
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
         """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say)."""
-        return content_key([KEY_VERSION, self.server.identity, list(messages), asdict(sampling), seed])
+        return content_key([KEY_VERSION, self.server.identity, list(messages), vars(sampling), seed])
 
     async def __call__(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> Completion:
         """The completion of `messages`. Raises UserError when the server is lost, or refuses us altogether."""
@@ -170,7 +170,7 @@ class Generator:
         async with self._slots:
             completion, is_final = await self._ask(key, messages, seed, sampling)
         if is_final:
-            kept = asdict(completion)
+            kept = dict(vars(completion))
             del kept["key"], kept["reused"]
             self.journal.put(key, kept)
         self.on_completion(completion, True)
@@ -187,99 +187,117 @@ class Generator:
             is_cut = completion.truncated and completion.thinking and not completion.answer
             if is_cut and sampling.answer_tokens:
                 completion = await self._force(completion, messages, sampling)
-        except openai.APITimeoutError:
+        except Overtime:
             completion, is_final = Completion(key, seed), False
             error = f"no answer within {self.timeout:.0f} s, asked {TIMEOUT_TRIES} times"
-        except openai.APIStatusError as refusal:
-            completion, is_final = Completion(key, seed), refusal.status_code in REFUSED
+        except Stalled:
+            completion, is_final = Completion(key, seed), False
+            error = f"silent for {self.stall:.0f} s and longer, asked {STALL_TRIES} times"
+        except Refused as refusal:
+            completion, is_final = Completion(key, seed), refusal.status in REFUSED
             error = self._refusal(refusal)
-        except _Malformed as malformed:
+        except Malformed as malformed:
             completion, is_final = Completion(key, seed), False
             error = f"the server's answer could not be read: {malformed}"
         return replace(completion, seconds=round(time.monotonic() - began, 3), error=error), is_final
 
     def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
-        """The arguments of one chat.completions.create."""
-        extra: dict[str, Any] = {}
-        if self.server.kind != "other" or sampling.top_k or sampling.min_p:
-            # Said even when off: llama.cpp's own defaults (top_k 40, min_p 0.05) would sharpen the distribution.
-            # Off is -1: SGLang and its gateway refuse 0, llama.cpp and vLLM take either.
-            extra = {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
-        asked: list[Any] = list(messages)
-        if sampling.opening:
-            asked, more = continued(messages, "", sampling.opening, self.server.kind)
-            extra |= more
+        """The JSON object of one chat request."""
         body: dict[str, Any] = {
             "model": self.server.model,
-            "messages": asked,
+            "messages": list(messages),
             "seed": seed,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens,
-            "extra_body": extra,
         }
+        if self.server.kind != "other" or sampling.top_k or sampling.min_p:
+            # Said even when off: llama.cpp's own defaults (top_k 40, min_p 0.05) would sharpen the distribution.
+            # Off is -1: SGLang and its gateway refuse 0, llama.cpp and vLLM take either.
+            body |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
+        if sampling.opening:
+            body |= continued(messages, "", sampling.opening, self.server.kind)
         if sampling.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
         return body
 
-    async def _patiently(self, body: dict[str, Any]) -> ChatCompletion:
-        """One request; asked again after what may pass by itself: no connection, overload, a server error."""
-        timeouts = 0
+    async def _patiently(self, body: dict[str, Any]) -> Reply:
+        """One request; asked again after what may pass by itself: no connection, overload, a server error, silence."""
+        overtimes = stalls = 0
         for attempt in range(RETRIES + 1):
             is_last = attempt == RETRIES
             wait = _backoff(attempt)
             try:
-                reply = await self._client.chat.completions.create(**body)
-                if not isinstance(reply, ChatCompletion) or not reply.choices or not reply.choices[0].message:
-                    raise _Malformed(repr(reply)[:120])
+                if self._doubted:
+                    await self._check()
+                reply = await self._wire.exchange(body, self.stall * 2**stalls, self.timeout)
+                if reply.model not in self._names:
+                    if self._names:
+                        self._doubted = True
+                        await self._check()
+                    self._names.add(reply.model)
                 self._answered = True
                 return reply
-            except openai.APITimeoutError:
-                timeouts += 1
-                if timeouts == TIMEOUT_TRIES or is_last:
+            except Overtime:
+                overtimes += 1
+                if overtimes == TIMEOUT_TRIES or is_last:
                     raise
-            except openai.APIConnectionError as error:
+            except Stalled:
+                stalls += 1
+                if stalls == STALL_TRIES or is_last:
+                    raise
+            except Lost as lost:
+                self._doubted = True
                 if why := self.server.failure():
                     raise UserError(f"{why}. Run the same command again: what is finished is kept") from None
                 if is_last:
-                    reason = str(error.__cause__ or error)
                     raise UserError(
-                        f"the server at {self.server.base_url} does not answer any more ({reason}). Start it again "
+                        f"the server at {self.server.base_url} does not answer any more ({lost}). Start it again "
                         "and run the same command: what is finished is kept"
                     ) from None
-            except openai.APIStatusError as error:
-                if (error.status_code not in PASSING and error.status_code < 500) or is_last:
+            except Refused as refusal:
+                if (refusal.status not in PASSING and refusal.status < 500) or is_last:
                     raise
-                wait = _retry_after(error.response.headers, wait)
-            except (_Malformed, openai.APIResponseValidationError, json.JSONDecodeError) as error:
+                wait = wait if refusal.wait is None else min(LONGEST_WAIT, refusal.wait)
+            except Malformed:
                 if is_last:
-                    raise _Malformed(str(error)[:120]) from None
+                    raise
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    def _read(self, reply: ChatCompletion, key: str, seed: int, sampling: Sampling) -> Completion:
-        choice = reply.choices[0]
-        content, reasoning = _text(choice.message.content), _reasoning(choice.message)
-        logprobs: dict[str, float] = {}
+    async def _check(self) -> None:
+        """Whether the server is still the one that the run began with: after a lost connection, another may have been
+        started in its place. Raises UserError where it serves another model, and Lost where it does not answer."""
+        async with self._checking:
+            if not self._doubted:
+                return  # another request has looked
+            other = await asyncio.to_thread(serves_another, self.server)
+            if other is None:
+                raise Lost("no connection")
+            if other:
+                raise UserError(
+                    f"the server at {self.server.base_url} serves {other} now, and this run began with "
+                    f"{self.server.model}. Start that again and run the same command: what is finished is kept"
+                )
+            self._doubted = False
+
+    def _read(self, reply: Reply, key: str, seed: int, sampling: Sampling) -> Completion:
         if sampling.opening:  # thinking was closed by us: whatever came is answer
-            rest = content.removeprefix(sampling.opening) if content else reasoning
+            rest = reply.content.removeprefix(sampling.opening) if reply.content else reply.reasoning
             thinking, answer = "", sampling.opening + rest
-            if choice.logprobs and choice.logprobs.content:
-                logprobs = {t.token: t.logprob for t in choice.logprobs.content[0].top_logprobs or []}
         else:
-            is_cut = self.server.thinking and choice.finish_reason == "length"
-            thinking, answer = split_thinking(content, reasoning, is_cut)
-        prompt_tokens, cached_tokens, completion_tokens = _usage(reply)
+            is_cut = self.server.thinking and reply.finish_reason == "length"
+            thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
         return Completion(
             key,
             seed,
             thinking,
             answer,
-            finish_reason=choice.finish_reason,
-            prompt_tokens=prompt_tokens,
-            cached_tokens=cached_tokens,
-            completion_tokens=completion_tokens,
-            logprobs=logprobs,
+            finish_reason=reply.finish_reason,
+            prompt_tokens=reply.prompt_tokens,
+            cached_tokens=reply.cached_tokens,
+            completion_tokens=reply.completion_tokens,
+            logprobs=reply.logprobs if sampling.opening else {},
         )
 
     async def _force(self, cut: Completion, messages: Sequence[Message], sampling: Sampling) -> Completion:
@@ -291,80 +309,35 @@ class Generator:
             if cut.completion_tokens > room:
                 thinking = thinking[-max(1, len(thinking) * max(room, 0) // cut.completion_tokens) :]
         body = self._body(messages, cut.seed, replace(sampling, max_tokens=sampling.answer_tokens))
-        body["messages"], more = continued(messages, thinking, sampling.answer_opening, self.server.kind)
-        body["extra_body"] |= more
+        body |= continued(messages, thinking, sampling.answer_opening, self.server.kind)
         try:
             reply = await self._patiently(body)
-            message = reply.choices[0].message
-            rest = _text(message.content).removeprefix(sampling.answer_opening) or _reasoning(message)
-        except (openai.APIStatusError, openai.APITimeoutError, _Malformed):
+        except (Refused, Overtime, Stalled, Malformed):
             return cut  # the unforced reading stands; "truncated" is its doubt
-        prompt_tokens, cached_tokens, completion_tokens = _usage(reply)
+        rest = reply.content.removeprefix(sampling.answer_opening) or reply.reasoning
         return replace(
             cut,
             forced=sampling.answer_opening + rest,
-            prompt_tokens=cut.prompt_tokens + prompt_tokens,
-            cached_tokens=cut.cached_tokens + cached_tokens,
-            completion_tokens=cut.completion_tokens + completion_tokens,
+            prompt_tokens=cut.prompt_tokens + reply.prompt_tokens,
+            cached_tokens=cut.cached_tokens + reply.cached_tokens,
+            completion_tokens=cut.completion_tokens + reply.completion_tokens,
         )
 
-    def _refusal(self, error: openai.APIStatusError) -> str:
+    def _refusal(self, error: Refused) -> str:
         """What a refused request is recorded as. Raises UserError where every other request would fare the same."""
-        said = _said(error)
-        if error.status_code in (401, 403):
+        said = error.said
+        if error.status in (401, 403):
             raise UserError(f"the server at {self.server.base_url} refuses the key. Set API_KEY to a valid one")
-        if error.status_code == 404:
+        if error.status == 404:
             raise UserError(
                 f"the server at {self.server.base_url} does not know the model {self.server.model!r}: {said}"
             )
         is_overflow = any(word in said.lower() for word in ("context", "too long", "maximum length"))
-        if error.status_code < 500 and error.status_code not in PASSING and not is_overflow and not self._answered:
+        if error.status < 500 and error.status not in PASSING and not is_overflow and not self._answered:
             raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}")
-        return f"{'context overflow' if is_overflow else f'status {error.status_code}'}: {said}"
-
-
-class _Malformed(Exception):
-    """A reply with status 200 that is no chat completion."""
-
-
-def _reasoning(message: Any) -> str:
-    """The reasoning field, under either of the names in use."""
-    return _text(getattr(message, "reasoning_content", None)) or _text(getattr(message, "reasoning", None))
-
-
-def _text(value: Any) -> str:
-    """A field that should be text, as text that can be sent again: half a surrogate pair can't."""
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise _Malformed(f"a message field is no text: {value!r:.80}")
-    return value.encode("utf-8", "replace").decode("utf-8")
-
-
-def _usage(reply: ChatCompletion) -> tuple[int, int, int]:
-    """Prompt, cached and completion tokens; 0 where the server does not tell."""
-    usage = reply.usage
-    if usage is None:
-        return 0, 0, 0
-    details = usage.prompt_tokens_details
-    return usage.prompt_tokens or 0, (details.cached_tokens or 0) if details else 0, usage.completion_tokens or 0
-
-
-def _said(error: openai.APIStatusError) -> str:
-    """The server's own words, on one line and not too many."""
-    body = error.body
-    message = body.get("message") if isinstance(body, dict) else body
-    return " ".join(str(message or error.message).split())[:300]
+        return f"{'context overflow' if is_overflow else f'status {error.status}'}: {said}"
 
 
 def _backoff(attempt: int) -> float:
     """Seconds to wait before asking again: doubling, with jitter so that a population does not return in step."""
     return float(min(LONGEST_WAIT, 0.5 * 2**attempt) * random.uniform(0.75, 1.25))
-
-
-def _retry_after(headers: Mapping[str, str], otherwise: float) -> float:
-    """The server's Retry-After in seconds, bounded; `otherwise` where it says nothing readable."""
-    try:
-        return min(LONGEST_WAIT, max(0.0, float(headers["retry-after"])))
-    except (KeyError, ValueError):
-        return otherwise

@@ -6,7 +6,8 @@ choice, made by a selection function: uniformly (the paper's), or by Boltzmann w
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,27 +32,30 @@ class Member:
 
 
 Population = list[Member]
-Select = Callable[[np.random.Generator, Sequence[Member], int, Config], list[int]]
+Members = Sequence[asyncio.Task[Member]]  # a population at work
+Select = Callable[[np.random.Generator, Sequence[float | None], Config], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Config], Awaitable[None]]
 Stop = Callable[[Problem, Population, Config], bool]
 
 
-def uniform(rng: np.random.Generator, members: Sequence[Member], k: int, config: Config) -> list[int]:
-    """`k` different positions in `members`, each subset as likely as any other."""
-    return [int(i) for i in rng.choice(len(members), size=k, replace=False)]
+def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Config) -> list[int]:
+    """All positions in `scores` in the order in which they are drawn: K of them, each subset as likely as any other,
+    then the others, each order as likely."""
+    drawn = rng.choice(len(scores), size=config.K, replace=False)
+    others = np.setdiff1d(np.arange(len(scores)), drawn)
+    return [int(i) for i in (*drawn, *rng.permutation(others))]
 
 
-def boltzmann(rng: np.random.Generator, members: Sequence[Member], k: int, config: Config) -> list[int]:
-    """`k` different positions, drawn one after the other with weights exp(score / TAU) among those left.
+def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: Config) -> list[int]:
+    """All positions in `scores`, drawn one after the other with weights exp(score / TAU) among those left.
 
-    Drawn as the top k of score / TAU + Gumbel noise, which is the same distribution (Kool et al. 2019,
-    arXiv 1903.06059). A member without a score counts as the mean of the others: unknown is not bad.
+    Drawn by sorting score / TAU + Gumbel noise, which is the same distribution (Kool et al. 2019, arXiv 1903.06059).
+    A member without a score counts as the mean of the others: unknown is not bad.
     """
-    known = [m.score for m in members if m.score is not None]
+    known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
-    scores = np.array([neutral if m.score is None else m.score for m in members])
-    keys = scores / config.TAU + rng.gumbel(size=len(members))
-    return [int(i) for i in np.argsort(-keys)[:k]]
+    keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
+    return [int(i) for i in np.argsort(-(keys + rng.gumbel(size=len(scores))))]
 
 
 def carried(completion: Completion, config: Config) -> str:
@@ -84,31 +88,75 @@ async def rsa(
 
     `ask(messages, t, i)` gives member i of step t. `score` fills in the scores of a population that `select` then
     draws from; the last population is never drawn from, so it is not scored. A candidate with nothing to carry
-    (failed, or cut off before it said anything) is not drawn; with none left, a member starts afresh.
+    (failed, or cut off before it said anything) is passed over; with none left, a member starts afresh.
+
+    Draws that need no scores are known beforehand: a member is asked for as soon as its own K parents are there. Where
+    something looks at whole populations (`score`, `stop`), the next one waits for all of it.
     """
 
-    async def make(t: int, i: int, population: Population) -> Member:
-        texts = [carried(member.completion, config) for member in population]
-        usable = [j for j, text in enumerate(texts) if text]
-        if not usable:
-            return Member(await ask(prompts.solve(problem.statement), t, i))
-        rng = seeds.rng(config.SEED, problem.id, "select", t, i)
-        drawn = select(rng, [population[j] for j in usable], min(config.K, len(usable)), config)
-        parents = [usable[j] for j in drawn]
-        messages = prompts.aggregate(problem.statement, [texts[j] for j in parents])
-        return Member(await ask(messages, t, i), parents)
+    def step(earlier: Members, t: int, scores: Sequence[float | None]) -> Members:
+        """The members of step t, at work."""
+        draws = [seeds.rng(config.SEED, problem.id, "select", t, i) for i in range(config.N)]
+        orders = [select(rng, scores, config) if t else [] for rng in draws]
+        uses = Counter(j for order in orders for j in order[: config.K])
+        made = {  # prompts that begin alike are sent one after the other
+            i: asyncio.create_task(_member(problem, ask, config, (t, i), orders[i], uses, earlier))
+            for i in sorted(range(config.N), key=lambda i: arranged(orders[i][: config.K], uses))
+        }
+        return [made[i] for i in range(config.N)]
 
-    async for population in sample(problem, ask, config):
-        if score and config.T > 0:
-            await score(problem, population, 0, ask, config)
-        yield population
-    for t in range(1, config.T + 1):
-        if stop and stop(problem, population, config):
-            return
-        population = list(await asyncio.gather(*(make(t, i, population) for i in range(config.N))))
-        if score and t < config.T:
-            await score(problem, population, t, ask, config)
-        yield population
+    is_eager = not (score or stop)
+    unscored = [None] * config.N
+    steps = [step([], 0, unscored)]
+    try:
+        for t in range(config.T + 1):
+            while is_eager and len(steps) <= config.T:
+                steps.append(step(steps[-1], len(steps), unscored))
+            population = list(await asyncio.gather(*steps[t]))
+            if score and t < config.T:
+                await score(problem, population, t, ask, config)
+            yield population
+            if t == config.T or (stop and stop(problem, population, config)):
+                return
+            if not is_eager:
+                steps.append(step(steps[t], t + 1, [member.score for member in population]))
+            steps[t] = []  # its texts live on only where they are carried
+    finally:
+        left = [member for members in steps for member in members]
+        for member in left:
+            member.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _member(
+    problem: Problem,
+    ask: Ask,
+    config: Config,
+    names: tuple[int, int],
+    order: Sequence[int],
+    uses: Mapping[int, int],
+    earlier: Members,
+) -> Member:
+    """A solution made from the first K members of `earlier`, in this `order`, that have something to carry; from the
+    problem alone where there are none."""
+    texts: dict[int, str] = {}
+    for j in order:
+        if len(texts) == config.K:
+            break
+        if text := carried((await earlier[j]).completion, config):
+            texts[j] = text
+    if not texts:
+        return Member(await ask(prompts.solve(problem.statement), *names))
+    parents = arranged(texts, uses)
+    messages = prompts.aggregate(problem.statement, [texts[j] for j in parents])
+    return Member(await ask(messages, *names), parents)
+
+
+def arranged(parents: Iterable[int], uses: Mapping[int, int]) -> list[int]:
+    """`parents` in the order in which a prompt shows them: those that most prompts of the step share come first, so
+    that the server finds as much as possible of a prompt in its prefix cache. Drawn uniformly, members are shared by
+    luck alone, and their order tells the model nothing; drawn by scores, the better ones tend to come first."""
+    return sorted(parents, key=lambda j: (-uses[j], j))
 
 
 def generations(config: Config) -> int:

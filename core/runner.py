@@ -178,7 +178,9 @@ class _Experiment:
             try:
                 async with (
                     _stopping_judge(),
-                    Generator(self.server, journal, limit, self.config.TIMEOUT, count) as generator,
+                    Generator(
+                        self.server, journal, limit, self.config.TIMEOUT, count, self.config.STALL_SECONDS
+                    ) as generator,
                     asyncio.TaskGroup() as tasks,
                 ):
                     for problem in self.chosen.problems:

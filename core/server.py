@@ -77,6 +77,12 @@ class Server:
         return self.is_embedded or bool(re.search(r"qed[-_ ]?nano|thinking|reason|r1|qwq|qwen3", self.model.lower()))
 
     @property
+    def streams(self) -> bool:
+        """Whether replies are asked for as streams, which tell a request at work from a lost one. On the embedded
+        engine an event for every token would cost a third of the speed, and completions take seconds."""
+        return not self.is_embedded
+
+    @property
     def problem_set(self) -> str:
         """The set this model is measured on when none is named."""
         return "sums" if self.is_embedded else "aime_2025"
@@ -186,6 +192,16 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
         release = (_get(f"{root}/version") or {}).get("version")
         return Server("vllm", base_url, model, why, 4 * UNKNOWN_LIMIT, context, release)
     return Server("other", base_url, model, why, context=context)
+
+
+def serves_another(server: Server) -> str | None:
+    """The models served at the address of `server` where its own is none of them, "" where it is (or nobody tells), and
+    None where nothing answers."""
+    listed = _get(f"{server.base_url}/models")
+    if listed is None:
+        return None
+    names = [str(model.get("id")) for model in listed.get("data") or [] if isinstance(model, dict)]
+    return "" if not names or server.model in names else ", ".join(names[:8])
 
 
 def _gateway(base_url: str, why: str, urls: list[str]) -> Server:

@@ -20,6 +20,7 @@ LIMIT = 0  # first problems only; 0 is all
 SEED = 0
 CONCURRENCY = 0  # requests in flight; 0 asks the server
 TIMEOUT = 3600.0  # seconds for one request
+STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
 
 if __name__ == "__main__":
     run(sample, globals(), generations)

@@ -1,6 +1,7 @@
 """The generator: the real openai client against the real engine, with faults injected between them."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,12 +30,13 @@ def ask(
     limit: int = 8,
     timeout: float = 60,
     messages: list[prompts.Message] = MESSAGES,
+    stall: float = 30,
 ) -> list[Completion]:
     """The completions of one generator with a journal in `folder`."""
 
     async def all_of_them() -> list[Completion]:
         with Journal(folder / "test.jsonl") as journal:
-            async with Generator(server, journal, limit, timeout) as generator:
+            async with Generator(server, journal, limit, timeout, stall=stall) as generator:
                 return list(await asyncio.gather(*(generator(messages, *request) for request in requests)))
 
     return asyncio.run(all_of_them())
@@ -83,6 +85,30 @@ def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Pro
         "min_p": 0.0,
         "max_tokens": 300,
     }
+
+
+def test_a_streamed_reply_is_the_same_completion(
+    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
+    asked = [(5, SHORT), (6, SHORT), (5, Sampling(max_tokens=12, answer_tokens=16)), (5, opened)]
+    whole = ask(engine, tmp_path / "whole", asked)
+    monkeypatch.setattr(Server, "streams", True)
+    streamed = ask(replace(engine, base_url=proxy.url), tmp_path / "streamed", asked)
+    assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in proxy.bodies)
+    for one, other in zip(whole, streamed, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
+        alike = [replace(c, seconds=0.0, cached_tokens=0, logprobs={}) for c in (one, other)]
+        assert alike[0] == alike[1]
+
+
+def test_a_server_that_cannot_stream_is_asked_without(
+    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Server, "streams", True)
+    proxy.script = [answer(400, {"error": {"message": "stream_options is not supported"}})]
+    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT)])
+    assert made.error is None and ["stream" in body for body in proxy.bodies] == [True, False]
 
 
 def test_no_more_requests_in_flight_than_the_limit(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
@@ -136,7 +162,7 @@ def test_replies_with_fields_missing_or_broken_are_read_as_far_as_they_go(
     proxy.script = [answer(200, half), answer(200, bare)]
     through = replace(engine, base_url=proxy.url)
     first, second = ask(through, tmp_path, [(1, SHORT), (2, SHORT)], limit=1)
-    assert first.answer == "half ? a pair" and first.thinking == "thoughts" and first.error is None
+    assert first.answer == "half \ufffd a pair" and first.thinking == "thoughts" and first.error is None
     assert (second.text, second.prompt_tokens, second.completion_tokens) == ("", 0, 0)
     assert ask(through, tmp_path, [(1, SHORT), (2, SHORT)]) == [first, second]
 
@@ -175,6 +201,24 @@ def test_a_request_without_an_answer_ends_at_its_timeout(engine: Server, proxy: 
     made, beside = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT), (6, SHORT)], limit=1, timeout=1)
     assert made.error == f"no answer within 1 s, asked {generate.TIMEOUT_TRIES} times"
     assert beside.error is None
+
+
+def test_a_silent_request_is_asked_again_with_more_patience(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    through = replace(engine, base_url=proxy.url)
+    proxy.script = [silence(20)]
+    began = time.monotonic()
+    (made,) = ask(through, tmp_path / "a", [(5, SHORT)], stall=2)
+    assert made.error is None and 2 <= time.monotonic() - began < 15
+    proxy.script = [silence(20)] * generate.STALL_TRIES
+    (failed,) = ask(through, tmp_path / "b", [(5, SHORT)], stall=0.5)
+    assert failed.error == f"silent for 0 s and longer, asked {generate.STALL_TRIES} times"
+
+
+def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    """Far more requests than slots, asked for with hardly more patience than one takes: all wait their turn."""
+    requests = [(seed, SHORT) for seed in range(160)]
+    made = ask(replace(engine, base_url=proxy.url), tmp_path, requests, limit=160, stall=3)
+    assert all(c.error is None for c in made) and len(proxy.bodies) == 160
 
 
 @pytest.mark.parametrize(
@@ -218,13 +262,15 @@ def test_an_opening_closes_thinking_and_reports_the_next_token(engine: Server, t
 
 
 def test_continuations_are_put_as_each_kind_of_server_wants_them() -> None:
-    ours, _ = continued(MESSAGES, "so far", "The answer", "llama.cpp")
-    assert ours[-1] == {"role": "assistant", "reasoning_content": "so far", "content": "The answer"}
-    sglang, extra = continued(MESSAGES, "so far", "The answer", "sglang")
-    assert sglang[-1]["content"] == "so far\n</think>\n\nThe answer" and extra == {"continue_final_message": True}
-    vllm, extra = continued(MESSAGES, "so far", "The answer", "vllm")
-    assert vllm[-1]["content"] == "<think>\nso far\n</think>\n\nThe answer"
-    assert extra == {"continue_final_message": True, "add_generation_prompt": False}
+    ours = continued(MESSAGES, "so far", "The answer", "llama.cpp")
+    last = {"role": "assistant", "reasoning_content": "so far", "content": "The answer"}
+    assert ours == {"messages": [*MESSAGES, last]}
+    sglang = continued(MESSAGES, "so far", "The answer", "sglang")
+    assert sglang.pop("messages")[-1]["content"] == "so far\n</think>\n\nThe answer"
+    assert sglang == {"continue_final_message": True}
+    vllm = continued(MESSAGES, "so far", "The answer", "vllm")
+    assert vllm.pop("messages")[-1]["content"] == "<think>\nso far\n</think>\n\nThe answer"
+    assert vllm == {"continue_final_message": True, "add_generation_prompt": False}
 
 
 @pytest.mark.parametrize(

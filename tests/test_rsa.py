@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from core import seeds
 from core.config import Config
+from core.errors import UserError
 from core.generate import Completion
 from core.problems import Problem
 from core.prompts import Message
-from core.rsa import Member, Population, boltzmann, carried, generations, rsa, sample, uniform
+from core.rsa import Population, arranged, boltzmann, carried, generations, rsa, sample, uniform
 
 PROBLEM = Problem("p1", "What is 6 times 7?", "42")
 BASE = {"N": 6, "K": 2, "T": 3, "CARRY": "answer", "CARRY_TOKENS": 10, "SEED": 0, "TAU": 0.2}
@@ -118,13 +119,9 @@ def test_scores_are_asked_for_all_steps_that_are_drawn_from_and_steer_selection(
     assert [m.score for m in steps[3]] == [None] * 6
 
 
-def members(scores: Sequence[float | None]) -> list[Member]:
-    return [Member(Completion("0" * 32, 0, answer="x"), score=score) for score in scores]
-
-
 def test_uniform_draws_every_subset_equally_often() -> None:
     rng, draws = np.random.default_rng(1), 6000
-    counts = Counter(frozenset(uniform(rng, members([None] * 5), 2, Config(BASE))) for _ in range(draws))
+    counts = Counter(frozenset(uniform(rng, [None] * 5, Config(BASE))[:2]) for _ in range(draws))
     expected = draws / math.comb(5, 2)
     assert set(counts) == {frozenset(pair) for pair in combinations(range(5), 2)}
     chi2 = sum((count - expected) ** 2 / expected for count in counts.values())
@@ -136,7 +133,7 @@ def test_boltzmann_draws_without_replacement_by_exponential_weights() -> None:
     weights = [math.exp(s / tau) for s in (0.0, 0.1, 0.3, (0.0 + 0.1 + 0.3) / 3)]
     total = sum(weights)
     rng, config = np.random.default_rng(2), Config(BASE | {"TAU": tau})
-    counts = Counter(tuple(boltzmann(rng, members(scores), 2, config)) for _ in range(draws))
+    counts = Counter(tuple(boltzmann(rng, scores, config)[:2]) for _ in range(draws))
     chi2 = 0.0
     for i in range(4):
         for j in range(4):
@@ -148,11 +145,10 @@ def test_boltzmann_draws_without_replacement_by_exponential_weights() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=9), st.data())
-def test_selections_are_always_k_different_members(scores: list[float | None], data: st.DataObject) -> None:
-    k = data.draw(st.integers(1, len(scores)))
+def test_selections_put_all_members_in_an_order(scores: list[float | None], data: st.DataObject) -> None:
+    config = Config(BASE | {"N": len(scores), "K": data.draw(st.integers(1, len(scores)))})
     for select in (uniform, boltzmann):
-        drawn = select(np.random.default_rng(0), members(scores), k, Config(BASE))
-        assert len(drawn) == len(set(drawn)) == k and set(drawn) <= set(range(len(scores)))
+        assert sorted(select(np.random.default_rng(0), scores, config)) == list(range(len(scores)))
 
 
 def test_carry_decides_what_aggregation_sees() -> None:
@@ -184,3 +180,57 @@ def test_other_sizes_work(changes: dict[str, int]) -> None:
     steps = populations(model, config)
     assert [len(step) for step in steps] == [config.N] * (config.T + 1)
     assert len(model.asked) == generations(config)
+
+
+def test_a_member_is_asked_for_as_soon_as_its_own_parents_are_there() -> None:
+    """One slow member of step 0 holds up those that were drawn to see it, and nobody else."""
+
+    class Slow(Model):
+        async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            made = await super().__call__(messages, *names, **changes)
+            if names == (0, 0):
+                await released.wait()
+            return made
+
+    async def collect() -> list[Population]:
+        running = asyncio.ensure_future(_collected(rsa(PROBLEM, model, config)))
+        await asyncio.sleep(0.2)
+        early.extend(names for names, _ in model.asked)
+        released.set()
+        return await running
+
+    model, config, released, early = Slow(), Config(BASE), asyncio.Event(), list[Any]()
+    steps = asyncio.run(collect())
+    waiting = {(0, 0)}
+    for t in (1, 2, 3):
+        waiting |= {(t, i) for i, m in enumerate(steps[t]) if any((t - 1, j) in waiting for j in m.parents)}
+    assert len(waiting) > 3
+    assert set(early) == {(t, i) for t in range(4) for i in range(6)} - waiting | {(0, 0)}
+    at_once = [[m.parents for m in step] for step in populations(Model(), config)]
+    assert [[m.parents for m in step] for step in steps] == at_once
+
+
+async def _collected(made: Any) -> list[Population]:
+    return [population async for population in made]
+
+
+def test_a_lost_server_ends_all_members_at_work() -> None:
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        if names == (1, 0):
+            raise UserError("gone")
+        await asyncio.sleep(0 if names[0] == 0 else 60)
+        return Completion("0" * 32, 1, answer="x")
+
+    async def collect() -> set[Any]:
+        with pytest.raises(UserError, match="gone"):
+            await _collected(rsa(PROBLEM, ask, Config(BASE)))
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(collect()) == set()
+
+
+def test_candidates_that_many_prompts_share_come_first() -> None:
+    assert arranged([3, 0, 2], {0: 1, 2: 5, 3: 5}) == [2, 3, 0]
+    steps = populations(Model(), Config(BASE | {"N": 8, "K": 3}))
+    uses = Counter(j for member in steps[1] for j in member.parents)
+    assert all(member.parents == arranged(member.parents, uses) for member in steps[1])
