@@ -272,7 +272,7 @@ def lost(reset: bool) -> Fault:
 async def refused(exchange: Exchange) -> None:
     """The connection is lost, and for a while nobody listens."""
     await exchange.close(reset=True)
-    await exchange.proxy.refuse(0.05)
+    await exchange.proxy.refuse(0.03)
 
 
 def broken_off(share: float, reset: bool = False, chunked: bool = False) -> Fault:
@@ -371,15 +371,16 @@ async def closed_when_idle(exchange: Exchange) -> None:
     await exchange.close(reset=True)
 
 
-def stuck(share: float | None, every: float = 3600.0, say: bytes = b"") -> Fault:
+def stuck(share: float | None, every: float = 3600.0, say: bytes = b"", first: bytes = b"") -> Fault:
     """Nothing more ever comes, but the connection stays. `share`: of the body that came before (None: not even
-    headers). With `say` there comes that, `every` so many seconds, for ever."""
+    headers). With `say` there comes that, `every` so many seconds, for ever, and before it `first`."""
 
     async def fault(exchange: Exchange) -> None:
         if share is not None:
             answer = await exchange.answer()
             await exchange.head(answer.status, {"content-type": answer.kind, "transfer-encoding": "chunked"})
             await exchange.chunk(answer.body[: int(share * len(answer.body))])
+        await exchange.write(first)
         framed = b"%x\r\n%s\r\n" % (len(say), say) if say and share is not None else say
         await exchange.until_gone(every, framed)
 
