@@ -219,9 +219,9 @@ def test_a_silent_request_is_asked_again_with_more_patience(engine: Server, prox
 
 
 def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    """Far more requests than slots, asked for with hardly more patience than one takes: all wait their turn."""
+    """Far more requests than slots, asked for with far less patience than all take together: they wait their turn."""
     requests = [(seed, SHORT) for seed in range(160)]
-    made = ask(replace(engine, base_url=proxy.url), tmp_path, requests, limit=160, stall=3)
+    made = ask(replace(engine, base_url=proxy.url), tmp_path, requests, limit=160, stall=8)
     assert all(c.error is None for c in made) and len(proxy.bodies) == 160
 
 
