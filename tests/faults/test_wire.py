@@ -420,7 +420,7 @@ def test_a_finish_that_is_neither_stop_nor_length_is_recorded_as_the_server_says
     assert made.finish_reason == "content_filter" and made.error is None and not made.truncated
 
 
-@pytest.mark.parametrize("said", ["0", "1", "0.5", "-5", "soon", "", "1e9", "1000000000", "inf", "nan", "date", "past"])
+@pytest.mark.parametrize("said", ["0", "1", "0.5", "-5", "soon", "", "1000000000", "inf", "nan", "date", "past"])
 def test_retry_after_is_heeded_within_bounds(
     engine: Server,
     proxy: Proxy,
@@ -429,14 +429,14 @@ def test_retry_after_is_heeded_within_bounds(
     said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(generate, "LONGEST_WAIT", 2.0)
+    monkeypatch.setattr(generate, "LONGEST_WAIT", 1.0)
     dates = {"date": formatdate(time.time() + 1e6, usegmt=True), "past": formatdate(0, usegmt=True)}
     began = time.monotonic()
     survives(
         before(proxy, engine, True), proxy, tmp_path, calm[5], wire.says(429, {}, retry_after=dates.get(said, said))
     )
     took = time.monotonic() - began
-    assert took < 2 * 2 + 10
+    assert took < 2 * 1 + 10
     if said in ("1", "0.5"):
         assert took > 2 * float(said)
 
