@@ -91,7 +91,9 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
     thinking = reasoning or ""
     if "</think>" in content:
         head, content = content.split("</think>", 1)
-        thinking += head.replace("<think>", "", 1)
+        said = head.replace("<think>", "", 1)
+        if said.strip() != thinking.strip():  # some send it in both places
+            thinking += said
         return thinking.strip(), content.strip()
     if content.lstrip().startswith("<think>"):
         return (thinking + content.replace("<think>", "", 1)).strip(), ""
@@ -262,7 +264,7 @@ class Generator:
             except Refused as refusal:
                 if (refusal.status not in PASSING and refusal.status < 500) or is_last:
                     raise
-                wait = wait if refusal.wait is None else min(LONGEST_WAIT, refusal.wait)
+                wait = max(wait, min(LONGEST_WAIT, refusal.wait or 0.0))  # told to come back at once, we still back off
             except Malformed:
                 if is_last:
                     raise

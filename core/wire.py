@@ -27,6 +27,8 @@ OTHER_FILES = 200  # that a run may have open beside its connections
 MOST_TOKENS = 10**12  # that one reply may claim to have taken
 
 _EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")  # how server-sent events begin; JSON begins otherwise
+_LONGEST_FIELD = 6  # bytes of "event:": so many tell them apart
+_BROKEN_OFF = ("abort", "error")  # finish reasons of a reply that the server gave up
 _STREAM = re.compile(r"\bstream(?:ing|_options)?\b")
 
 
@@ -38,7 +40,7 @@ class Reply:
     model: str
     content: str
     reasoning: str
-    finish_reason: str | None
+    finish_reason: str
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
@@ -131,7 +133,7 @@ class Wire:
         except openai.APIStatusError as error:
             raise Refused(error.status_code, _said(error.body, error.message), error.response.headers) from None
         except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
-            raise Lost(str(error.__cause__ or error)) from None
+            raise Lost(_line(str(error.__cause__ or error))) from None
         finally:
             self._flights.discard(flight)
 
@@ -153,7 +155,9 @@ class Wire:
             return await self._exchange(body, flight)
         async with stream:
             received = self._received(stream.response.aiter_bytes(), flight)
-            head = await anext(received, b"")
+            head = b""
+            while len(head.lstrip()) < _LONGEST_FIELD and (part := await anext(received, b"")):
+                head += part
             if _EVENT.match(head):  # what it is labelled as is not to be relied on
                 return _reply(await _assembled(head, received))
             return _reply(_object(head + b"".join([part async for part in received])))
@@ -214,6 +218,8 @@ class _Message:
         choices = chunk.get("choices") or [{}]
         if not isinstance(choices, list) or not isinstance(choices[0], dict):
             raise Malformed(f"a chunk without choices: {chunk!r:.80}")
+        if choices[0].get("index"):
+            return  # another choice, which nobody asked for
         delta = choices[0].get("delta") or {}
         if not isinstance(delta, dict):
             raise Malformed(f"a chunk without text: {chunk!r:.80}")
@@ -269,8 +275,8 @@ def _object(data: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Malformed(f"no JSON object: {data[:80]!r}")
     if error := found.get("error"):
-        status = error.get("code") if isinstance(error, dict) else None
-        raise Refused(status if isinstance(status, int) else 500, _said(error, ""), {})
+        code = error.get("code") if isinstance(error, dict) else None
+        raise Refused(code if isinstance(code, int) and 400 <= code < 600 else 500, _said(error, ""), {})
     return found
 
 
@@ -281,7 +287,9 @@ def _reply(found: dict[str, Any]) -> Reply:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise Malformed(f"no message in {found!r:.120}")
-    finish = choice.get("finish_reason")
+    finish = _text(choice.get("finish_reason"))
+    if not finish or finish in _BROKEN_OFF:  # a piece must not pass for the whole
+        raise Malformed(f"the reply has no end (finish_reason {finish or None})")
     usage = found.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
@@ -289,7 +297,7 @@ def _reply(found: dict[str, Any]) -> Reply:
         model=_text(found.get("model")),
         content=_text(message.get("content")),
         reasoning=_text(message.get("reasoning_content")) or _text(message.get("reasoning")),
-        finish_reason=None if finish is None else _text(finish),
+        finish_reason=finish,
         prompt_tokens=_count(usage.get("prompt_tokens")),
         cached_tokens=_count(details.get("cached_tokens")) if isinstance(details, dict) else 0,
         completion_tokens=_count(usage.get("completion_tokens")),
@@ -325,4 +333,9 @@ def _logprobs(found: Any) -> dict[str, float]:
 def _said(body: Any, otherwise: str) -> str:
     """A server's own words on one line, and not too many."""
     message = body.get("message") if isinstance(body, dict) else body
-    return " ".join(str(message or otherwise).split())[:300]
+    return _line(str(message or otherwise))
+
+
+def _line(text: str) -> str:
+    """`text` on one line that a terminal can show, and not too long."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:300]

@@ -125,9 +125,13 @@ def test_no_more_requests_in_flight_than_the_limit(engine: Server, proxy: Proxy,
         answer(200, b"<html>a proxy's page</html>", "text/html"),
         answer(200, b'{"choices": [{"mess'),
         answer(200, {"object": "chat.completion", "choices": []}),
+        answer(200, {"choices": [{"message": {"content": "\\boxed{1"}, "finish_reason": None}]}),
+        answer(200, {"choices": [{"message": {"content": "\\boxed{1"}, "finish_reason": "abort"}]}),
+        answer(200, b'data: {"choices": [{"delta": {"content": "1"}}]}\n\n', "text/event-stream"),
+        answer(200, b'data: {"choices": [{"delta": {"content": "1"}}]}\n\ndata: [DONE]\n\n', "text/event-stream"),
         reset,
     ],
-    ids=["429", "500", "503", "html", "torn json", "no choices", "reset"],
+    ids=["429", "500", "503", "html", "torn json", "no choices", "no end", "aborted", "cut", "done too soon", "reset"],
 )
 def test_what_passes_by_itself_is_asked_again(engine: Server, proxy: Proxy, tmp_path: Path, fault: Fault) -> None:
     (calm,) = ask(engine, tmp_path / "calm", [(5, SHORT)])
@@ -215,9 +219,9 @@ def test_a_silent_request_is_asked_again_with_more_patience(engine: Server, prox
 
 
 def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    """Far more requests than slots, asked for with hardly more patience than one takes: all wait their turn."""
+    """Far more requests than slots, asked for with far less patience than all take together: they wait their turn."""
     requests = [(seed, SHORT) for seed in range(160)]
-    made = ask(replace(engine, base_url=proxy.url), tmp_path, requests, limit=160, stall=3)
+    made = ask(replace(engine, base_url=proxy.url), tmp_path, requests, limit=160, stall=8)
     assert all(c.error is None for c in made) and len(proxy.bodies) == 160
 
 

@@ -1,0 +1,711 @@
+"""Faults on the wire: the real client against the real engine, a proxy that mistreats requests between them."""
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import generate, prompts
+from core.errors import UserError
+from core.generate import Completion, Generator, Sampling
+from core.journal import Journal
+from core.server import EMBEDDED_GGUF, Server, probe
+from tests.conftest import python, start
+from tests.faults import proxy as wire
+from tests.faults.proxy import Chunk, Fault, Proxy
+from tests.test_run import load, timeless
+
+pytestmark = pytest.mark.faults
+SEED = int(os.environ.get("FAULTS_SEED", "0"))
+MESSAGES = prompts.solve("Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.")
+SHORT = Sampling(max_tokens=300)
+MEGABYTE = 2**20
+
+
+def set_usage(usage: Any) -> wire.Change:
+    def change(chunks: list[Chunk]) -> None:
+        for chunk in chunks:
+            if "usage" in chunk:
+                chunk["usage"] = usage
+
+    return change
+
+
+def set_finish(reason: Any) -> wire.Change:
+    def change(chunks: list[Chunk]) -> None:
+        for one in (one for chunk in chunks for one in chunk["choices"]):
+            one["finish_reason"] = reason
+
+    return change
+
+
+def without_usage(chunks: list[Chunk]) -> list[Chunk]:
+    for chunk in chunks:
+        chunk.pop("usage", None)
+    return [chunk for chunk in chunks if chunk["choices"]]
+
+
+def instead(value: Any) -> wire.Change:
+    return lambda chunks: [value]
+
+
+def set_choices(value: Any) -> wire.Change:
+    return lambda chunks: [chunk | {"choices": value} for chunk in chunks]
+
+
+def two_choices(chunks: list[Chunk]) -> None:
+    """A second, other choice beside the one that was asked for."""
+    for chunk in chunks:
+        other = json.loads(json.dumps(chunk["choices"]))
+        for one in other:
+            one["index"] = 1
+            one.get("message", one.get("delta"))["content"] = "\\boxed{0}"
+        chunk["choices"] += other
+
+
+def error_inside(chunks: list[Chunk]) -> list[Chunk]:
+    """A server that breaks down while it streams says so in an event; a gateway, in a body with status 200."""
+    return [*chunks[: len(chunks) // 2], {"error": {"message": "the engine has died", "code": 500}}]
+
+
+def content(value: Any) -> wire.Change:
+    return wire.messages(lambda message: message.update(content=value))
+
+
+def framed(framing: Callable[[bytes], bytes]) -> Fault:
+    return wire.rewritten(lambda chunks: None, framing)
+
+
+# What passes by itself: the request is asked again, and nothing of the broken answer is kept.
+PASSING = wire.named(
+    {
+        "refused": wire.refused,
+        "reset before headers": wire.lost(reset=True),
+        "closed before headers": wire.lost(reset=False),
+        "closed in the status line": wire.raw(b"HTTP/1.1 20"),
+        "closed in the headers": wire.raw(b"HTTP/1.1 200 OK\r\ncontent-ty"),
+        "no HTTP": wire.raw(b"SSH-2.0-OpenSSH_9.9\r\n"),
+        "TLS": wire.raw(b"\x15\x03\x01\x00\x02\x02\x16"),
+        "reset after headers": wire.broken_off(0, reset=True),
+        "reset in mid body": wire.broken_off(0.5, reset=True),
+        "reset in mid chunk": wire.broken_off(0.5, reset=True, chunked=True),
+        "body shorter than its length": wire.broken_off(0.9),
+        "body a byte short": wire.broken_off(0.9999),
+        "chunks without an end": wire.broken_off(0.9, chunked=True),
+        "429": wire.says(429, {"error": {"message": "slow down"}}, retry_after="0"),
+        "408": wire.says(408, b""),
+        "500": wire.says(500, {"error": {"message": "oops"}}),
+        "500 of a list": wire.says(500, [1]),
+        "500 of null": wire.says(500, None),
+        "502": wire.says(502, b"<html>bad gateway</html>", "text/html"),
+        "503": wire.says(503, {"error": {"message": "loading", "type": "unavailable_error"}}),
+        "504": wire.says(504, b""),
+        "529": wire.says(529, {"type": "error"}),
+        "terminal escapes": wire.says(500, {"error": {"message": "\x1b[31m\x07\u202e red\n\n"}}),
+        "an error of no known status": wire.says(200, {"error": {"message": "odd", "code": True}}),
+        "empty body": wire.says(200, b""),
+        "204": wire.raw(b"HTTP/1.1 204 No Content\r\n\r\n", close=False),
+        "html": wire.says(200, b"<html>a proxy's page</html>", "text/html"),
+        "html labelled JSON": wire.says(200, b"<html>a proxy's page</html>"),
+        "html labelled SSE": wire.says(200, b"<html>a proxy's page</html>", "text/event-stream"),
+        "no text": wire.says(200, b"\xff\xfe\x00\x80" * 300),
+        "deep JSON": wire.says(200, b"[" * 100_000),
+        "NaN": wire.says(200, b"NaN"),
+        "null": wire.says(200, None),
+        "list": wire.says(200, [1, 2]),
+        "string": wire.says(200, "hello"),
+        "number": wire.says(200, 5),
+        "empty object": wire.says(200, {}),
+        "error with status 200": wire.says(200, {"error": {"message": "out of memory"}}),
+        "error in mid answer": wire.rewritten(error_inside),
+        "garbage labelled gzip": wire.labelled("", content_encoding="gzip"),
+        "headers without an end": wire.raw(b"HTTP/1.1 200 OK\r\n" + b"x-pad: 12345678\r\n" * 40_000),
+        "null choices": wire.rewritten(set_choices(None)),
+        "empty choices": wire.rewritten(set_choices([])),
+        "choices of null": wire.rewritten(set_choices([None])),
+        "choices of strings": wire.rewritten(set_choices(["x"])),
+        "choices an object": wire.rewritten(set_choices({"0": {}})),
+        "null message": wire.rewritten(set_choices([{"index": 0, "message": None, "delta": None}])),
+        "content of a list": wire.rewritten(content([{"type": "text", "text": "x"}])),
+        "content of a number": wire.rewritten(content(7)),
+        "unfinished": wire.rewritten(set_finish(None)),
+        "aborted": wire.rewritten(set_finish("abort")),
+    }
+)
+
+# The same, of streams alone.
+TORN = wire.named(
+    {
+        "no finish and no done": wire.ends_early(events=3),
+        "no finish, closed as HTTP/1.0": wire.ends_early(events=3, close=True),
+        "in mid line": wire.ends_early(share=0.6),
+        "in mid line, closed as HTTP/1.0": wire.ends_early(share=0.6, close=True),
+        "a stream of nothing": wire.says(200, b"", "text/event-stream"),
+        "a stream of done alone": wire.says(200, b"data: [DONE]\n\n", "text/event-stream"),
+        "a stream of comments": wire.says(200, b": ping\n\n" * 9, "text/event-stream"),
+        "a line that is no JSON": framed(lambda body: body.replace(b"data: {", b"data: {{", 20)),
+    }
+)
+
+# What a server may do: one request, and the same completion.
+HARMLESS = wire.named(
+    {
+        "in bytes": wire.in_pieces(1),
+        "in pieces": wire.in_pieces(1013),
+        "closed after the answer": wire.closed_after,
+        "reset when idle": wire.closed_when_idle,
+        "connection: close": wire.labelled("", connection="close"),
+        "closed as HTTP/1.0": wire.ends_early(events=0, close=True),
+        "100": wire.prefaced(b"HTTP/1.1 100 Continue\r\n\r\n"),
+        "103": wire.prefaced(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"),
+        "large headers": wire.labelled("", **{f"x_{i}": "x" * 4000 for i in range(8)}),
+        "two choices": wire.rewritten(two_choices),
+        "fields of the future": wire.rewritten(lambda chunks: [c | {"novel": {"a": [1]}} for c in chunks]),
+        "crlf": framed(lambda body: body.replace(b"\n", b"\r\n")),
+        "no space after the colon": framed(lambda body: body.replace(b"data: ", b"data:")),
+        "comments and fields": framed(lambda body: body.replace(b"data", b": ping\n\nid: 7\nevent: message\ndata")),
+        "a long comment": framed(lambda body: b":" + b"x" * MEGABYTE + b"\n\n" + body),
+        "a long line": wire.rewritten(
+            lambda chunks: [c | {"pad": "x" * MEGABYTE * (i < 2)} for i, c in enumerate(chunks)]
+        ),
+        "SSE without done": wire.ends_early(events=1),
+    }
+)
+
+# Read at once or asked again, as the client likes; the completion is the same.
+TOLERATED = wire.named(
+    {
+        "JSON or SSE labelled html": wire.labelled("text/html"),
+        "JSON or SSE labelled nothing": wire.labelled(" "),
+        "JSON or SSE labelled JSON": wire.labelled("application/json"),
+        "JSON or SSE labelled SSE": wire.labelled("text/event-stream"),
+        "JSON or SSE labelled with another charset": wire.labelled("application/json; charset=utf-16"),
+        "a header too large": wire.labelled("", x_pad="x" * 30_000),
+        "headers too large": wire.labelled("", **{f"x_{i}": "x" * 5000 for i in range(60)}),
+        "redirect": wire.raw(b"HTTP/1.1 307 Temporary\r\nlocation: /v1/chat/completions\r\ncontent-length: 0\r\n\r\n"),
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate, "_backoff", lambda attempt: 0.02)
+
+
+@pytest.fixture(params=["plain", "streamed"])
+def stream(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "streamed")
+
+
+@pytest.fixture
+def proxy(engine: Server) -> Iterator[Proxy]:
+    with Proxy(engine.base_url) as made:
+        yield made
+
+
+class Streamed(Server):
+    """The embedded engine, which streams when it is asked to."""
+
+    @property
+    def streams(self) -> bool:
+        return True
+
+
+def before(proxy: Proxy, engine: Server, stream: bool) -> Server:
+    """The engine as seen through the proxy, asked for streams or not."""
+    values = {field.name: getattr(engine, field.name) for field in fields(engine)} | {"base_url": proxy.url}
+    return (Streamed if stream else Server)(**values)
+
+
+def ask(
+    server: Server, folder: Path, seeds: Sequence[int] = (5,), limit: int = 8, timeout: float = 60, stall: float = 30
+) -> list[Completion]:
+    """The completions of one generator with a journal in `folder`. Bounded: it never takes two minutes."""
+
+    async def all_of_them() -> list[Completion]:
+        with Journal(folder / "test.jsonl") as journal:
+            async with asyncio.timeout(120), Generator(server, journal, limit, timeout, stall=stall) as generator:
+                return list(await asyncio.gather(*(generator(MESSAGES, seed, SHORT) for seed in seeds)))
+
+    return asyncio.run(all_of_them())
+
+
+def text(made: Completion) -> tuple[Any, ...]:
+    return made.key, made.thinking, made.answer, made.finish_reason, made.error
+
+
+def figures(made: Completion) -> dict[str, Any]:
+    """All that a disturbed completion has in common with an undisturbed one."""
+    return {name: value for name, value in asdict(made).items() if name not in ("seconds", "cached_tokens", "reused")}
+
+
+def kept(folder: Path) -> list[dict[str, Any]]:
+    """What the journal holds, whole."""
+    raw = (folder / "test.jsonl").read_bytes()
+    assert not raw or raw.endswith(b"\n")
+    with Journal(folder / "test.jsonl") as journal:
+        assert not journal.damaged
+    return [json.loads(line)["completion"] for line in raw.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def calm(engine: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Completion]:
+    """Undisturbed completions by seed."""
+    made = ask(engine, tmp_path_factory.mktemp("calm"), range(5, 9))
+    assert all(c.finish_reason == "stop" and c.thinking and c.answer for c in made)
+    return {c.seed: c for c in made}
+
+
+def cases(*tables: dict[str, Fault]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("fault", [pytest.param(f, id=name) for table in tables for name, f in table.items()])
+
+
+@cases(PASSING)
+def test_what_passes_by_itself_is_asked_again_and_leaves_no_trace(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+) -> None:
+    survives(before(proxy, engine, stream), proxy, tmp_path, calm[5], fault)
+    assert len(proxy.bodies) == 3
+
+
+@cases(TORN)
+def test_a_torn_stream_is_asked_again(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], fault: Fault
+) -> None:
+    survives(before(proxy, engine, True), proxy, tmp_path, calm[5], fault)
+    assert len(proxy.bodies) == 3
+
+
+@cases(HARMLESS)
+def test_what_a_server_may_do_costs_no_second_request(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+) -> None:
+    survives(before(proxy, engine, stream), proxy, tmp_path, calm[5], fault)
+    assert len(proxy.bodies) == 1
+
+
+@cases(TOLERATED)
+def test_what_no_server_should_do_is_survived(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+) -> None:
+    survives(before(proxy, engine, stream), proxy, tmp_path, calm[5], fault)
+
+
+def survives(server: Server, proxy: Proxy, folder: Path, calm: Completion, fault: Fault) -> None:
+    """After the fault, twice, the completion is as if nothing had been; so is what the journal holds."""
+    proxy.script = [fault, fault]
+    (made,) = ask(server, folder)
+    assert figures(made) == figures(calm)
+    (record,) = kept(folder)
+    assert figures(Completion(key=made.key, **record)) == figures(calm)
+
+
+@cases(PASSING, TORN)
+def test_a_fault_that_does_not_pass_ends_in_one_clear_line_and_is_owed(
+    engine: Server,
+    proxy: Proxy,
+    tmp_path: Path,
+    calm: dict[int, Completion],
+    fault: Fault,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(generate, "RETRIES", 2)
+    proxy.choose = lambda: fault
+    server = before(proxy, engine, True)
+    try:
+        (made,) = ask(server, tmp_path)
+        said = made.error
+        assert made.text == "" and made.completion_tokens == 0 and made.finish_reason is None
+    except UserError as error:
+        said = str(error)
+    assert said and "\n" not in said and len(said) < 500 and said.isprintable()
+    assert kept(tmp_path) == [], "a failure that may pass is not kept"
+    proxy.choose = lambda: None
+    assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
+
+
+USAGES: list[Any] = [
+    None,
+    {},
+    [],
+    "many",
+    {"total_tokens": 5},
+    {"prompt_tokens": None, "completion_tokens": None, "total_tokens": None},
+    {"prompt_tokens": -5, "completion_tokens": -7, "total_tokens": -12, "prompt_tokens_details": {"cached_tokens": -1}},
+    {"prompt_tokens": "39", "completion_tokens": "seven", "total_tokens": "x"},
+    {"prompt_tokens": 1.5, "completion_tokens": 1e300, "total_tokens": 2},
+    {"prompt_tokens": [], "completion_tokens": {}, "total_tokens": True, "prompt_tokens_details": []},
+    {"prompt_tokens": True, "completion_tokens": True, "prompt_tokens_details": {"cached_tokens": "no"}},
+]
+
+
+@pytest.mark.parametrize("usage", [without_usage, *map(set_usage, USAGES)], ids=["none", *map(str, USAGES)])
+def test_token_counts_are_right_or_none_at_all(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, usage: wire.Change
+) -> None:
+    proxy.script = [wire.rewritten(usage)]
+    (made,) = ask(before(proxy, engine, stream), tmp_path)
+    assert text(made) == text(calm[5]) and len(proxy.bodies) == 1
+    for name in ("prompt_tokens", "cached_tokens", "completion_tokens"):
+        count = getattr(made, name)
+        assert type(count) is int and count in (0, 39, getattr(calm[5], name)), (name, count)
+    assert ask(before(proxy, engine, stream), tmp_path) == [made] and len(proxy.bodies) == 1
+
+
+def reasoning_as(*names: str) -> wire.Change:
+    """The reasoning under these names (none: left out)."""
+
+    def change(message: dict[str, Any]) -> None:
+        said = message.pop("reasoning_content", None)
+        if said is not None:
+            message.update(dict.fromkeys(names, said))
+
+    return wire.messages(change)
+
+
+def tagged(chunks: list[Chunk], keep: bool = False) -> None:
+    """The reasoning in <think> tags in the content; with `keep` in its own field as well."""
+    found = [one.get("message", one.get("delta")) for chunk in chunks for one in chunk["choices"]]
+    reasoning = "".join(message.get("reasoning_content") or "" for message in found)
+    if not keep:
+        reasoning_as()(chunks)
+    first = next(message for message in found if message.get("content"))
+    first["content"] = f"<think>\n{reasoning}\n</think>\n\n{first['content']}"
+
+
+@pytest.mark.parametrize(
+    ("change", "has_thinking"),
+    [
+        (reasoning_as("reasoning"), True),
+        (reasoning_as("reasoning_content", "reasoning"), True),
+        (reasoning_as(), False),
+        (wire.messages(lambda message: message.update(reasoning="something else")), True),
+        (wire.messages(lambda message: message.update(reasoning=None)), True),
+        (tagged, True),
+        (lambda chunks: tagged(chunks, keep=True), True),
+    ],
+    ids=["other name", "both", "none", "both, different", "one null", "tags", "tags and field"],
+)
+def test_the_answer_is_told_from_thinking_however_often_that_is_sent(
+    engine: Server,
+    proxy: Proxy,
+    tmp_path: Path,
+    calm: dict[int, Completion],
+    stream: bool,
+    change: wire.Change,
+    has_thinking: bool,
+) -> None:
+    proxy.script = [wire.rewritten(change)]
+    (made,) = ask(before(proxy, engine, stream), tmp_path)
+    assert (made.answer, made.finish_reason, made.error) == (calm[5].answer, "stop", None)
+    assert made.thinking == (calm[5].thinking if has_thinking else "")
+
+
+def test_a_finish_that_is_neither_stop_nor_length_is_recorded_as_the_server_says(
+    engine: Server, proxy: Proxy, tmp_path: Path, stream: bool
+) -> None:
+    proxy.script = [wire.rewritten(set_finish("content_filter"))]
+    (made,) = ask(before(proxy, engine, stream), tmp_path)
+    assert made.finish_reason == "content_filter" and made.error is None and not made.truncated
+
+
+@pytest.mark.parametrize("said", ["0", "1", "0.5", "-5", "soon", "", "1000000000", "inf", "nan", "date", "past"])
+def test_retry_after_is_heeded_within_bounds(
+    engine: Server,
+    proxy: Proxy,
+    tmp_path: Path,
+    calm: dict[int, Completion],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(generate, "LONGEST_WAIT", 1.0)
+    dates = {"date": formatdate(time.time() + 1e6, usegmt=True), "past": formatdate(0, usegmt=True)}
+    began = time.monotonic()
+    survives(
+        before(proxy, engine, True), proxy, tmp_path, calm[5], wire.says(429, {}, retry_after=dates.get(said, said))
+    )
+    took = time.monotonic() - began
+    assert took < 2 * 1 + 10
+    if said in ("1", "0.5"):
+        assert took > 2 * float(said)
+
+
+STUCK = {
+    "before headers": wire.stuck(None),
+    "after headers": wire.stuck(0),
+    "in mid body": wire.stuck(0.5),
+    "a byte before the end": wire.stuck(0.9999),
+}
+TRICKLING = {
+    "a header": wire.stuck(None, 0.2, b"x", b"HTTP/1.1 200 OK\r\nx-pad: "),
+    "headers": wire.stuck(None, 0.2, b"HTTP/1.1 102 Processing\r\n\r\n"),
+    "space": wire.stuck(0, 0.2, b" "),
+    "comments": wire.stuck(0.3, 0.2, b": ping\n\n"),
+    "a line": wire.stuck(0.3, 0.2, b"x"),
+    "events": wire.stuck(0, 0.2, b'data: {"choices": [{"index": 0, "delta": {"content": "x"}}]}\n\n'),
+}
+
+
+@cases(STUCK)
+def test_bytes_that_stop_end_a_request_long_before_its_timeout(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+) -> None:
+    server = before(proxy, engine, stream)
+    proxy.script = [fault]
+    began = time.monotonic()
+    (made,) = ask(server, tmp_path, timeout=1000, stall=1)
+    assert figures(made) == figures(calm[5]) and len(proxy.bodies) == 2
+    assert time.monotonic() - began < 20
+
+
+@cases(STUCK)
+def test_a_request_that_always_stalls_is_given_up_and_owed(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], fault: Fault
+) -> None:
+    server = before(proxy, engine, True)
+    proxy.choose = lambda: fault if proxy.bodies[-1]["seed"] == 5 else None
+    began = time.monotonic()
+    made, *beside = ask(server, tmp_path, range(5, 9), timeout=1000, stall=0.5)
+    assert time.monotonic() - began < 30
+    assert made.error and "\n" not in made.error and made.text == made.thinking == ""
+    assert [figures(c) for c in beside] == [figures(calm[c.seed]) for c in beside]
+    assert sum(body["seed"] == 5 for body in proxy.bodies) == generate.STALL_TRIES
+    assert len(kept(tmp_path)) == 3
+    proxy.choose = lambda: None
+    assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
+
+
+@cases(TRICKLING)
+def test_bytes_that_trickle_for_ever_end_at_the_timeout(
+    engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
+) -> None:
+    server = before(proxy, engine, stream)
+    proxy.choose = lambda: fault
+    began = time.monotonic()
+    (made,) = ask(server, tmp_path, timeout=1.5, stall=60)
+    assert time.monotonic() - began < 20
+    assert made.error and "\n" not in made.error and kept(tmp_path) == []
+    proxy.choose = lambda: None
+    assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
+
+
+def test_a_kept_connection_that_the_server_has_closed_costs_no_wait(
+    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """llama.cpp closes one just as it is reused: "Server disconnected without sending a response"."""
+    monkeypatch.undo()  # waits are as they are
+    server = before(proxy, engine, stream)
+    ask(server, tmp_path, limit=1)
+    proxy.script = [wire.closed_after, wire.lost(reset=False)] * 4
+    began = time.monotonic()
+    made = ask(server, tmp_path, range(100, 104), limit=1)
+    assert all(c.error is None for c in made) and time.monotonic() - began < 10
+
+
+def test_a_server_on_an_ipv6_address(engine: Server, tmp_path: Path, calm: dict[int, Completion]) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    try:
+        with Proxy(engine.base_url, "::1") as proxy:
+            assert (found := probe(proxy.url, "a test")) and found.model == engine.model
+            survives(before(proxy, engine, True), proxy, tmp_path, calm[5], PASSING["500"])
+    except OSError as error:
+        pytest.skip(f"no IPv6 here ({error})")
+
+
+# Runs as a user starts them
+
+SMALL = ("LIMIT=4", "T=2", "MAX_TOKENS=300", "PROBLEMS=sums")
+
+
+def finish(process: "subprocess.Popen[str]", seconds: float = 240) -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def progress(folder: Path) -> int:
+    """Completions that the journal of a run holds."""
+    journal = folder / "journal" / "02_rsa_basic.jsonl"
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+
+def until(process: "subprocess.Popen[str]", folder: Path, least: int) -> None:
+    """Wait until a run has so many completions."""
+    while process.poll() is None and progress(folder) < least:
+        time.sleep(0.02)
+    assert process.poll() is None, process.communicate()
+
+
+def completions(folder: Path) -> dict[str, dict[str, Any]]:
+    """The journal of a run, without times: each line whole, no key twice."""
+    lines = (folder / "journal" / "02_rsa_basic.jsonl").read_text().splitlines()
+    found = {record["key"]: timeless(record["completion"]) for record in map(json.loads, lines)}
+    assert len(found) == len(lines)
+    return found
+
+
+def assert_equal_runs(disturbed: Path, undisturbed: Path) -> None:
+    """In everything but times."""
+    assert completions(disturbed) == completions(undisturbed)
+    ours, theirs = (timeless(load(folder, "02_rsa_basic")) for folder in (disturbed, undisturbed))
+    assert ours["complete"] and ours == theirs
+
+
+@pytest.mark.parametrize("name", ["", "a-thinking-model"], ids=["plain", "streamed"])
+def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(engine: Server, tmp_path: Path, name: str) -> None:
+    """Under another name than the embedded model's, the server is asked for streams."""
+    constants = (*SMALL, "STALL_SECONDS=8", "TIMEOUT=25")
+    with Proxy(engine.base_url) as proxy:
+        proxy.rename = (engine.model, name) if name else None
+        for folder in ("calm", "mixed"):
+            status, out, err = finish(
+                start("02_rsa_basic", *constants, BASE_URL=proxy.url, RESULTS_DIR=str(tmp_path / folder))
+            )
+            assert status == 0, f"{proxy.met}\n{out}\n{err}"
+            faults = {**PASSING, **HARMLESS, **TOLERATED, **(TORN if name else {})}
+            proxy.choose = wire.mix(SEED, 0.3, faults, wire.named(STUCK | {"trickling": TRICKLING["events"]}))
+        assert {body.get("stream", False) for body in proxy.bodies} == {bool(name)}
+        assert proxy.met.total() > 20, proxy.met
+    assert_equal_runs(tmp_path / "mixed", tmp_path / "calm")
+
+
+# A server that dies
+
+
+def free_port() -> int:
+    with socket.socket() as probing:
+        probing.bind(("127.0.0.1", 0))
+        return int(probing.getsockname()[1])
+
+
+@contextmanager
+def second_server(port: int, **changes: str) -> Iterator["subprocess.Popen[str]"]:
+    """The embedded engine in a process of its own; killed at the end, if it still lives."""
+    process = python("-m", "core.server", **{"ENGINE": "embedded", "PORT": str(port)} | changes)
+    try:
+        assert process.stdout is not None
+        assert "Ctrl-C" in process.stdout.readline(), process.communicate()
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(engine: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of an undisturbed run on a server found by its address."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    status, _, err = finish(start("02_rsa_basic", *SMALL, BASE_URL=engine.base_url, RESULTS_DIR=str(folder)))
+    assert status == 0, err
+    return folder
+
+
+def killed_under(port: int, folder: Path, least: int) -> "subprocess.Popen[str]":
+    """A run whose server is killed as soon as it has so many completions."""
+    with second_server(port):
+        process = start("02_rsa_basic", *SMALL, BASE_URL=f"http://127.0.0.1:{port}/v1", RESULTS_DIR=str(folder))
+        until(process, folder, least)
+    return process
+
+
+@pytest.fixture(scope="module")
+def losing(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[subprocess.Popen[str], Path]]":
+    """A run whose server has died for good."""
+    folder = tmp_path_factory.mktemp("losing")
+    process = killed_under(free_port(), folder, 20)
+    yield process, folder
+    process.kill()
+
+
+@pytest.mark.usefixtures("losing")  # begun here: its two minutes pass meanwhile
+def test_a_server_that_dies_and_comes_back_in_seconds_costs_nothing_but_time(undisturbed: Path, tmp_path: Path) -> None:
+    comes_back(undisturbed, tmp_path, 4)
+
+
+def test_a_server_away_for_a_minute_is_waited_for(undisturbed: Path, tmp_path: Path) -> None:
+    comes_back(undisturbed, tmp_path, 60)
+
+
+def comes_back(undisturbed: Path, folder: Path, seconds: float) -> None:
+    port = free_port()
+    process = killed_under(port, folder, 20)
+    time.sleep(seconds)
+    with second_server(port):
+        status, out, err = finish(process)
+    assert status == 0, out + err
+    assert_equal_runs(folder, undisturbed)
+
+
+def another_model(folder: Path) -> Path:
+    """The embedded model with other weights: it answers as fluently, and otherwise."""
+    path = folder / "qed-rsa-embedded.gguf"
+    shutil.copy(EMBEDDED_GGUF, path)
+    with open(path, "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        for at in range(size // 2 // 4096 * 4096, size - 4096, 4096):  # float32: the sign of one weight in 1,024
+            file.seek(at + 3)
+            byte = file.read(1)[0]
+            file.seek(at + 3)
+            file.write(bytes([byte ^ 0x80]))
+    return path
+
+
+def refused_another_model(process: "subprocess.Popen[str]", folder: Path, undisturbed: Path) -> None:
+    status, out, err = finish(process)
+    ending = err.splitlines()[-1]
+    assert status == 2 and ending.startswith("error: ") and "and this run began with" in ending, out + err
+    assert "Traceback" not in err and err.count("error: ") == 1
+    assert completions(folder).items() <= completions(undisturbed).items(), "nothing of the other model is kept"
+
+
+def test_a_server_restarted_with_another_model_is_refused(undisturbed: Path, tmp_path: Path) -> None:
+    port = free_port()
+    process = killed_under(port, tmp_path, 20)
+    time.sleep(1)
+    with second_server(port, ENGINE="llamacpp", MODEL=str(another_model(tmp_path))):
+        refused_another_model(process, tmp_path, undisturbed)
+    with second_server(port):  # and the right one again: the run goes on where it was
+        resumed = start("02_rsa_basic", *SMALL, BASE_URL=f"http://127.0.0.1:{port}/v1", RESULTS_DIR=str(tmp_path))
+        status, out, err = finish(resumed)
+    assert status == 0, out + err
+    assert_equal_runs(tmp_path, undisturbed)
+
+
+def test_another_model_behind_an_address_that_was_never_lost_is_refused(
+    engine: Server, undisturbed: Path, tmp_path: Path
+) -> None:
+    port = free_port()
+    with (
+        second_server(port, ENGINE="llamacpp", MODEL=str(another_model(tmp_path))),
+        Proxy(engine.base_url) as proxy,
+    ):
+        process = start("02_rsa_basic", *SMALL, BASE_URL=proxy.url, RESULTS_DIR=str(tmp_path))
+        until(process, tmp_path, 20)
+        proxy.target = f"http://127.0.0.1:{port}"
+        refused_another_model(process, tmp_path, undisturbed)
+
+
+def test_a_server_that_stays_away_ends_the_run_in_minutes(
+    undisturbed: Path, losing: "tuple[subprocess.Popen[str], Path]"
+) -> None:
+    process, folder = losing
+    status, out, err = finish(process)
+    ending = err.splitlines()[-1]
+    assert status == 2 and ending.startswith("error: ") and "does not answer any more" in ending, out + err
+    assert "Traceback" not in err and err.count("error: ") == 1
+    assert completions(folder).items() <= completions(undisturbed).items(), "what is kept is whole"
+    assert not load(folder, "02_rsa_basic.partial")["complete"]
