@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from core.errors import UserError
+from core.errors import UserError, one_line
 from core.journal import Journal, content_key
 from core.prompts import FORCED_ANSWER, Message
-from core.server import Server, serves_another
+from core.server import Server
 from core.slots import Slots
 from core.wire import Lost, Malformed, Overtime, Refused, Reply, Stalled, Wire
 
@@ -277,13 +277,12 @@ class Generator:
         async with self._checking:
             if not self._doubted:
                 return  # another request has looked
-            other = await asyncio.to_thread(serves_another, self.server)
-            if other is None:
-                raise Lost("no connection")
-            if other:
+            served = await self._wire.models()
+            if served and self.server.model not in served:
                 raise UserError(
-                    f"the server at {self.server.base_url} serves {other} now, and this run began with "
-                    f"{self.server.model}. Start that again and run the same command: what is finished is kept"
+                    f"the server at {self.server.base_url} serves {one_line(', '.join(served), 200)} now, and this "
+                    f"run began with {self.server.model}. Start that again and run the same command: what is finished "
+                    "is kept"
                 )
             self._doubted = False
 

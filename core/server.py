@@ -195,16 +195,6 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
     return Server("other", base_url, model, why, context=context)
 
 
-def serves_another(server: Server) -> str | None:
-    """The models served at the address of `server` where its own is none of them, "" where it is (or nobody tells), and
-    None where nothing answers."""
-    listed = _get(f"{server.base_url}/models")
-    if listed is None:
-        return None
-    names = [str(model.get("id")) for model in listed.get("data") or [] if isinstance(model, dict)]
-    return "" if not names or server.model in names else ", ".join(names[:8])
-
-
 def _gateway(base_url: str, why: str, urls: list[str]) -> Server:
     """SGLang Model Gateway, which tells neither engine nor context: what the servers at `urls` behind it tell, with
     their limits added up. Answers are kept under the name of the model, as theirs are."""

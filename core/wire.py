@@ -7,6 +7,7 @@ at work, unless it serves what was sent long after it.
 
 import asyncio
 import json
+import math
 import re
 import resource
 from collections.abc import AsyncIterator, Mapping
@@ -18,12 +19,14 @@ import httpx2
 import openai
 from openai.types.chat import ChatCompletionChunk
 
-from core.errors import UserError
+from core.errors import UserError, one_line
 from core.server import Server, is_local
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
 OTHER_FILES = 200  # that a run may have open beside its connections
+LONGEST_WORDS = 300  # characters of a server's own words that are shown
+LIST_SECONDS = 30.0  # for the list of models
 MOST_TOKENS = 10**12  # that one reply may claim to have taken
 
 _EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")  # how server-sent events begin; JSON begins otherwise
@@ -133,9 +136,25 @@ class Wire:
         except openai.APIStatusError as error:
             raise Refused(error.status_code, _said(error.body, error.message), error.response.headers) from None
         except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
-            raise Lost(_line(str(error.__cause__ or error))) from None
+            raise Lost(one_line(str(error.__cause__ or error), LONGEST_WORDS)) from None
         finally:
             self._flights.discard(flight)
+
+    async def models(self) -> list[str]:
+        """The names of the models that are served now; none where the server does not tell. Raises Lost."""
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                listed = await self._client.get("/models", cast_to=object)
+        except openai.APIStatusError as error:
+            if error.status_code >= 500:
+                raise Lost(f"status {error.status_code}") from None
+            return []
+        except (openai.APIConnectionError, TimeoutError) as error:
+            raise Lost(one_line(str(error.__cause__ or error), LONGEST_WORDS)) from None
+        except (openai.APIError, ValueError):
+            return []
+        found = listed.get("data") if isinstance(listed, dict) else None
+        return [str(model.get("id")) for model in found or [] if isinstance(model, dict)]
 
     async def _exchange(self, body: Mapping[str, Any], flight: _Flight) -> Reply:
         asked = {"stream": True, "stream_options": {"include_usage": True}} if self._streams else {}
@@ -325,17 +344,13 @@ def _count(value: Any) -> int:
 
 def _logprobs(found: Any) -> dict[str, float]:
     try:
-        return {_text(t["token"]): float(t["logprob"]) for t in found["content"][0]["top_logprobs"]}
+        told = {_text(t["token"]): float(t["logprob"]) for t in found["content"][0]["top_logprobs"]}
     except (KeyError, IndexError, TypeError, ValueError):
         return {}
+    return {token: logprob for token, logprob in told.items() if not math.isnan(logprob)}
 
 
 def _said(body: Any, otherwise: str) -> str:
     """A server's own words on one line, and not too many."""
     message = body.get("message") if isinstance(body, dict) else body
-    return _line(str(message or otherwise))
-
-
-def _line(text: str) -> str:
-    """`text` on one line that a terminal can show, and not too long."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:300]
+    return one_line(str(message or otherwise), LONGEST_WORDS)
