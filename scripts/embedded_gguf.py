@@ -8,8 +8,8 @@ import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from core import model
-from scripts.embedded_data import END_THINK, IM_END, THINK
 from scripts.embedded_model import Shape
+from scripts.embedded_texts import END_THINK, IM_END, THINK
 from scripts.to_gguf import QWEN2_SPLIT, add_shape, gguf_names
 
 VOCAB = 900  # tokens, the tags included

@@ -24,9 +24,10 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from core import prompts
-from scripts.embedded_data import Example, Mix, examples
+from scripts.embedded_data import examples
 from scripts.embedded_gguf import chat_prompt, train_tokenizer, write_gguf
 from scripts.embedded_model import Muon, Qwen3, Shape
+from scripts.embedded_texts import Example, Mix
 
 SEED = 1
 THREADS = 1
@@ -54,11 +55,14 @@ class Phase:
 
 
 # facts: right products first. noise: slips and plurality. settle: the sums. calibrate: the share of slips at step 0.
+# roles: what scaffolds ask besides. finish: the skills together, once more calibrated.
 PHASES = (
     Phase("facts", 4_500_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.92, (0.3, 0.6))),
     Phase("noise", 15_000_000, 1.0, 0.3, Mix(0.22, 0.5, 0.28, 0.52, 0.92, (0.05, 0.45))),
     Phase("settle", 7_500_000, 0.5, 0.0, Mix(0.4, 0.35, 0.25, 0.54, 0.95, (0.05, 0.4)), SUM_WEIGHT),
     Phase("calibrate", 1_500_000, 0.12, 0.0, Mix(0.5, 0.3, 0.2, 0.6, 0.96, (0.05, 0.4)), SUM_WEIGHT),
+    Phase("roles", 10_000_000, 0.5, 0.15, Mix(0.18, 0.22, 0.1, 0.56, 0.96, (0.05, 0.4), 0.5), SUM_WEIGHT),
+    Phase("finish", 4_000_000, 0.15, 0.0, Mix(0.25, 0.27, 0.13, 0.6, 0.96, (0.05, 0.4), 0.35), SUM_WEIGHT),
 )
 
 

@@ -14,7 +14,7 @@ submitted by rule, and that is noted; where there is none, one is asked for firs
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from core import prompts, seeds
 from core.config import Config
@@ -117,6 +117,13 @@ def generations(config: Config) -> int:
     return 2 * calls + INVALID_CALLS
 
 
+def plan(problem: str, log: Sequence[str], calls: int, left: int, most: int) -> list[prompts.Message]:
+    """Messages that ask for the next calls: `left` of `calls` are, and `log` has an entry for each that was made."""
+    done = "\n\n".join(log) or "nothing"
+    content = PLAN.format(problem=problem, approaches=MOST_APPROACHES, k=most, calls=calls, log=done, left=left)
+    return [{"role": "user", "content": content}]
+
+
 def read_approaches(text: str) -> list[str]:
     """The approaches of `text`, each begun by a line "Approach 1: …"; those that say nothing are left out."""
     return [approach for part in _APPROACH.split(text)[1:] if (approach := part.strip())]
@@ -141,15 +148,8 @@ class _Desk:
 
     def prompt(self) -> list[prompts.Message]:
         """Messages that ask for the next calls."""
-        content = PLAN.format(
-            problem=self.problem.statement,
-            approaches=MOST_APPROACHES,
-            k=self.config.K,
-            calls=self.config.CALLS,
-            log="\n\n".join(self.log) or "nothing",
-            left=self.config.CALLS - self.made,
-        )
-        return [{"role": "user", "content": content}]
+        config = self.config
+        return plan(self.problem.statement, self.log, config.CALLS, config.CALLS - self.made, config.K)
 
     def population(self, solutions: list[int]) -> Population:
         """These solutions; what was spent since the last population goes with the newest of them."""

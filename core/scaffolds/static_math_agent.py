@@ -139,17 +139,28 @@ async def report(
     problem: Problem, ask: Ask, config: Config, solution: str, *names: str | int
 ) -> tuple[Completion, float | None, list[str]]:
     """A report on a solution, its verdict (1 or 0; None: unreadable), and notes."""
-    content = REPORT.format(problem=problem.statement, solution=solution)
-    messages = [{"role": "user", "content": content}]
+    messages = examine(problem.statement, solution)
     made = await ask(messages, *names, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT)
     verdict = read_verdict(made.text)
     notes = [EMPTY_REPORT] if not made.text.strip() else [UNREADABLE] if verdict is None else []
     return made, verdict, notes
 
 
+def examine(problem: str, solution: str) -> list[Message]:
+    """Messages that ask for a report on `solution`, with a last line "Verdict: True" or "Verdict: False"."""
+    return [{"role": "user", "content": REPORT.format(problem=problem, solution=solution)}]
+
+
 def improve(problem: str, solution: str, said: str) -> list[Message]:
     """Messages that ask for a better solution, given what a report says of one."""
     return [{"role": "user", "content": IMPROVE.format(problem=problem, solution=solution, report=said)}]
+
+
+def select(problem: str, texts: Sequence[str]) -> list[Message]:
+    """Messages that ask which of `texts` is the best: a last line like "Best: 2"."""
+    candidates = "\n\n".join(f"Candidate {place}:\n{text.strip()}" for place, text in enumerate(texts, 1))
+    content = SELECT.format(problem=problem, candidates=candidates, count=len(texts))
+    return [{"role": "user", "content": content}]
 
 
 async def select_one(problem: Problem, ask: Ask, config: Config, texts: Sequence[str], *names: str | int) -> Choice:
@@ -161,9 +172,7 @@ async def select_one(problem: Problem, ask: Ask, config: Config, texts: Sequence
     notes = [EMPTY] * (len(texts) - len(shown))
     if len(shown) < 2:
         return Choice(shown[0] if shown else int(order[0]), notes=notes)
-    candidates = "\n\n".join(f"Candidate {place}:\n{texts[i].strip()}" for place, i in enumerate(shown, 1))
-    content = SELECT.format(problem=problem.statement, candidates=candidates, count=len(shown))
-    messages = [{"role": "user", "content": content}]
+    messages = select(problem.statement, [texts[i] for i in shown])
     made = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BEST)
     best = read_best(made.text, len(shown))
     if best is None:
