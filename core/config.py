@@ -77,6 +77,7 @@ RULES = {
     "CALLS": Rule("calls of tools that a planner may make; its own requests are not counted", int, 1, 1000),
     "PLAN_TOKENS": Rule("cap of one request of a planner, thinking included", int, 1, 1_000_000),
     "ROUNDS": Rule("rounds of a scaffold, as its experiment says", int, 0, 1000),
+    "MINUTES": Rule("time box of a scaffold; 0 is no clock", float, 0, 1_000_000),
     "KEEP": Rule("best candidates that a round refines", int, 1, 1024),
     "REVIEWS": Rule("reviews of a candidate that its refinement is shown", int, 1, 64),
     "REFINEMENTS": Rule("refinements of each of the best candidates, with other reviews each", int, 1, 64),

@@ -76,7 +76,8 @@ class Completion:
 
 
 class Ask(Protocol):
-    """What a scaffold is given: ask the model, under a name of its own for every request of a problem."""
+    """What a scaffold is given: ask the model, under a name of its own for every request of a problem. `changes`: of
+    the sampling, and `priority` where the order of steps is not the order of urgency (higher is sooner)."""
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
 

@@ -221,7 +221,9 @@ class Experiment:
             ) as bar,
         ):
             limit = self.config.CONCURRENCY or self.server.limit
-            places = asyncio.Semaphore(1 + AHEAD * limit // self.config.get("N", 1))
+            enough = 1 + AHEAD * limit // self.config.get("N", 1)
+            # A time box is for all problems: none may have to wait until it is over.
+            places = asyncio.Semaphore(len(self.chosen.problems) if self.config.get("MINUTES", 0) else enough)
             count = self._counter(bar)
             try:
                 async with (
@@ -244,13 +246,16 @@ class Experiment:
         problem = self.chosen.problems[number]
         asked: Counter[forecast.Kind] = Counter()
 
-        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        async def ask(
+            messages: Sequence[Message], *names: str | int, priority: float | None = None, **changes: Any
+        ) -> Completion:
             kind = forecast.kind(names)
             asked[kind] += 1
-            # Problems that are behind go first: at the end, none is left alone with many steps to go.
-            behind = -kind[-1] if isinstance(kind[-1], int) else 0
+            if priority is None:
+                # Problems that are behind go first: at the end, none is left alone with many steps to go.
+                priority = -kind[-1] if isinstance(kind[-1], int) else 0
             seed = seeds.derive(self.config.SEED, problem.id, *names)
-            completion = await generator(messages, seed, replace(self.sampling, **changes), behind)
+            completion = await generator(messages, seed, replace(self.sampling, **changes), priority)
             self.forecast.arrived(kind, completion.completion_tokens, not completion.reused)
             return completion
 

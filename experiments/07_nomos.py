@@ -12,7 +12,8 @@ from core.scaffolds.nomos import generations, nomos
 N = 16  # solutions to begin with
 K = 12  # subset: best solutions that are kept, and shown to the grouping
 PERFECT = 8  # perfect scores that suffice: then only perfect solutions are kept
-ROUNDS = 0  # Nomos's time box: waves that add as many solutions as perfect scores are missing, at most; 0 is off
+ROUNDS = 0  # time box: waves that add as many solutions as perfect scores are missing, at most; 0 is off
+MINUTES = 0.0  # time box: none begins later than this after the start of the run; 0 is no clock
 VERIFY_TOKENS = 8192  # cap of one judgement, thinking included
 SELECT_TOKENS = 8192  # cap of the grouping, and of one selection between two, thinking included
 MAX_TOKENS = 16384  # cap of one solution, thinking included

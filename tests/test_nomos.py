@@ -14,7 +14,15 @@ from core.scaffolds.common import stated_score
 from core.scaffolds.nomos import POINTS, generations, nomos, read_group
 from tests.scripted import Jumbled, Model, run, stopped
 
-SIZES: dict[str, Any] = {"N": 16, "K": 12, "PERFECT": 8, "ROUNDS": 0, "VERIFY_TOKENS": 50, "SELECT_TOKENS": 60}
+SIZES: dict[str, Any] = {
+    "N": 16,
+    "K": 12,
+    "PERFECT": 8,
+    "ROUNDS": 0,
+    "MINUTES": 0,
+    "VERIFY_TOKENS": 50,
+    "SELECT_TOKENS": 60,
+}
 Names = tuple[str | int, ...]
 
 
@@ -151,6 +159,31 @@ def test_a_wave_is_as_large_as_what_is_missing() -> None:
     run(nomos, model, **sizes)
     assert [len(model.prompts(t)) for t in range(7)] == [4, 3, 3, 3, 3, 3, 0]
     assert len(model.asked) == generations(Config(sizes)) == 2 * 19 + 4, "a problem without any gets the most"
+
+
+def test_the_problem_with_the_fewest_perfect_scores_goes_first() -> None:
+    sizes = SIZES | {"N": 4, "K": 4, "PERFECT": 3, "ROUNDS": 2}
+    model = Model(judged({(0, 2): 7, (1, 1): 7}))
+    run(nomos, model, **sizes)
+    told = {names: changes.get("priority") for names, _, changes in model.asked}
+    assert told[0, 0] is told["judge", 0, 0] is told["group",] is None, "what all problems get is not held back"
+    assert told[1, 0] == told["judge", 1, 0] == -2 and told[2, 0] == -3
+
+
+def test_no_wave_begins_when_the_time_is_over() -> None:
+    def slow(names: Names, prompt: str) -> str:
+        time.sleep(0.01)
+        text: str = judged({})(names, prompt)
+        return text
+
+    sizes = SIZES | {"N": 2, "K": 2, "PERFECT": 1, "ROUNDS": 1000, "MINUTES": 0.2 / 60}
+    model = Model(slow)
+    populations = run(nomos, model, **sizes)
+    waves = sum(names[0] == "judge" for names, *_ in model.asked) - 2
+    assert 0 < waves < 50 and len(populations[-1]) == 1 and len(model.prompts("group")) == 1
+    model = Model(slow)
+    run(nomos, model, **sizes | {"MINUTES": 0.001 / 60})
+    assert len(model.prompts("judge")) == 2 and len(model.prompts("group")) == 1
 
 
 def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read() -> None:

@@ -38,7 +38,7 @@ Names = tuple[str | int, ...]
 SIZES: dict[str, Any] = {
     "N": 4, "K": 2, "ROUNDS": 4, "PASSES": 3, "FAILURES": 3, "SELECT_TOKENS": 50, "SUMMARY_TOKENS": 50,
     "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50, "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1,
-    "PERFECT": 2, "CALLS": 6, "PLAN_TOKENS": 50,
+    "PERFECT": 2, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
 }  # fmt: skip
 SCAFFOLDS = [
     best_of, deepseek_math, majority, math_agent, nomos, qed_rsa, reasoning_cache, refinement, selfcheck,

@@ -5,14 +5,17 @@ at most K either way. One call groups those by what they conclude and picks the 
 need not be the largest; a knock-out of pairs drawn by lot leaves one. With 16 solutions and 12 kept: 32 + 1 + 11 = 44
 completions at most, as in QED-Nano's evaluation.
 
-Nomos has a time box: it goes on solving, the problems with the fewest perfect scores first, until there are enough of
-them or the time is nearly up. A scaffold knows neither a clock nor the other problems, so the box is one of ROUNDS
-waves here: in each, a problem gets as many new solutions as it lacks perfect scores, and so those with the fewest get
-the most. That takes 2 * PERFECT completions more a wave, at most; ROUNDS = 0 is off.
+Its time box: it goes on solving, the problems with the fewest perfect scores first, until there are enough of them or
+the time is up. In each of ROUNDS waves, at most, a problem gets as many new solutions as it lacks perfect scores, and
+those of the problem with the fewest go first. None is begun once MINUTES are over (0: no clock); then the grouping
+follows. That takes 2 * PERFECT completions more a wave, at most; ROUNDS = 0 is off. How far a clock lets a problem come
+is the one thing that a seed does not decide; a resumed run has its MINUTES anew.
 """
 
 import asyncio
+import math
 import re
+import time
 from collections.abc import AsyncIterator, Sequence
 
 from core import prompts, seeds
@@ -83,22 +86,23 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
     Where the grouping can't be read, all that were kept go on to the knock-out. All of it is noted.
     """
 
-    async def solved(t: int, i: int) -> Member:
-        made = await ask(prompts.solve(problem.statement), t, i)
+    async def solved(t: int, i: int, **urgency: float) -> Member:
+        made = await ask(prompts.solve(problem.statement), t, i, **urgency)
         return Member(made, notes=doubts(made, config))
 
-    async def judged(member: Member, t: int, i: int) -> Member:
+    async def judged(member: Member, t: int, i: int, **urgency: float) -> Member:
         if is_spoken(member, config):
             messages = judge(problem.statement, carried(member.completion, config))
-            check = await ask(messages, "judge", t, i, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE)
+            check = await ask(messages, "judge", t, i, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE, **urgency)
             points = stated_score(check.text, "Score", POINTS)
             member.score = None if points is None else points / max(POINTS)
             member.checks, member.verdicts = [check], [member.score]
             member.notes += [UNREADABLE] * (points is None)
         return member
 
-    async def attempt(t: int, i: int) -> Member:
-        return await judged(await solved(t, i), t, i)
+    async def attempt(t: int, i: int, perfect: int) -> Member:
+        """One of a wave: after what every problem gets, and the sooner the fewer perfect scores its problem has."""
+        return await judged(await solved(t, i, priority=-1 - perfect), t, i, priority=-1 - perfect)
 
     def worth(member: Member) -> tuple[bool, float]:
         return is_spoken(member, config), -1.0 if member.score is None else member.score
@@ -106,6 +110,7 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
     def again(member: Member, *parents: int) -> Member:
         return Member(member.completion, list(parents), again=True)
 
+    closes = time.monotonic() + 60 * config.MINUTES if config.MINUTES else math.inf
     solutions = await asyncio.gather(*(solved(0, i) for i in range(config.N)))
     yield list(solutions)
     newest = await asyncio.gather(*(judged(again(member, i), 0, i) for i, member in enumerate(solutions)))
@@ -117,9 +122,9 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
         place = ranked[0] - (len(pool) - len(newest))
         yield [again(pool[ranked[0]], *([place] if place >= 0 else []))]
         perfect = sum(member.score == 1.0 for member in pool)
-        if perfect >= config.PERFECT or t > config.ROUNDS:
+        if perfect >= config.PERFECT or t > config.ROUNDS or time.monotonic() > closes:
             break
-        newest = await asyncio.gather(*(attempt(t, i) for i in range(config.PERFECT - perfect)))
+        newest = await asyncio.gather(*(attempt(t, i, perfect) for i in range(config.PERFECT - perfect)))
         yield list(newest)
         pool += newest
 
