@@ -15,7 +15,7 @@ from core import stored
 from core.errors import UserError, command, one_line
 from core.files import amount, results_dir
 from core.stats import Estimate, Paired, change, mean_by_problem, paired
-from core.tables import interval
+from core.tables import chance, interval, shift
 
 
 class NoResults(UserError):
@@ -153,12 +153,11 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     for p in pairs:
         lines += ["", f"{p.name} minus {first.name}, paired over {p.problems} problems"]
         for metric, d in p.metrics.items():
-            change = f"{100 * d.difference:+.1f} [{100 * d.low:+.1f}, {100 * d.high:+.1f}]"
-            chance = f"p = {d.p:.3f}" if d.p >= 0.001 else "p < 0.001"
-            lines.append(f"{metric:<17}  {change:<22}  {chance}  {d.wins} wins, {d.losses} losses, {d.ties} ties")
-        told = "unknown"
-        if spent := p.tokens:
-            told = f"{100 * spent.value:+.1f}% [{100 * spent.low:+.1f}, {100 * spent.high:+.1f}]"
+            told = shift(d.difference, d.low, d.high)
+            lines.append(
+                f"{metric:<17}  {told:<22}  p {chance(d.p):<7}  {d.wins} wins, {d.losses} losses, {d.ties} ties"
+            )
+        told = f"{shift(p.tokens.value, p.tokens.low, p.tokens.high)} %" if p.tokens else "unknown"
         lines.append(f"completion tokens  {told}")
     return "\n".join([*lines, *([""] if notes else []), *(f"note: {note}" for note in notes)])
 

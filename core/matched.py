@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from core import config as constants
-from core import plot, problems, results, stored
+from core import plot, results, stored
 from core.config import RULES, Config
 from core.errors import UserError, command
 from core.files import ROOT, results_dir, write_atomically
@@ -29,11 +29,10 @@ from core.launch import Need
 from core.plan import Generations
 from core.problems import Problem
 from core.rsa import Population
-from core.runner import Experiment, Scaffold, check_context, opened, opening
-from core.server import serving
+from core.runner import Experiment, Scaffold, opened, started
 from core.signals import Stop
 from core.stats import Estimate, Paired, mean_by_problem, paired
-from core.tables import aligned, interval
+from core.tables import aligned, chance, interval, shift
 
 
 @dataclass(frozen=True)
@@ -168,14 +167,13 @@ def table(made: Sequence[Row], reference: str) -> str:
     lines = [[*heads, "prompt", "cached"]]
     for row in sorted(made, key=lambda row: row.budget):
         d = row.against
-        change = f"{100 * d.difference:+.1f} [{100 * d.low:+.1f}, {100 * d.high:+.1f}]" if d else "-"
         lines.append(
             [
                 row.name,
                 f"{row.budget:,}",
                 interval(row.accuracy.to_json()),
-                change,
-                ("< 0.001" if d.p < 0.001 else f"{d.p:.3f}") if d else "-",
+                shift(d.difference, d.low, d.high) if d else "-",
+                chance(d.p) if d else "-",
                 f"{row.unanswered:.0%}",
                 *(f"{row.means[what]:,.0f}" for what in ("tokens", "cut")),
                 f"{row.means['calls']:.1f}",
@@ -197,13 +195,9 @@ def compare_matched(
         name = Path(namespace["__file__"]).stem
         common = constants.read(namespace, sys.argv[1:], constants.COMMON)
         folder = results_dir()
-        named = None if common.PROBLEMS == "auto" else problems.load(common.PROBLEMS)
         configs = {entry.name: Config(dict(common) | dict(entry.constants)) for entry in entries}
         need = max((Need.of(config) for config in configs.values()), key=lambda need: need.context)
-        with serving(need) as server:
-            chosen = (named or problems.load(server.problem_set)).first(common.LIMIT)
-            check_context(server, common)
-            print(opening(name, server, chosen, is_default=named is None), flush=True)
+        with started(name, common, need) as (server, chosen):
             (folder / name).mkdir(exist_ok=True)
             left_out = [entry for entry in entries if entry.roles and server.is_embedded]
             runs: dict[str, list[Path]] = {}

@@ -50,15 +50,24 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
         name = Path(namespace["__file__"]).stem
         config = constants.read(namespace, sys.argv[1:], constants.COMMON)
         folder = results_dir()
-        named = None if config.PROBLEMS == "auto" else problems.load(config.PROBLEMS)  # before a server starts for it
-        with serving(Need.of(config)) as server:
-            chosen = (named or problems.load(server.problem_set)).first(config.LIMIT)
-            check_context(server, config)
-            print(opening(name, server, chosen, is_default=named is None), flush=True)
-            with opened(folder / "journal" / f"{name}.jsonl") as journal:
-                experiment = Experiment(name, scaffold, generations, config, server, chosen, folder)
-                path = experiment.finish(journal, stop)
+        with (
+            started(name, config, Need.of(config)) as (server, chosen),
+            opened(folder / "journal" / f"{name}.jsonl") as journal,
+        ):
+            experiment = Experiment(name, scaffold, generations, config, server, chosen, folder)
+            path = experiment.finish(journal, stop)
         experiment.show(path)
+
+
+@contextmanager
+def started(name: str, config: Config, need: Need) -> Iterator[tuple[Server, ProblemSet]]:
+    """The server and the problems of the experiment `name`, told in one line."""
+    named = None if config.PROBLEMS == "auto" else problems.load(config.PROBLEMS)  # before a server starts for it
+    with serving(need) as server:
+        chosen = (named or problems.load(server.problem_set)).first(config.LIMIT)
+        check_context(server, config)
+        print(opening(name, server, chosen, is_default=named is None), flush=True)
+        yield server, chosen
 
 
 @contextmanager

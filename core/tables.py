@@ -13,6 +13,16 @@ def interval(estimate: dict[str, Any]) -> str:
     return f"{100 * estimate['value']:.1f} [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
 
 
+def shift(difference: float, low: float, high: float) -> str:
+    """A difference of rates in points with its interval: "+1.5 [-0.3, +3.2]"."""
+    return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
+def chance(p: float) -> str:
+    """A p-value: "0.012", or "< 0.001"."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
 def table(document: dict[str, Any]) -> str:
     """The steps of a run as text: accuracies in percent with 95% intervals over problems, tokens (of solutions
     + of verifications), seconds summed over requests."""
