@@ -92,6 +92,8 @@ def test_the_overview_tells_the_figures_of_the_results(tab: Tab, results_of_runs
     assert document["provenance"]["git_commit"] in shown and document["started"] in shown
     assert tab.page.locator("svg.chart").count() == 2
     assert path.stat().st_size < page.PAGE_BYTES
+    shares = [share / 1600 for share in range(1601)]
+    assert tab.page.evaluate("shares => shares.map(percent)", shares) == [f"{100 * share:.1f}" for share in shares]
 
 
 def test_without_scripts_the_tables_are_there(browser: Any, results_of_runs: Path) -> None:

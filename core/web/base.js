@@ -21,9 +21,11 @@ const h = (tag, attributes, ...children) => fill(document.createElement(tag), at
 const s = (tag, attributes, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-const percent = (share) => (share == null ? "–" : (100 * share).toFixed(1));
+/** One decimal, an exact half to the even digit, as the tables in the terminal have it. */
+const decimal = (x) => (x % 1 === 0.25 ? x - 0.05 : x).toFixed(1);
+const percent = (share) => (share == null ? "–" : decimal(100 * share));
 const estimate = (e) => (e.value == null ? "–" : `${percent(e.value)} [${percent(e.low)}, ${percent(e.high)}]`);
-const signed = (share) => (share >= 0 ? "+" : "−") + (100 * Math.abs(share)).toFixed(1);
+const signed = (share) => (share >= 0 ? "+" : "−") + decimal(100 * Math.abs(share));
 const count = (n) => Math.round(n).toLocaleString("en-US");
 const seconds = (x) => (x >= 100 ? count(x) : x.toFixed(1)) + " s";
 const cut = (text, most) => ([...text].length > most ? [...text].slice(0, most - 1).join("") + "…" : text);
