@@ -105,7 +105,7 @@ class Config(Mapping[str, Any]):
     def __init__(self, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
             if name not in RULES:
-                raise UserError(f"unknown constant {name}")
+                raise UserError(f"unknown constant {name}: each has its rule in core/config.py")
             self.__dict__[name] = RULES[name].read(name, value)
         if "K" in self and "N" in self and self["K"] > self["N"]:
             raise UserError(

@@ -49,6 +49,7 @@ class Figures:
         self._scores = {True: array("d"), False: array("d")}  # of right and wrong candidates, where they are readable
         self._verification: Counter[str] = Counter()
         self._notes: Counter[str] = Counter()
+        self._checks: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
     def add(self, problem: int, record: dict[str, Any]) -> None:
         """The record of the next step of problem number `problem` (results.grade)."""
@@ -72,7 +73,12 @@ class Figures:
         )
         self._tokens.update({kind: sum(cost[f"{kind}_tokens"] for cost in costs) for kind in TOKENS})
         self._notes.update(note for m in members for note in m.get("notes", []))
-        self._errors.update(m["error"] for m in members if "error" in m)
+        self._errors.update(cost["error"] for cost in costs if "error" in cost)
+        self._checks.update(
+            completions=len(checks),
+            truncated=sum(check["finish_reason"] == "length" for check in checks),
+            failed=sum("error" in check for check in checks),
+        )
         self._add_scores([m for m in members if "verdicts" in m])
 
     def _add_scores(self, scored: Sequence[dict[str, Any]]) -> None:
@@ -114,6 +120,8 @@ class Figures:
         }
         if self._notes:
             found["notes"] = {note: self._notes[note] for note in sorted(self._notes)}
+        if self._checks["completions"]:
+            found["checks"] = dict(self._checks)
         if self._verification:
             right, wrong = self._scores[True], self._scores[False]
             counts: dict[str, Any] = {name: self._verification[name] for name in ("verdicts", "unreadable")}

@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,20 +32,23 @@ CONSERVATIVENESS = 0.5
 STREAM_INTERVAL = 32  # tokens between messages from scheduler to front end: nobody reads along
 ENGINES = {"sglang": "SGLang", "vllm": "vLLM"}
 
+Shown = Callable[[Any], int]  # of a Config: the most texts that one prompt shows
+
 
 @dataclass(frozen=True)
 class Need:
-    """What the longest request of an experiment holds: `k` candidates and the new solution, each `max_tokens` at most
-    (thinking included), and the forced answer behind it."""
+    """What the longest request of an experiment holds: `k` texts (candidates, reports, summaries) and the new one, each
+    `max_tokens` at most (thinking included), and the forced answer behind it."""
 
     k: int = 3
     max_tokens: int = 16384
     answer_tokens: int = 512
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "Need":
-        """From an experiment's constants. Without K, one that carries or verifies shows one candidate at a time."""
-        k = config.get("K", int("CARRY" in config or "VERIFY_TOKENS" in config))
+    def of(cls, config: Mapping[str, Any], shown: "Shown | None" = None) -> "Need":
+        """From an experiment's constants. `shown`: of a scaffold that shows more than K candidates at a time. Without
+        K, one that carries or verifies shows one."""
+        k = shown(config) if shown else config.get("K", int("CARRY" in config or "VERIFY_TOKENS" in config))
         return cls(k, config["MAX_TOKENS"], config["ANSWER_TOKENS"])
 
     @classmethod

@@ -25,7 +25,7 @@ from core.config import RULES, Config
 from core.errors import UserError, command
 from core.files import ROOT, results_dir, write_atomically
 from core.generate import Ask
-from core.launch import Need
+from core.launch import Need, Shown
 from core.plan import Generations
 from core.problems import Problem
 from core.rsa import Population
@@ -37,14 +37,15 @@ from core.tables import aligned, chance, interval, shift
 
 @dataclass(frozen=True)
 class Entry:
-    """A scaffold with its constants. `roles`: what it asks of a model besides solving, merging and verifying, which is
-    all that the embedded model has learnt."""
+    """A scaffold with its constants; `generations` and `shown` as runner.run takes them. `roles`: what it asks of a
+    model that the embedded one has not learnt, if anything."""
 
     name: str
     scaffold: Scaffold
     generations: Generations
     constants: Mapping[str, Any]
     roles: str = ""
+    shown: Shown | None = None
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,8 @@ def compare_matched(
         common = constants.read(namespace, sys.argv[1:], constants.COMMON)
         folder = results_dir()
         configs = {entry.name: Config(dict(common) | dict(entry.constants)) for entry in entries}
-        need = max((Need.of(config) for config in configs.values()), key=lambda need: need.context)
+        needs = (Need.of(configs[entry.name], entry.shown) for entry in entries)
+        need = max(needs, key=lambda need: need.context)
         with started(name, common, need) as (server, chosen):
             (folder / name).mkdir(exist_ok=True)
             left_out = [entry for entry in entries if entry.roles and server.is_embedded]
@@ -265,11 +267,15 @@ def entry(experiment: str, scaffold: Scaffold | None = None, roles: str = "", na
     """The scaffold of the file experiments/`experiment`.py with its constants, and `changes`. The scaffold need not be
     told where it has the name of the module that its `generations` are from."""
     namespace = runpy.run_path(str(ROOT / "experiments" / f"{experiment}.py"))
-    generations: Generations = namespace["generations"]
+    generations: Generations | None = namespace.get("generations")
+    if not generations:
+        raise UserError(
+            f"{experiment} can't be compared: it has no generations(config), see core/scaffolds/__init__.py"
+        )
     module = sys.modules[generations.__module__]
     found = scaffold or getattr(module, module.__name__.rpartition(".")[2])
     values = {name: namespace[name] for name in namespace if name in RULES and name not in constants.COMMON}
-    return Entry(name or experiment, found, generations, values | changes, roles)
+    return Entry(name or experiment, found, generations, values | changes, roles, namespace.get("shown"))
 
 
 def total(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]) -> Generations:

@@ -215,7 +215,8 @@ def texts(run: Run, number: int, archive: Archive) -> dict[str, dict[str, Any]]:
     prompt (p), of tier "b" thinking (t) and verifications (v). A prompt comes in pieces; one that is a number stands
     for the answer of that member of the step before."""
     tiers: dict[str, dict[str, Any]] = {tier: {} for tier in TIERS}
-    config = Config({name: value for name, value in run.head["config"].items() if name in ("CARRY", "CARRY_TOKENS")})
+    carry = {name: value for name, value in run.head["config"].items() if name in ("CARRY", "CARRY_TOKENS")}
+    config = Config({"CARRY": "answer"} | carry)  # a scaffold that carries nothing has no such constant
     statement = run.problems[number]["statement"]
     earlier: list[Completion | None] = []
     for t, step in enumerate(run.keys[number]):

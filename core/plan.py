@@ -407,18 +407,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         config = constants.read(namespace, args.constants, constants.COMMON)
         count = _count(config, args.problems, args.embedded)
         name = Path(namespace["__file__"]).stem
-        generations: Generations = namespace["generations"]
+        generations = namespace.get("generations")
+        if not generations:
+            raise UserError(
+                f"{name} can't be planned: it has no generations(config), which core/scaffolds/__init__.py tells of"
+            )
         folder = results_dir()
         if args.embedded:
+            if any(load.kind == OTHERS for load in loads(config, count, ASSUMED, generations)):
+                raise UserError(
+                    f"{name} is no RSA: from measured lengths alone it can't be planned. Leave out --embedded"
+                )
             lengths = measured(folder, embedded_name(), name)
             if lengths is None:
                 raise UserError(f"no results of the embedded model in {folder}. Run {name} once with LIMIT=4")
             needed = {"answer"} if config.get("T") and _carry(config) == "answer" else set()
             needed |= {"verifications"} if config.get("VERIFY_MODE") == "verdict" else set()
-            if any(load.kind == OTHERS for load in loads(config, count, lengths, generations)):
-                raise UserError(
-                    f"{name} is no RSA: from measured lengths alone it can't be planned. Leave out --embedded"
-                )
             if lacking := sorted(needed.intersection(lengths.assumed)):
                 raise UserError(f"no results in {folder} tell {' and '.join(lacking)}. Run {name} once with LIMIT=4")
             print(f"{name} on the embedded engine, {_problems(count)}: planned, not run\n")

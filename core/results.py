@@ -62,8 +62,6 @@ def _member(problem: Problem, member: Member) -> dict[str, Any]:
         "doubt": "failed" if made.error else read["doubt"],
         "parents": member.parents,
     } | _cost(made)
-    if made.error:
-        record["error"] = made.error
     if made.forced is not None:
         record["unforced"] = _read(problem, made, made.answer)
     if member.again:
@@ -78,8 +76,8 @@ def _member(problem: Problem, member: Member) -> dict[str, Any]:
 
 
 def _cost(made: Completion) -> dict[str, Any]:
-    """Where a completion is kept, and what it took."""
-    return {
+    """Where a completion is kept, what it took, and why it failed, if it did."""
+    cost = {
         "finish_reason": made.finish_reason,
         "prompt_tokens": made.prompt_tokens,
         "cached_tokens": made.cached_tokens,
@@ -88,6 +86,7 @@ def _cost(made: Completion) -> dict[str, Any]:
         "seed": made.seed,
         "key": made.key,
     }
+    return cost | ({"error": made.error} if made.error else {})
 
 
 def _read(problem: Problem, made: Completion, text: str) -> dict[str, Any]:
@@ -122,6 +121,11 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another of their population "
             "word for word although their seeds differ; does the server ignore seeds, or is TEMPERATURE 0?"
         )
+    for what in ("truncated", "failed"):
+        if count := document["metrics"].get("checks", {}).get(what):
+            why = f"; most often: {one_line(str(commonest_error), 300)}" if what == "failed" else ""
+            words = "hit the token cap" if what == "truncated" else what
+            found.append(f"{count} of {document['metrics']['checks']['completions']} checks {words}{why}")
     checked = document["metrics"].get("verification")
     if noted := document["metrics"].get("notes"):
         told = ", ".join(f"{count} {note}" for note, count in noted.items())

@@ -22,7 +22,7 @@ from core.figures import Figures
 from core.files import results_dir
 from core.generate import Ask, Completion, Generator, Sampling
 from core.journal import Journal
-from core.launch import Need
+from core.launch import Need, Shown
 from core.problems import Problem, ProblemSet
 from core.prompts import Message
 from core.rsa import Population
@@ -39,11 +39,17 @@ AHEAD = 4  # so many problems are begun that a population of each makes this man
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
-def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[[Config], int]) -> None:
+def run(
+    scaffold: Scaffold,
+    namespace: Mapping[str, Any],
+    generations: Callable[[Config], int],
+    shown: Shown | None = None,
+) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line.
 
     `scaffold(problem, ask, config)` yields one population per step; `generations(config)` is the number of
-    completions that a problem takes. Ends the process: status 0, 2 (a user's error) or 130 (stopped).
+    completions that a problem takes, `shown(config)` the most texts that one prompt shows (default: K). Ends the
+    process: status 0, 2 (a user's error) or 130 (stopped).
     """
     with command():
         stop = Stop()
@@ -51,7 +57,7 @@ def run(scaffold: Scaffold, namespace: Mapping[str, Any], generations: Callable[
         config = constants.read(namespace, sys.argv[1:], constants.COMMON)
         folder = results_dir()
         with (
-            started(name, config, Need.of(config)) as (server, chosen),
+            started(name, config, Need.of(config, shown)) as (server, chosen),
             opened(folder / "journal" / f"{name}.jsonl") as journal,
         ):
             experiment = Experiment(name, scaffold, generations, config, server, chosen, folder)
@@ -109,13 +115,18 @@ def opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> 
 
 
 def _prompts_of(scaffold: Scaffold) -> list[str]:
-    """The prompts that stand beside a scaffold: texts in capitals of its module, and of what scaffolds share."""
+    """The prompts that stand beside a scaffold: texts in capitals of its module, of those scaffolds' modules that it
+    has functions of, and of what scaffolds share."""
     inner: Any = scaffold
     while hasattr(inner, "func"):  # what partial() and a budget wrap
         inner = inner.func
-    module = sys.modules[inner.__module__]
-    modules = [module, common] if module.__name__.startswith("core.scaffolds.") else [module]
-    held = [value for each in modules for name, value in sorted(vars(each).items()) if name.isupper()]
+    names = {inner.__module__}
+    if inner.__module__.startswith("core.scaffolds."):
+        used = (getattr(value, "__module__", "") for value in vars(sys.modules[inner.__module__]).values())
+        names |= {common.__name__, *(name for name in used if name.startswith("core.scaffolds."))}
+    held = [
+        value for each in sorted(names) for name, value in sorted(vars(sys.modules[each]).items()) if name.isupper()
+    ]
     return [value for value in held if isinstance(value, str)]
 
 

@@ -7,7 +7,7 @@ Command: bash scripts/run.sh 05_rsa_qed
 """
 
 from core.runner import run
-from core.scaffolds.qed_rsa import generations, qed_rsa
+from core.scaffolds.qed_rsa import generations, qed_rsa, shown
 
 N = 8  # population: solutions kept in every round
 K = 3  # block: solutions that one merge sees; every solution is merged exactly K times
@@ -29,4 +29,4 @@ TIMEOUT = 3600.0  # seconds for one request
 STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
 
 if __name__ == "__main__":
-    run(qed_rsa, globals(), generations)
+    run(qed_rsa, globals(), generations, shown)

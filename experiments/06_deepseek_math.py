@@ -7,7 +7,7 @@ Command: bash scripts/run.sh 06_deepseek_math
 """
 
 from core.runner import run
-from core.scaffolds.deepseek_math import deepseek_math, generations
+from core.scaffolds.deepseek_math import deepseek_math, generations, shown
 
 N = 4  # proofs to begin with; 64 in the paper, 128 in its code
 VERIFY_SAMPLES = 4  # reviews of each proof; a proof that all of them score 1 is the answer; 64 in the paper
@@ -32,4 +32,4 @@ TIMEOUT = 3600.0  # seconds for one request
 STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
 
 if __name__ == "__main__":
-    run(deepseek_math, globals(), generations)
+    run(deepseek_math, globals(), generations, shown)

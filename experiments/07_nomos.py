@@ -7,7 +7,7 @@ Command: bash scripts/run.sh 07_nomos
 """
 
 from core.runner import run
-from core.scaffolds.nomos import generations, nomos
+from core.scaffolds.nomos import generations, nomos, shown
 
 N = 16  # solutions to begin with
 K = 12  # subset: best solutions that are kept, and shown to the grouping
@@ -32,4 +32,4 @@ TIMEOUT = 3600.0  # seconds for one request
 STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
 
 if __name__ == "__main__":
-    run(nomos, globals(), generations)
+    run(nomos, globals(), generations, shown)

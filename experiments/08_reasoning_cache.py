@@ -6,7 +6,7 @@ Command: bash scripts/run.sh 08_reasoning_cache
 """
 
 from core.runner import run
-from core.scaffolds.reasoning_cache import generations, reasoning_cache
+from core.scaffolds.reasoning_cache import generations, reasoning_cache, shown
 
 ROUNDS = 3  # solutions in a row; all but the last are summarised
 MAX_TOKENS = 16384  # cap of one completion, thinking included
@@ -26,4 +26,4 @@ TIMEOUT = 3600.0  # seconds for one request
 STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
 
 if __name__ == "__main__":
-    run(reasoning_cache, globals(), generations)
+    run(reasoning_cache, globals(), generations, shown)

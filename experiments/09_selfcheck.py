@@ -6,7 +6,7 @@ Command: bash scripts/run.sh 09_selfcheck
 """
 
 from core.runner import run
-from core.scaffolds.selfcheck import generations, selfcheck
+from core.scaffolds.selfcheck import generations, selfcheck, shown
 
 ROUNDS = 30  # reviews at most, each followed by a correction where it fails
 PASSES = 5  # reviews passed in a row accept the solution
@@ -28,4 +28,4 @@ TIMEOUT = 3600.0  # seconds for one request
 STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
 
 if __name__ == "__main__":
-    run(selfcheck, globals(), generations)
+    run(selfcheck, globals(), generations, shown)

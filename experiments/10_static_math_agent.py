@@ -6,7 +6,7 @@ Command: bash scripts/run.sh 10_static_math_agent
 """
 
 from core.runner import run
-from core.scaffolds.static_math_agent import generations, static_math_agent
+from core.scaffolds.static_math_agent import generations, shown, static_math_agent
 
 N = 8  # solutions
 K = 2  # solutions of a slot, which are merged: N / K slots; with 8 and 2, and one round, 29 completions a problem
@@ -29,4 +29,4 @@ TIMEOUT = 3600.0  # seconds for one request
 STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
 
 if __name__ == "__main__":
-    run(static_math_agent, globals(), generations)
+    run(static_math_agent, globals(), generations, shown)

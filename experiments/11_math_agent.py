@@ -6,7 +6,7 @@ Command: bash scripts/run.sh 11_math_agent
 """
 
 from core.runner import run
-from core.scaffolds.math_agent import generations, math_agent
+from core.scaffolds.math_agent import generations, math_agent, shown
 
 CALLS = 15  # calls of tools, a completion each; the planner's own requests come on top
 K = 4  # the most solutions that one merge or selection sees
@@ -29,4 +29,4 @@ TIMEOUT = 3600.0  # seconds for one request
 STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
 
 if __name__ == "__main__":
-    run(math_agent, globals(), generations)
+    run(math_agent, globals(), generations, shown)

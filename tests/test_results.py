@@ -110,6 +110,16 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
     assert any("25.0% of 4 completions failed; most often: status 500: oops" in w for w in made["warnings"])
 
 
+def test_checks_that_failed_or_were_cut_off_are_counted_and_never_hidden() -> None:
+    good = member("\\boxed{42}")
+    good.checks = [Completion("0" * 32, 1, error="context too short"), Completion("1" * 32, 1, finish_reason="length")]
+    made = document(graded([[[good]]]))
+    assert made["metrics"]["checks"] == {"completions": 2, "truncated": 1, "failed": 1}
+    assert made["problems"][0]["steps"][0]["members"][0]["checks"][0]["error"] == "context too short"
+    assert "1 of 2 checks hit the token cap" in made["warnings"]
+    assert "1 of 2 checks failed; most often: context too short" in made["warnings"]
+
+
 def test_identical_members_are_noticed() -> None:
     same, other = member("\\boxed{42}"), member("\\boxed{1}")
     made = document(
@@ -172,6 +182,7 @@ MEMBER: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     | {"doubt": st.sampled_from([None, "truncated"])},
     optional={"error": st.sampled_from(["a", "b"]), "unforced": st.just({})},
 )
+CHECK = st.fixed_dictionaries(COST, optional={"error": st.sampled_from(["a", "b"])})
 SCORES = st.lists(st.sampled_from([None, 0.0, 0.5, 1.0]), min_size=3, max_size=3)
 
 
@@ -185,7 +196,7 @@ def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
             members = draw(st.lists(MEMBER, min_size=1, max_size=9))
             if draw(st.booleans()):
                 for m, score in zip(members, draw(SCORES), strict=False):
-                    m |= {"score": score, "verdicts": [score], "checks": [draw(st.fixed_dictionaries(COST))]}
+                    m |= {"score": score, "verdicts": [score], "checks": [draw(CHECK)]}
             accuracy = sum(m["correct"] for m in members) / len(members)
             steps.append(
                 {"step": t, "mean_accuracy": accuracy, "majority_correct": draw(st.sampled_from([0, 0.5, 1.0]))}
@@ -238,6 +249,12 @@ def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
         },
         "seconds": 1.0,
     }
+    if spent := checks(members):
+        found["checks"] = {
+            "completions": len(spent),
+            "truncated": sum(c["finish_reason"] == "length" for c in spent),
+            "failed": sum("error" in c for c in spent),
+        }
     scored = [[m for m in s["members"] if "verdicts" in m] for p in problems for s in p["steps"]]
     if populations := [each for each in scored if each]:
         flat = [m for each in populations for m in each]
@@ -266,7 +283,8 @@ def test_figures_that_grow_equal_the_metrics_of_all_members_in_any_order_of_arri
     assert list(json.dumps(found.metrics(1.0))) == list(json.dumps(plain_metrics(rows))), "and stand in that order"
     newest = [row["steps"][-1]["mean_accuracy"] for row in rows if row["steps"]]
     assert found.accuracy == (pytest.approx(sum(newest) / len(newest)) if newest else None)
-    errors = [m["error"] for row in rows for s in row["steps"] for m in s["members"] if "error" in m]
+    members = [m for row in rows for s in row["steps"] for m in s["members"]]
+    errors = [c["error"] for m in members for c in [m, *m.get("checks", [])] if "error" in c]
     assert found.commonest_error == max(sorted(set(errors)), key=errors.count, default=None)
 
 

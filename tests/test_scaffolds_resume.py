@@ -5,6 +5,7 @@ That is all that resuming through the journal needs, so a new scaffold joins thi
 
 import asyncio
 import json
+import re
 import runpy
 import signal
 from pathlib import Path
@@ -14,20 +15,10 @@ import numpy as np
 import pytest
 
 from core import config as constants
-from core import results, seeds
+from core import launch, matched, page, prompts, results, seeds
 from core.generate import Completion
 from core.rsa import Population
-from core.runner import Scaffold
-from core.scaffolds.best_of import best_of
-from core.scaffolds.deepseek_math import deepseek_math
-from core.scaffolds.majority import majority
-from core.scaffolds.math_agent import math_agent
-from core.scaffolds.nomos import nomos
-from core.scaffolds.qed_rsa import qed_rsa
-from core.scaffolds.reasoning_cache import reasoning_cache
-from core.scaffolds.refinement import refinement
-from core.scaffolds.selfcheck import selfcheck
-from core.scaffolds.static_math_agent import static_math_agent
+from core.runner import Scaffold, _prompts_of
 from tests import conftest
 from tests.conftest import ROOT
 from tests.scripted import PROBLEM, Model, run
@@ -40,15 +31,13 @@ SIZES: dict[str, Any] = {
     "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50, "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1,
     "PERFECT": 2, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
 }  # fmt: skip
-SCAFFOLDS = [
-    best_of, deepseek_math, majority, math_agent, nomos, qed_rsa, reasoning_cache, refinement, selfcheck,
-    static_math_agent,
-]  # fmt: skip
 # What a problem takes with the constants of the experiment's file.
 DEFAULTS = {
     "05_rsa_qed": 39, "06_deepseek_math": 60, "07_nomos": 44, "08_reasoning_cache": 5, "09_selfcheck": 62,
     "10_static_math_agent": 29, "11_math_agent": 35, "12_majority": 64, "13_best_of": 40, "14_refinement": 8,
 }  # fmt: skip
+ENTRIES = {name: matched.entry(name) for name in DEFAULTS}
+SCAFFOLDS = [found.scaffold for found in ENTRIES.values()]
 
 
 class Broken(Exception):
@@ -56,12 +45,12 @@ class Broken(Exception):
 
 
 class Wayward(Model):
-    """Answers of every kind, which depend on the names alone; late by as many turns as `rng` says; dead after `life`
-    requests."""
+    """Answers of every kind, which depend on `world` and the names alone; late by as many turns as `rng` says; dead
+    after `life` requests."""
 
-    def __init__(self, seed: int, life: int = 10**9) -> None:
+    def __init__(self, seed: int, life: int = 10**9, world: int = 0) -> None:
         super().__init__(self.said)
-        self.rng, self.life = np.random.default_rng(seed), life
+        self.rng, self.life, self.world = np.random.default_rng(seed), life, world
 
     async def __call__(self, *args: Any, **changes: Any) -> Completion:
         if len(self.asked) == self.life:
@@ -79,7 +68,7 @@ class Wayward(Model):
             'Summary: so far\nCALL submit {"solution": 1}',
             "I wonder",
         ]
-        said = kinds[seeds.derive(*names) % len(kinds)]
+        said = kinds[seeds.derive(self.world, *names) % len(kinds)]
         return said and f"{names}\n{said}"
 
     def book(self) -> dict[Names, tuple[str, dict[str, Any]]]:
@@ -93,21 +82,25 @@ def shown(populations: list[Population]) -> list[list[tuple[Any, ...]]]:
     ]
 
 
+@pytest.mark.parametrize("world", range(3))
 @pytest.mark.parametrize("scaffold", SCAFFOLDS)
-def test_the_order_of_arrival_changes_nothing(scaffold: Scaffold) -> None:
-    first = Wayward(seed=0)
+def test_the_order_of_arrival_changes_nothing(scaffold: Scaffold, world: int) -> None:
+    first = Wayward(seed=0, world=world)
     populations = shown(run(scaffold, first, **SIZES))
     for seed in range(1, 6):
-        other = Wayward(seed)
+        other = Wayward(seed, world=world)
         assert shown(run(scaffold, other, **SIZES)) == populations and other.book() == first.book()
 
 
+@pytest.mark.parametrize("world", range(3))
 @pytest.mark.parametrize("scaffold", SCAFFOLDS)
-def test_broken_off_anywhere_it_has_asked_for_nothing_that_the_whole_run_does_not_ask(scaffold: Scaffold) -> None:
-    whole = Wayward(seed=0)
+def test_broken_off_anywhere_it_has_asked_for_nothing_that_the_whole_run_does_not_ask(
+    scaffold: Scaffold, world: int
+) -> None:
+    whole = Wayward(seed=0, world=world)
     run(scaffold, whole, **SIZES)
     for life in range(len(whole.asked)):
-        broken = Wayward(seed=life, life=life)
+        broken = Wayward(seed=life, life=life, world=world)
         with pytest.raises(Broken):
             run(scaffold, broken, **SIZES)
         assert len(broken.asked) >= life and broken.book().items() <= whole.book().items()
@@ -121,6 +114,39 @@ def test_every_population_can_be_graded(scaffold: Scaffold) -> None:
         earlier = len(populations[t - 1]) if t else 0
         assert len(record["members"]) == len(population) >= 1
         assert all(0 <= parent < earlier for member in record["members"] for parent in member["parents"])
+
+
+@pytest.mark.parametrize("scaffold", SCAFFOLDS)
+def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold) -> None:
+    """Each request is one of the templates, filled in."""
+    models = [Wayward(seed=0, world=world) for world in range(30)]
+    for model in models:
+        run(scaffold, model, **SIZES)
+    held = [prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, prompts.VERIFY, *_prompts_of(scaffold)]
+    fields = [re.split(r"\{[a-z]+\}", text) for text in held if re.search(r"\{[a-z]+\}", text)]
+    filled = re.compile(
+        "|".join(".*".join(map(re.escape, (p.format() for p in pieces))) for pieces in fields), re.DOTALL
+    )
+    asked = {prompt for model in models for _, prompt, _ in model.asked}
+    assert [prompt for prompt in asked if not filled.fullmatch(prompt)] == []
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_no_prompt_shows_more_texts_than_it_tells_the_server(name: str) -> None:
+    """`shown`, or else K, or one: what the context is made for."""
+    found = ENTRIES[name]
+    config = constants.Config(SIZES | {"CARRY": "answer", "MAX_TOKENS": 1, "ANSWER_TOKENS": 0})
+    most = launch.Need.of(config, found.shown).k
+    for world in range(30):
+        model = Wayward(seed=0, world=world)
+        run(found.scaffold, model, **SIZES)
+        names = [names for names, *_ in model.asked]
+        assert all(sum(f"{name}\n" in prompt for name in names) <= most for _, prompt, _ in model.asked)
+
+
+def test_every_experiment_with_a_scaffold_is_here() -> None:
+    experiments = [path for path in (ROOT / "experiments").glob("*.py") if "from core.scaffolds" in path.read_text()]
+    assert {path.stem for path in experiments} == set(DEFAULTS)
 
 
 @pytest.mark.parametrize(("name", "expected"), DEFAULTS.items())
@@ -153,6 +179,9 @@ def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not
     finally:
         server.close()
     assert timeless(load(disturbed, name)) == timeless(load(whole, name))
+    told = page.read(whole / f"{name}.json")
+    with page.journals(told) as archive:
+        assert all(page.texts(told, number, archive)["a"] for number in range(2)) and not told.missing
     resumed, undisturbed = server.asked[:asked], server.asked[asked:]
     assert set(resumed) == set(undisturbed) and len(set(undisturbed)) == len(undisturbed)
     assert len(resumed) <= len(undisturbed) + 2, "only what was in flight is asked again"

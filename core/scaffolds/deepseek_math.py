@@ -187,3 +187,8 @@ def generations(config: Config) -> int:
         proofs += min(config.KEEP, proofs) * config.REFINEMENTS
     samples: int = config.VERIFY_SAMPLES
     return proofs * (1 + samples)
+
+
+def shown(config: Config) -> int:
+    """The most texts that one prompt shows: a proof and its reviews."""
+    return 1 + int(config.REVIEWS)

@@ -117,6 +117,11 @@ def generations(config: Config) -> int:
     return 2 * calls + INVALID_CALLS
 
 
+def shown(config: Config) -> int:
+    """The most texts that one prompt shows: what came of all calls so far."""
+    return int(config.CALLS)
+
+
 def plan(problem: str, log: Sequence[str], calls: int, left: int, most: int) -> list[prompts.Message]:
     """Messages that ask for the next calls: `left` of `calls` are, and `log` has an entry for each that was made."""
     done = "\n\n".join(log) or "nothing"

@@ -158,3 +158,8 @@ def generations(config: Config) -> int:
     solutions: int = config.N + config.ROUNDS * config.PERFECT
     kept: int = min(config.K, solutions)
     return 2 * solutions + (kept if kept > 1 else 0)  # one grouping and kept - 1 selections
+
+
+def shown(config: Config) -> int:
+    """The most texts that one prompt shows: the kept solutions and their judgements; or two to select from."""
+    return 2 * int(config.K)

@@ -52,3 +52,8 @@ def generations(config: Config) -> int:
     n: int = config.N
     rounds: int = config.ROUNDS
     return n * (rounds + 1) + n - 1
+
+
+def shown(config: Config) -> int:
+    """The most texts that one prompt shows: K to merge, two to select from."""
+    return max(2, int(config.K))

@@ -95,3 +95,8 @@ def generations(config: Config) -> int:
     """The most completions that a problem takes."""
     rounds: int = config.ROUNDS
     return max(1, 2 * rounds - 1)
+
+
+def shown(_: Config) -> int:
+    """The most texts that one prompt shows: the newest attempt and the summary before it."""
+    return 2

@@ -103,3 +103,8 @@ def generations(config: Config) -> int:
     make it a few less."""
     rounds: int = config.ROUNDS
     return 2 + 2 * rounds
+
+
+def shown(_: Config) -> int:
+    """The most texts that one prompt shows: a solution and the report on it."""
+    return 2

@@ -126,6 +126,11 @@ def generations(config: Config) -> int:
     return n + 2 * n * rounds + sum(len(slot) > 1 for slot in slots) + (len(slots) > 1)
 
 
+def shown(config: Config) -> int:
+    """The most texts that one prompt shows: a slot, all slots, or a solution and the report on it."""
+    return max(2, int(config.K), len(_slots(config)))
+
+
 def _slots(config: Config) -> list[range]:
     """Blocks of K neighbours; the last takes what is left."""
     return [range(i, min(i + config.K, config.N)) for i in range(0, config.N, config.K)]

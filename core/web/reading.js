@@ -128,7 +128,7 @@ async function member(run, problem, t, i, place) {
     thinking && fold(`Thinking (${count(thinking.length)} characters)`, () => thinking),
     h("h4", {}, "Answer"), prose(mine.a || (one[ERROR] ? "(failed)" : "(empty)"), "Answer"),
     mine.f != null && [h("h4", {}, "Forced answer (thinking was closed at the cap)"), prose(mine.f, "Forced answer")],
-    (more?.v || []).map((check, n) => fold(`Verification ${n + 1}: ${one[VERDICTS]?.[n] ?? "unreadable"}`, () => check)),
+    (more?.v || []).map((check, n) => fold(one[VERDICTS] ? `Verification ${n + 1}: ${one[VERDICTS][n] ?? "unreadable"}` : `Check ${n + 1}`, () => check)),
     pieces && fold(run.head.engine.kind === "other" ? "Prompt, put together anew" : "Prompt, as it was sent",
       () => promptText(pieces, problem, t, answers), (text) => [text]),
   ].flat().filter(Boolean));
