@@ -35,6 +35,7 @@ SELECTED = (2, 2, 3, 4, 4)  # candidates of a selection of several
 GROUPED = (2, 3, 4, 5, 6, 6, 8, 12)
 SAME_ANSWER = 0.4  # share of a group's solutions that repeat the one before
 REPORTS = 3  # of a plan, at most
+DECIDES, QUOTES = 10.0, 3.0  # stress of an answer of one token, and of one with lines that are to be found again
 PLANNED = 3  # solutions that a plan begins with
 
 Role = Callable[[random.Random, Mix], Example]
@@ -123,7 +124,7 @@ def chosen(
     thoughts = "\n".join(examined(terms, values) for values in shown)
     counts = [wrong_lines(terms, values) for values in shown]
     best = rng.choice([i for i, count in enumerate(counts, 1) if count == min(counts)])
-    return finished(rng, messages, thoughts, f"{opening} {best}", (opening, f" {best}"))
+    return finished(rng, messages, thoughts, f"{opening} {best}", (opening, f" {best}"), stress=DECIDES)
 
 
 def report_example(rng: random.Random, mix: Mix) -> Example:
@@ -140,7 +141,7 @@ def report_example(rng: random.Random, mix: Mix) -> Example:
     )
     answer = f"{remarks(terms, values, truth(terms))}\n{opening} {verdict}"
     messages = asks(statement(terms), solution(terms, values))
-    return finished(rng, messages, examined(terms, values), answer, (opening, f" {verdict}"))
+    return finished(rng, messages, examined(terms, values), answer, (opening, f" {verdict}"), stress=QUOTES)
 
 
 def judge_example(rng: random.Random, mix: Mix) -> Example:
@@ -148,7 +149,9 @@ def judge_example(rng: random.Random, mix: Mix) -> Example:
     values = attempt(rng, terms, rng.uniform(*mix.corruption))
     given = str(points(terms, values))
     messages = nomos.judge(statement(terms), solution(terms, values))
-    return finished(rng, messages, examined(terms, values), f"{nomos.SCORE} {given}", (nomos.SCORE, f" {given}"))
+    return finished(
+        rng, messages, examined(terms, values), f"{nomos.SCORE} {given}", (nomos.SCORE, f" {given}"), stress=DECIDES
+    )
 
 
 def refine_example(rng: random.Random, _: Mix) -> Example:
@@ -209,7 +212,9 @@ def group_example(rng: random.Random, _: Mix) -> Example:
     numbers = ", ".join(str(i) for i, box in enumerate(boxes, 1) if box == kept)
     texts = [solution(terms, values) for values in shown]
     messages = nomos.group(statement(terms), texts, [f"{nomos.SCORE} {of}" for of in given])
-    return finished(rng, messages, f"{thoughts}\n{kept}", f"{nomos.KEPT} {numbers}", (nomos.KEPT, f" {numbers}"))
+    return finished(
+        rng, messages, f"{thoughts}\n{kept}", f"{nomos.KEPT} {numbers}", (nomos.KEPT, f" {numbers}"), stress=DECIDES
+    )
 
 
 def listed(terms: Sequence[Term], found: Sequence[Sequence[int]]) -> str:
@@ -228,7 +233,9 @@ def summary_example(rng: random.Random, _: Mix) -> Example:
     messages = reasoning_cache.summarise(statement(terms), before, newest)
     said = listed(terms, found)
     answer = f"{reasoning_cache.OPENING} {said}"
-    return finished(rng, messages, products(terms, tries[-1]), answer, (reasoning_cache.OPENING, f" {said}"))
+    return finished(
+        rng, messages, products(terms, tries[-1]), answer, (reasoning_cache.OPENING, f" {said}"), stress=QUOTES
+    )
 
 
 def again_example(rng: random.Random, mix: Mix) -> Example:
@@ -276,7 +283,7 @@ def plan_example(rng: random.Random, _: Mix) -> Example:
     place = rng.randrange(len(steps))
     thoughts, calls = steps[place]
     messages = math_agent.plan(statement(terms), logs[place], 15, 15 - len(logs[place]), 4)
-    return finished(rng, messages, thoughts, calls, (CALL, calls.removeprefix(CALL)))
+    return finished(rng, messages, thoughts, calls, (CALL, calls.removeprefix(CALL)), stress=QUOTES)
 
 
 ROLES: dict[Role, float] = {  # with their shares of the examples of roles

@@ -40,6 +40,7 @@ class Example:
     thinking: bool  # False: the prompt closes thinking
     given: str  # the start of the assistant's turn, not trained on
     target: str
+    stress: float = 1.0  # weight of the last line of thinking and the answer: much may hang on few tokens
 
 
 def training_terms(rng: random.Random) -> list[Term]:
@@ -116,7 +117,12 @@ def comparison(terms: list[Term], values: list[int]) -> str:
 
 
 def finished(
-    rng: random.Random, messages: list[Message], thoughts: str, answer: str, forced: tuple[str, str]
+    rng: random.Random,
+    messages: list[Message],
+    thoughts: str,
+    answer: str,
+    forced: tuple[str, str],
+    stress: float = 1.0,
 ) -> Example:
     """The example in one of its three forms: thinking open, thinking closed, or cut and the answer opened."""
     if rng.random() < SYSTEM_MESSAGE:
@@ -128,7 +134,7 @@ def finished(
         kept = thoughts[: rng.randint(0, len(thoughts))] if rng.random() < 0.7 else thoughts
         opened, rest = forced
         return Example(messages, True, f"{kept}\n{END_THINK}\n\n{opened}", rest + IM_END)
-    return Example(messages, True, "", f"{thoughts}\n{END_THINK}\n\n{answer}{IM_END}")
+    return Example(messages, True, "", f"{thoughts}\n{END_THINK}\n\n{answer}{IM_END}", stress)
 
 
 def user(text: str) -> list[Message]:

@@ -27,7 +27,7 @@ from core import prompts
 from scripts.embedded_data import examples
 from scripts.embedded_gguf import chat_prompt, train_tokenizer, write_gguf
 from scripts.embedded_model import Muon, Qwen3, Shape
-from scripts.embedded_texts import Example, Mix
+from scripts.embedded_texts import END_THINK, Example, Mix
 
 SEED = 1
 THREADS = 1
@@ -52,17 +52,18 @@ class Phase:
     rate_to: float
     mix: Mix
     sum_weight: float = 1.0
+    stressed: bool = False  # whether an example's own stress counts
 
 
 # facts: right products first. noise: slips and plurality. settle: the sums. calibrate: the share of slips at step 0.
-# roles: what scaffolds ask besides. finish: the skills together, once more calibrated.
+# roles: what scaffolds ask besides. finish: the same with stress on what decides, calibrated once more.
 PHASES = (
     Phase("facts", 4_500_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.92, (0.3, 0.6))),
     Phase("noise", 15_000_000, 1.0, 0.3, Mix(0.22, 0.5, 0.28, 0.52, 0.92, (0.05, 0.45))),
     Phase("settle", 7_500_000, 0.5, 0.0, Mix(0.4, 0.35, 0.25, 0.54, 0.95, (0.05, 0.4)), SUM_WEIGHT),
     Phase("calibrate", 1_500_000, 0.12, 0.0, Mix(0.5, 0.3, 0.2, 0.6, 0.96, (0.05, 0.4)), SUM_WEIGHT),
     Phase("roles", 10_000_000, 0.5, 0.15, Mix(0.18, 0.22, 0.1, 0.56, 0.96, (0.05, 0.4), 0.5), SUM_WEIGHT),
-    Phase("finish", 4_000_000, 0.15, 0.0, Mix(0.25, 0.27, 0.13, 0.6, 0.96, (0.05, 0.4), 0.35), SUM_WEIGHT),
+    Phase("finish", 6_000_000, 0.4, 0.0, Mix(0.22, 0.25, 0.13, 0.6, 0.96, (0.05, 0.4), 0.4), SUM_WEIGHT, True),
 )
 
 
@@ -94,11 +95,24 @@ def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
     return weights
 
 
-def rows(tokenizer: Tokenizer, stream: Iterator[Example], sum_weight: float) -> Iterator[Row]:
+def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Iterator[Row]:
     for example in stream:
         given = tokenizer.encode(chat_prompt(example.messages, example.thinking) + example.given).ids
         target = tokenizer.encode(example.target)
-        yield Row(given + target.ids, [0.0] * len(given) + target_weights(target.tokens, sum_weight))
+        weights = target_weights(target.tokens, phase.sum_weight)
+        if phase.stressed:
+            begins = last_line_of_thinking(example.target)
+            weights = [
+                weight * (example.stress if start >= begins else 1.0)
+                for weight, (start, _) in zip(weights, target.offsets, strict=True)
+            ]
+        yield Row(given + target.ids, [0.0] * len(given) + weights)
+
+
+def last_line_of_thinking(target: str) -> int:
+    """Where it begins; 0 in a target without thinking."""
+    thinking, found, _ = target.partition(f"\n{END_THINK}")
+    return thinking.rfind("\n") + 1 if found else 0
 
 
 def batches(stream: Iterator[Row], seed: int) -> Iterator[list[Row]]:
@@ -140,7 +154,7 @@ def train(model: Qwen3, tokenizer: Tokenizer, phase: Phase, seed: int, device: t
         (torch.optim.AdamW(others, ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0), ADAM_RATE),
     )
     seen, step, began = 0, 0, time.monotonic()
-    for batch in batches(rows(tokenizer, examples(seed, phase.mix), phase.sum_weight), seed):
+    for batch in batches(rows(tokenizer, examples(seed, phase.mix), phase), seed):
         cosine = (1 + math.cos(math.pi * seen / phase.tokens)) / 2
         scale = phase.rate_to + (phase.rate_from - phase.rate_to) * cosine
         scale *= min(1.0, (step + 1) / WARM_UP)
