@@ -143,10 +143,13 @@ def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[int], reference: 
 
 
 def in_tokens(budgets: Sequence[float], paths: Sequence[Path]) -> list[int]:
-    """`budgets`, told in samples, in completion tokens: a sample is the mean of the results in `paths`."""
+    """`budgets`, told in samples, in completion tokens: a sample is the mean of the results in `paths`. Raises
+    UserError where those hold no tokens."""
     steps = [stored.read(path)[0]["metrics"]["steps"] for path in paths]
     spent = sum(step["completion_tokens"] for each in steps for step in each)
     samples = sum(each[-1]["completions"] for each in steps)
+    if not spent:
+        raise UserError("all samples failed, or the server counts no tokens: there is nothing to measure budgets by")
     return [round(budget * spent / samples) for budget in budgets]
 
 
@@ -187,13 +190,15 @@ def table(made: Sequence[Row], reference: str) -> str:
 def compare_matched(
     namespace: Mapping[str, Any], entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]
 ) -> None:
-    """Run `entries` under `budgets` (in samples of the first of them) with each of `seeds`, and compare them with the
-    first. Ends the process, as runner.run does. Results lie in a folder of the experiment's name."""
+    """Run `entries` under `budgets` (in samples of the first of them) with each of `seeds`, counted from SEED, and
+    compare them with the first. Ends the process, as runner.run does. Results lie in a folder of the experiment's
+    name."""
     with command():
-        check(entries, budgets)
+        check(entries, budgets, seeds)
         stop = Stop()
         name = Path(namespace["__file__"]).stem
         common = constants.read(namespace, sys.argv[1:], constants.COMMON)
+        seeds = [common.SEED + seed for seed in seeds]
         folder = results_dir()
         configs = {entry.name: Config(dict(common) | dict(entry.constants)) for entry in entries}
         need = max((Need.of(config) for config in configs.values()), key=lambda need: need.context)
@@ -277,15 +282,20 @@ def total(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[in
     scripts/plan.sh asks. The step with which a scaffold goes beyond its budget is not in it."""
 
     def most(config: Config) -> int:
+        check(entries, budgets, seeds)
         each = (e.generations(Config(dict(config) | dict(e.constants))) for e in entries)
         return len(seeds) * sum(min(n, math.ceil(max(budgets))) for n in each)
 
     return most
 
 
-def check(entries: Sequence[Entry], budgets: Sequence[float]) -> None:
-    """Raises UserError for entries or budgets that can't be compared."""
+def check(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]) -> None:
+    """Raises UserError for entries, budgets or seeds that can't be compared."""
+    if not entries or entries[0].roles:
+        raise UserError("the first entry is what the others are compared with: plain samples, which need no roles")
     if len({entry.name for entry in entries}) < len(entries):
         raise UserError("two scaffolds of the comparison have the same name")
-    if not budgets or min(budgets) < 1:
-        raise UserError("budgets are numbers of samples for a problem, from 1 up")
+    if not isinstance(budgets, Sequence) or not budgets or not all(1 <= budget < math.inf for budget in budgets):
+        raise UserError("budgets are numbers of samples for a problem, from 1 up, in brackets: (2.5, 5)")
+    if not isinstance(seeds, Sequence) or not seeds or len(set(seeds)) < len(seeds):
+        raise UserError("seeds are different whole numbers, in brackets: (0, 1)")

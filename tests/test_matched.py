@@ -11,11 +11,12 @@ import pytest
 from core.config import Config
 from core.errors import UserError
 from core.generate import Ask
-from core.matched import Bought, Budgeted, bought, check, entry, rows, total
+from core.matched import Bought, Budgeted, bought, check, entry, in_tokens, rows, total
 from core.problems import Problem
 from core.rsa import Member, Population
 from tests.conftest import python
 from tests.scripted import PROBLEM, Model
+from tests.scripted_server import ScriptedServer
 
 
 def member(tokens: int, parents: list[int] | None = None, seconds: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -99,10 +100,37 @@ def test_entries_take_the_constants_of_their_experiments() -> None:
     assert made.scaffold.__name__ == "best_of" and "MAX_TOKENS" not in made.constants
     small = entry("14_refinement", ROUNDS=2)
     assert total([made, small], budgets=(3, 10.5), seeds=(0, 1))(Config({})) == 2 * (11 + 3)
-    with pytest.raises(UserError, match="same name"):
-        check([made, made], (1,))
-    with pytest.raises(UserError, match="from 1 up"):
-        check([made], ())
+    check([made, small], (1, 2.5), (0, 1))
+
+
+MADE = entry("12_majority", N=4)
+
+
+@pytest.mark.parametrize(
+    ("entries", "budgets", "seeds", "said"),
+    [
+        ([MADE, MADE], (1,), (0,), "same name"),
+        ([], (1,), (0,), "first entry"),
+        ([entry("05_rsa_qed", roles="choose"), MADE], (1,), (0,), "first entry"),
+        *(([MADE], budgets, (0,), "from 1 up") for budgets in ((), (0.5,), 2, (float("nan"), 3), (2, float("inf")))),
+        *(([MADE], (1,), seeds, "different whole numbers") for seeds in ((), 0, (0, 0))),
+    ],
+)
+def test_what_cannot_be_compared_is_said(entries: Any, budgets: Any, seeds: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        check(entries, budgets, seeds)
+
+
+def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> None:
+    def saved(tokens: int) -> Path:
+        steps = [{"completion_tokens": tokens, "completions": 4}]
+        path = tmp_path / f"{tokens}.json"
+        path.write_text(json.dumps({"metrics": {"steps": steps}, "problems": []}))
+        return path
+
+    assert in_tokens((2.5,), [saved(400), saved(480)]) == [275]
+    with pytest.raises(UserError, match="no tokens"):
+        in_tokens((2.5,), [saved(0)])
 
 
 def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_not_learnt(tmp_path: Path) -> None:
@@ -137,3 +165,23 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     journal = (tmp_path / "journal" / "99_small.jsonl").read_text()
     go()
     assert (tmp_path / "journal" / "99_small.jsonl").read_text() == journal, "nothing is asked again"
+
+
+def test_seeds_count_from_the_constant_SEED(tmp_path: Path) -> None:
+    experiment = tmp_path / "99_small.py"
+    head = Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0]
+    entries = "entries = [entry('12_majority', N=4), entry('14_refinement', ROUNDS=2)]\n"
+    experiment.write_text(f"{head}{entries}compare_matched(globals(), entries, (2, 4), (0, 1))\n")
+    problems = tmp_path / "p.json"
+    problems.write_text('[{"id": "p", "problem": "?", "answer": "1"}]')
+    server = ScriptedServer()
+    try:
+        overrides = (f"PROBLEMS={problems}", "SEED=2")
+        process = python(str(experiment), *overrides, BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
+        out, err = process.communicate(timeout=120)
+    finally:
+        server.close()
+    assert process.returncode == 0, err
+    assert "seeds 2, 3;" in out
+    made = sorted(path.name for path in (tmp_path / "99_small").glob("*seed*.json"))
+    assert made == [f"{name}-seed{seed}.json" for name in ("12_majority", "14_refinement") for seed in (2, 3)]
