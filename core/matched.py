@@ -81,9 +81,12 @@ class Bought:
 
 
 def bought(steps: Sequence[Mapping[str, Any]], budget: int) -> Bought:
-    """What `budget` completion tokens buy of the `steps` of a problem (its records in the results)."""
-    found = Bought()
-    ends: list[float] = []  # of the members of the last step: seconds from the beginning
+    """What `budget` completion tokens buy of the `steps` of a problem (its records in the results).
+
+    A step waits for all of the one before: for what it was chosen by too, which its parents do not tell. Within it,
+    the checks of a member wait for that member alone. Plain samples wait for nobody.
+    """
+    found, is_plain = Bought(), True
     for step in steps:
         members = step["members"]
         made = [c for m in members for c in ([] if m.get("again") else [m]) + m.get("checks", [])]
@@ -96,14 +99,16 @@ def bought(steps: Sequence[Mapping[str, Any]], budget: int) -> Bought:
         found.cached += sum(c["cached_tokens"] for c in made)
         found.calls += len(made)
         found.score = step["majority_correct"]
-        ends = [
-            max((ends[j] for j in m["parents"] if j < len(ends)), default=0.0)
-            + m["seconds"]
-            + max((c["seconds"] for c in m.get("checks", [])), default=0.0)
-            for m in members
-        ]
-        found.path = max(found.path, *ends)
+        is_plain = is_plain and not any(m.get("checks") or (m["parents"] and not m.get("again")) for m in members)
+        seconds = max(m["seconds"] + _waits(m) for m in members)
+        found.path = max(found.path, seconds) if is_plain else found.path + seconds
     return found
+
+
+def _waits(member: Mapping[str, Any]) -> float:
+    """Seconds of a member's checks: verdicts on one text are asked for at once, other checks one after the other."""
+    seconds: list[float] = [0.0, *(check["seconds"] for check in member.get("checks", []))]
+    return max(seconds) if "verdicts" in member else sum(seconds)
 
 
 @dataclass

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import selectors
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,16 @@ import pytest
 
 from core.config import Config
 from core.errors import UserError
-from core.generate import Ask
-from core.matched import Bought, Budgeted, bought, check, entry, in_tokens, rows, total
+from core.generate import Ask, Completion
+from core.matched import Bought, Budgeted, Entry, bought, check, entry, in_tokens, rows, total
 from core.problems import Problem
-from core.rsa import Member, Population
+from core.prompts import Message
+from core.results import grade
+from core.rsa import Member, Population, rsa
+from core.seeds import derive
 from tests.conftest import python
 from tests.scripted import PROBLEM, Model
-from tests.scripted_server import ScriptedServer
+from tests.scripted_server import ScriptedServer, reply
 
 
 def member(tokens: int, parents: list[int] | None = None, seconds: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -41,9 +46,9 @@ STEPS = [
         (199, Bought(None, 0, 0, 0, 0, 0.0, 200)),
         (200, Bought(0.5, 200, 20, 10, 2, 3.0, 80)),
         (279, Bought(0.5, 200, 20, 10, 2, 3.0, 80)),
-        (280, Bought(0.0, 280, 40, 20, 4, 7.0, 20)),
-        (300, Bought(1.0, 300, 50, 25, 5, 7.5, 0)),
-        (9999, Bought(1.0, 300, 50, 25, 5, 7.5, 0)),
+        (280, Bought(0.0, 280, 40, 20, 4, 8.0, 20)),
+        (300, Bought(1.0, 300, 50, 25, 5, 8.5, 0)),
+        (9999, Bought(1.0, 300, 50, 25, 5, 8.5, 0)),
     ],
 )
 def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: Bought) -> None:
@@ -53,6 +58,48 @@ def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: B
 def test_samples_that_wait_for_nobody_make_no_path() -> None:
     grown = [step(1, member(1)), step(1, member(0, [0], 0.0, again=True), member(1, seconds=2.0))]
     assert bought(grown, 10).path == 2.0
+
+
+class Virtual(selectors.DefaultSelector):
+    """A clock that jumps to when the next sleep ends."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.now += max(timeout or 0.0, 0.0)
+        return super().select(0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "made",
+    [
+        *map(entry, ("05_rsa_qed", "06_deepseek_math", "07_nomos", "08_reasoning_cache", "09_selfcheck")),
+        *map(entry, ("10_static_math_agent", "11_math_agent", "13_best_of", "14_refinement")),
+        entry("02_rsa_basic", partial(rsa, stop=lambda *_: False)),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: Entry, seed: int) -> None:
+    clock = Virtual()
+    loop = asyncio.SelectorEventLoop(clock)
+    loop.time = lambda: clock.now  # type: ignore[method-assign]
+    config = Config({"SEED": seed, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        number = derive(seed, *names)
+        await asyncio.sleep(1 + number % 7)
+        text = reply(messages[-1]["content"], number)
+        return Completion(repr(names), 0, "", text, finish_reason="stop", completion_tokens=10, seconds=1 + number % 7)
+
+    async def collect() -> list[Any]:
+        return [grade(PROBLEM, 0, population) async for population in made.scaffold(PROBLEM, ask, config)]
+
+    try:
+        steps = loop.run_until_complete(collect())
+    finally:
+        loop.close()
+    assert bought(steps, 10**6).path == pytest.approx(clock.now)
 
 
 def test_a_budget_ends_a_problem_after_the_step_that_used_it_up() -> None:

@@ -79,8 +79,8 @@ def read_group(text: str, count: int) -> list[int]:
 
 async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
     """The N solutions, the same with their scores (points / 7), the best one; of each wave the new solutions, and the
-    best one so far; those that were kept, and the best one of the group that is held for right; that group, and the
-    winner of its knock-out.
+    best one so far; those that were kept, and the best one of the group that is held for right; that group, and
+    those that are left after each round of its knock-out.
 
     An empty solution is not judged and never kept, and one without readable points ranks behind those with points.
     Where the grouping can't be read, all that were kept go on to the knock-out. All of it is noted.
@@ -146,11 +146,9 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
     if len(left) < 2:
         return
     bracket = [left[i] for i in seeds.rng(config.SEED, problem.id, "bracket").permutation(len(left))]
-    choice = await knock_out(problem, ask, config, bracket, "select")
     yield [again(member) for member in bracket]
-    winner = again(bracket[choice.winner], choice.winner)
-    winner.checks, winner.notes = choice.checks, choice.notes
-    yield [winner]
+    async for standing in knock_out(problem, ask, config, bracket, "select"):
+        yield standing
 
 
 def generations(config: Config) -> int:
