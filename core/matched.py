@@ -98,7 +98,8 @@ def bought(steps: Sequence[Mapping[str, Any]], budget: int) -> Bought:
         found.prompt += sum(c["prompt_tokens"] for c in made)
         found.cached += sum(c["cached_tokens"] for c in made)
         found.calls += len(made)
-        found.score = step["majority_correct"]
+        if tokens or len(members) == 1 or found.score is None:  # else it only shows what the next step is made of
+            found.score = step["majority_correct"]
         is_plain = is_plain and not any(m.get("checks") or (m["parents"] and not m.get("again")) for m in members)
         seconds = max(m["seconds"] + _waits(m) for m in members)
         found.path = max(found.path, seconds) if is_plain else found.path + seconds

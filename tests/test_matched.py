@@ -55,6 +55,15 @@ def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: B
     assert bought(STEPS, budget) == expected
 
 
+def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
+    best = step(1.0, member(0, [1], again=True))
+    shown = step(0.5, member(0, again=True), member(0, again=True))
+    refined = step(0.0, member(50, [0]), member(50, [1]))
+    steps = [step(0.0, member(10), member(10)), best, shown, refined]
+    assert [bought(steps, budget).score for budget in (20, 119, 120)] == [1.0, 1.0, 0.0]
+    assert bought([step(0.5, member(0), member(0)), refined], 50).score == 0.5, "failed samples are an answer"
+
+
 def test_samples_that_wait_for_nobody_make_no_path() -> None:
     grown = [step(1, member(1)), step(1, member(0, [0], 0.0, again=True), member(1, seconds=2.0))]
     assert bought(grown, 10).path == 2.0
