@@ -49,7 +49,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """`func`, a scaffold, stopped after the step with which a problem has taken `tokens` completion tokens."""
+    """`func`, a scaffold, stopped after the step with which a problem goes beyond `tokens` completion tokens: where they
+    are used up exactly, what costs nothing (the selection of one, say) is still to come."""
 
     func: Scaffold
     tokens: int
@@ -61,7 +62,7 @@ class Budgeted:
                 made = [c for m in population for c in ([] if m.again else [m.completion]) + m.checks]
                 spent += sum(completion.completion_tokens for completion in made)
                 yield population
-                if spent >= self.tokens:
+                if spent > self.tokens:
                     return
 
 

@@ -111,7 +111,7 @@ def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: En
     assert bought(steps, 10**6).path == pytest.approx(clock.now)
 
 
-def test_a_budget_ends_a_problem_after_the_step_that_used_it_up() -> None:
+def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
     ended = []
 
     async def endless(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
@@ -129,7 +129,18 @@ def test_a_budget_ends_a_problem_after_the_step_that_used_it_up() -> None:
         assert len(model.asked) == 2 * len(populations)
         return len(populations)
 
-    assert [asyncio.run(collect(tokens)) for tokens in (1, 20, 21, 60)] == [1, 1, 2, 3] and len(ended) == 4
+    assert [asyncio.run(collect(tokens)) for tokens in (1, 19, 20, 59)] == [1, 1, 2, 3] and len(ended) == 4
+
+
+def test_a_budget_that_is_used_up_exactly_still_buys_the_selection() -> None:
+    made = entry("13_best_of", N=2, VERIFY_SAMPLES=1)
+    config = Config({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+
+    async def sizes() -> list[int]:
+        model = Model(lambda names, prompt: "Verdict: True")  # 10 tokens each
+        return [len(population) async for population in Budgeted(made.scaffold, 40)(PROBLEM, model, config)]
+
+    assert asyncio.run(sizes()) == [2, 2, 1]
 
 
 def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) -> None:
