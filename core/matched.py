@@ -49,8 +49,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """`func`, a scaffold, stopped after the step with which a problem goes beyond `tokens` completion tokens: where they
-    are used up exactly, what costs nothing (the selection of one, say) is still to come."""
+    """`func`, a scaffold, stopped after the step with which a problem goes beyond `tokens` completion tokens: where
+    they are used up exactly, what costs nothing (the selection of one, say) is still to come."""
 
     func: Scaffold
     tokens: int

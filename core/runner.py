@@ -109,12 +109,17 @@ def opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> 
 
 
 def _prompts_of(scaffold: Scaffold) -> list[str]:
-    """The prompts that stand beside a scaffold: texts in capitals of its module, and of what scaffolds share."""
+    """The prompts that stand beside a scaffold: texts in capitals of its module, of what scaffolds share, and of other
+    scaffolds that it has functions from."""
     inner: Any = scaffold
     while hasattr(inner, "func"):  # what partial() and a budget wrap
         inner = inner.func
     module = sys.modules[inner.__module__]
-    modules = [module, common] if module.__name__.startswith("core.scaffolds.") else [module]
+    modules = [module]
+    if module.__name__.startswith("core.scaffolds."):
+        used = {getattr(value, "__module__", None) for value in vars(module).values()} - {module.__name__}
+        others = [found for name, found in sorted(sys.modules.items()) if name in used and "core.scaffolds." in name]
+        modules += [common, *(other for other in others if other is not common)]
     held = [value for each in modules for name, value in sorted(vars(each).items()) if name.isupper()]
     return [value for value in held if isinstance(value, str)]
 
