@@ -290,8 +290,8 @@ def total(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[in
 
     def most(config: Config) -> int:
         check(entries, budgets, seeds)
-        each = (e.generations(Config(dict(config) | dict(e.constants))) for e in entries)
-        return len(seeds) * sum(min(n, math.ceil(max(budgets))) for n in each)
+        first, *others = (e.generations(Config(dict(config) | dict(e.constants))) for e in entries)
+        return len(seeds) * (first + sum(min(n, math.ceil(max(budgets))) for n in others))
 
     return most
 
@@ -304,5 +304,8 @@ def check(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[in
         raise UserError("two scaffolds of the comparison have the same name")
     if not isinstance(budgets, Sequence) or not budgets or not all(1 <= budget < math.inf for budget in budgets):
         raise UserError("budgets are numbers of samples for a problem, from 1 up, in brackets: (2.5, 5)")
+    most = entries[0].generations(Config(entries[0].constants))
+    if max(budgets) > most:
+        raise UserError(f"budgets go up to {max(budgets)} samples, but {entries[0].name} draws {most}; raise its N")
     if not isinstance(seeds, Sequence) or not seeds or len(set(seeds)) < len(seeds):
         raise UserError("seeds are different whole numbers, in brackets: (0, 1)")

@@ -166,7 +166,9 @@ def test_entries_take_the_constants_of_their_experiments() -> None:
     assert (made.name, made.constants["N"], made.constants["VERIFY_SAMPLES"]) == ("small", 4, 4)
     assert made.scaffold.__name__ == "best_of" and "MAX_TOKENS" not in made.constants
     small = entry("14_refinement", ROUNDS=2)
-    assert total([made, small], budgets=(3, 10.5), seeds=(0, 1))(Config({})) == 2 * (11 + 3)
+    assert total([made, small], budgets=(3, 10.5), seeds=(0, 1))(Config({})) == 2 * (20 + 3)
+    large = entry("13_best_of", name="large", N=4, VERIFY_SAMPLES=4)
+    assert total([small, large], budgets=(2, 2.5), seeds=(0,))(Config({})) == 3 + 3, "the first is drawn whole"
     check([made, small], (1, 2.5), (0, 1))
 
 
@@ -180,6 +182,7 @@ MADE = entry("12_majority", N=4)
         ([], (1,), (0,), "first entry"),
         ([entry("05_rsa_qed", roles="choose"), MADE], (1,), (0,), "first entry"),
         *(([MADE], budgets, (0,), "from 1 up") for budgets in ((), (0.5,), 2, (float("nan"), 3), (2, float("inf")))),
+        ([MADE], (1, 4.5), (0,), "up to 4.5 samples, but 12_majority draws 4"),
         *(([MADE], (1,), seeds, "different whole numbers") for seeds in ((), 0, (0, 0))),
     ],
 )
@@ -206,7 +209,7 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     experiment = tmp_path / "99_small.py"
     experiment.write_text(
         head + "waits = partial(rsa, stop=lambda *_: False)\n"
-        "entries = [entry('12_majority', STAGE=4, N=4), entry('02_rsa_basic', waits, N=2, K=2, T=1),\n"
+        "entries = [entry('12_majority', STAGE=4, N=5), entry('02_rsa_basic', waits, N=2, K=2, T=1),\n"
         "           entry('05_rsa_qed', roles='choose')]\n"
         "if __name__ == '__main__':\n    compare_matched(globals(), entries, (1.2, 4.4), (0, 1))\n"
     )
