@@ -7,9 +7,10 @@ completions at most, as in QED-Nano's evaluation.
 
 Its time box: it goes on solving, the problems with the fewest perfect scores first, until there are enough of them or
 the time is up. In each of ROUNDS waves, at most, a problem gets as many new solutions as it lacks perfect scores, and
-those of the problem with the fewest go first. None is begun once MINUTES are over (0: no clock); then the grouping
-follows. That takes 2 * PERFECT completions more a wave, at most; ROUNDS = 0 is off. How far a clock lets a problem come
-is the one thing that a seed does not decide; a resumed run has its MINUTES anew.
+those of the problem with the fewest go first. No wave is begun once MINUTES are over (0: no clock); those that have
+begun are finished, which takes the longer the more of them wait for the server; then the grouping follows. That takes
+2 * PERFECT completions more a wave, at most; ROUNDS = 0 is off. How far a clock lets a problem come is the one thing
+that a seed does not decide; a resumed run has its MINUTES anew.
 """
 
 import asyncio
