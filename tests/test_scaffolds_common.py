@@ -26,6 +26,10 @@ SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
         ("Score: 10", None),
         ("Score: 1/0", None),
         ("Score: 1/2/3", None),
+        ("Score: 0.5 to 1", None),
+        ("Score: 0 or 1", None),
+        ("Score: 0-1", None),
+        ("Score: 1\n- 2 remarks", 1.0),
         ("no score", None),
         ("", None),
     ],
@@ -42,6 +46,8 @@ def test_any_text_has_a_selection_or_none(text: str) -> None:
 
 def test_the_last_selection_counts() -> None:
     assert read_selection("Better: 1? No.\nBetter: **Candidate 2**") == 1
+    assert read_selection("Better: 1 or 2") is None and read_selection("Better: candidate 2/candidate 1") is None
+    assert read_selection("Better: 1, and 2 is worse") == 0
     assert read_selection("Better: 3") is None and read_selection("1") is None
 
 

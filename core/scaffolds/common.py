@@ -46,7 +46,10 @@ NO_CALLS_LEFT = "tool call beyond the last"
 EMPTY_SUBMISSION = "empty submission"
 BY_RULE = "submitted by rule"
 
-_BETTER = re.compile(r"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{)?+(?:candidate\s*+)?+([12])\b", re.IGNORECASE)
+# What follows a number that stands alone: no "1 or 2", no "5-6". (In small letters, for it is no prompt.)
+single = r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
+
+_BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*+)?+([12])\b{single}", re.IGNORECASE)
 
 
 def is_spoken(member: Member, config: Config) -> bool:
@@ -73,7 +76,7 @@ def latest_spoken(before: Member, new: Member, place: int = 0) -> Member:
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
     """The number after the last "`word`:" of `text`, if it is one of `allowed`; else None. A fraction is a share of the
     most that is allowed: of 1, "1/2" is 0.5; of 7, "7/7" is 7."""
-    number = r"(\d{1,6}+(?:\s*+/\s*+\d{1,6}+|\.\d{1,6}+)?+|\.\d{1,6}+)(?!\.*+\d|\s*+/\s*+\d)"
+    number = rf"(\d{{1,6}}+(?:\s*+/\s*+\d{{1,6}}+|\.\d{{1,6}}+)?+|\.\d{{1,6}}+)(?!\.*+\d){single}"
     found = re.findall(rf"{re.escape(word)}\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{{)?+\s*+{number}", text, re.IGNORECASE)
     if not found:
         return None
