@@ -4,7 +4,8 @@ The first scaffold is the reference, plain samples: budgets are told in samples,
 Each other scaffold runs once per seed, as far as the largest budget goes. What it has after every step is its answer,
 had it stopped there; so one run tells what each smaller budget buys: the last step that was paid for whole. A step that
 a budget cuts in two counts for nothing, and its tokens are told as cut. All tokens count, those of reviews, selections
-and plans too.
+and plans too. First samples are shared: under one seed they are the same, and so are the journal's completions, for all
+scaffolds that begin with them.
 """
 
 import json
@@ -246,7 +247,7 @@ def _show(
         f"{model} on {chosen['name']}, n={chosen['n']}, seeds {', '.join(map(str, seeds))}; budgets in completion "
         "tokens a problem; accuracy of the vote in %, with 95% intervals over problems, 0 where a budget bought no "
         "answer; the other figures are means over problems and seeds; cut: tokens of the step that did not fit; path "
-        "s: seconds of requests that waited for each other",
+        "s: seconds of requests that waited for each other; scaffolds that begin with plain samples share them",
     ]
     if document["model"]["embedded"]:
         notes.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
