@@ -7,10 +7,10 @@ completions at most, as in QED-Nano's evaluation.
 
 Its time box: it goes on solving, the problems with the fewest perfect scores first, until there are enough of them or
 the time is up. In each of ROUNDS waves, at most, a problem gets as many new solutions as it lacks perfect scores, and
-those of the problem with the fewest go first. No wave is begun once MINUTES are over (0: no clock); those that have
-begun are finished, which takes the longer the more of them wait for the server; then the grouping follows. That takes
-2 * PERFECT completions more a wave, at most; ROUNDS = 0 is off. How far a clock lets a problem come is the one thing
-that a seed does not decide; a resumed run has its MINUTES anew.
+those of the problem with the fewest go first. None is begun once MINUTES are over (0: no clock), not even those that
+wait for the server; what has begun is finished and judged, and the grouping follows. That takes 2 * PERFECT completions
+more a wave, at most; ROUNDS = 0 is off. How far a clock lets a problem come is the one thing that a seed does not
+decide; a resumed run has its MINUTES anew.
 """
 
 import asyncio
@@ -18,10 +18,11 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 
 from core import prompts, seeds
 from core.config import Config
-from core.generate import Ask
+from core.generate import Ask, Late
 from core.problems import Problem
 from core.prompts import Message
 from core.rsa import Member, Population, carried
@@ -101,9 +102,12 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
             member.notes += [UNREADABLE] * (points is None)
         return member
 
-    async def attempt(t: int, i: int, perfect: int) -> Member:
-        """One of a wave: after what every problem gets, and the sooner the fewer perfect scores its problem has."""
-        return await judged(await solved(t, i, priority=-1 - perfect), t, i, priority=-1 - perfect)
+    async def attempt(t: int, i: int, perfect: int) -> Member | None:
+        """One of a wave: after what every problem gets, and the sooner the fewer perfect scores its problem has. None
+        where its turn came too late."""
+        with suppress(Late):
+            return await judged(await solved(t, i, priority=-1 - perfect, until=closes), t, i, priority=-1 - perfect)
+        return None
 
     def worth(member: Member) -> tuple[bool, float]:
         return is_spoken(member, config), -1.0 if member.score is None else member.score
@@ -125,7 +129,10 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
         perfect = sum(member.score == 1.0 for member in pool)
         if perfect >= config.PERFECT or t > config.ROUNDS or time.monotonic() > closes:
             break
-        newest = await asyncio.gather(*(attempt(t, i, perfect) for i in range(config.PERFECT - perfect)))
+        attempts = await asyncio.gather(*(attempt(t, i, perfect) for i in range(config.PERFECT - perfect)))
+        newest = [member for member in attempts if member]
+        if not newest:
+            break
         yield list(newest)
         pool += newest
 
