@@ -277,7 +277,11 @@ def _show(
 def entry(experiment: str, scaffold: Scaffold | None = None, roles: str = "", name: str = "", **changes: Any) -> Entry:
     """The scaffold of the file experiments/`experiment`.py with its constants, and `changes`. The scaffold need not be
     told where it has the name of the module that its `generations` are from."""
-    namespace = runpy.run_path(str(ROOT / "experiments" / f"{experiment}.py"))
+    path = ROOT / "experiments" / f"{experiment}.py"
+    with command():  # an experiment lists its entries before it runs
+        if not path.exists():
+            raise UserError(f"there is no experiment {experiment} to compare")
+    namespace = runpy.run_path(str(path))
     generations: Generations = namespace["generations"]
     module = sys.modules[generations.__module__]
     found = scaffold or getattr(module, module.__name__.rpartition(".")[2])
@@ -308,5 +312,5 @@ def check(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[in
     most = entries[0].generations(Config(entries[0].constants))
     if max(budgets) > most:
         raise UserError(f"budgets go up to {max(budgets)} samples, but {entries[0].name} draws {most}; raise its N")
-    if not isinstance(seeds, Sequence) or not seeds or len(set(seeds)) < len(seeds):
+    if not isinstance(seeds, Sequence) or not seeds or len({s for s in seeds if isinstance(s, int)}) < len(seeds):
         raise UserError("seeds are different whole numbers, in brackets: (0, 1)")

@@ -183,12 +183,18 @@ MADE = entry("12_majority", N=4)
         ([entry("05_rsa_qed", roles="choose"), MADE], (1,), (0,), "first entry"),
         *(([MADE], budgets, (0,), "from 1 up") for budgets in ((), (0.5,), 2, (float("nan"), 3), (2, float("inf")))),
         ([MADE], (1, 4.5), (0,), "up to 4.5 samples, but 12_majority draws 4"),
-        *(([MADE], (1,), seeds, "different whole numbers") for seeds in ((), 0, (0, 0))),
+        *(([MADE], (1,), seeds, "different whole numbers") for seeds in ((), 0, (0, 0), "01")),
     ],
 )
 def test_what_cannot_be_compared_is_said(entries: Any, budgets: Any, seeds: Any, said: str) -> None:
     with pytest.raises(UserError, match=said):
         check(entries, budgets, seeds)
+
+
+def test_an_entry_of_no_experiment_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        entry("12_majorty")
+    assert ended.value.code == 2 and capsys.readouterr().err == "error: there is no experiment 12_majorty to compare\n"
 
 
 def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> None:
