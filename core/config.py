@@ -1,5 +1,6 @@
 """The constants of an experiment: read from its file, overridden for one run by NAME=value, checked when built."""
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,6 +111,17 @@ class Config(Mapping[str, Any]):
         if "K" in self and "N" in self and self["K"] > self["N"]:
             raise UserError(
                 f"K={self['K']} is larger than N={self['N']}: K solutions are drawn from N; lower K or raise N"
+            )
+        if "CALLS" in self and self.get("K", 2) < 2:
+            raise UserError("K=1 leaves the planner nothing to select or merge; raise K")
+        if self.get("REVIEWS", 0) > self.get("VERIFY_SAMPLES", math.inf):
+            raise UserError(
+                f"REVIEWS={self['REVIEWS']} is larger than VERIFY_SAMPLES={self['VERIFY_SAMPLES']}, the reviews that a "
+                "candidate has; lower REVIEWS or raise VERIFY_SAMPLES"
+            )
+        if self.get("MINUTES") and self.get("ROUNDS") == 0:
+            raise UserError(
+                f"MINUTES={self['MINUTES']:g} bounds no waves where ROUNDS=0; raise ROUNDS or set MINUTES=0"
             )
 
     def __getattr__(self, name: str) -> Any:

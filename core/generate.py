@@ -5,6 +5,7 @@ time-out or a refused request means, when to ask again, and budget forcing at th
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -75,9 +76,14 @@ class Completion:
         return self.finish_reason == "length"
 
 
+class Late(Exception):
+    """The time of a request was over before a slot was free for it."""
+
+
 class Ask(Protocol):
     """What a scaffold is given: ask the model, under a name of its own for every request of a problem. `changes`: of
-    the sampling, and `priority` where the order of steps is not the order of urgency (higher is sooner)."""
+    the sampling; `priority` where the order of steps is not the order of urgency (higher is sooner); and `until`, the
+    time.monotonic() after which it is not sent any more: raises Late."""
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
 
@@ -164,10 +170,16 @@ class Generator:
         return content_key([KEY_VERSION, self.server.identity, list(messages), vars(sampling), seed])
 
     async def __call__(
-        self, messages: Sequence[Message], seed: int, sampling: Sampling, priority: float = 0.0
+        self,
+        messages: Sequence[Message],
+        seed: int,
+        sampling: Sampling,
+        priority: float = 0.0,
+        until: float = math.inf,
     ) -> Completion:
         """The completion of `messages`. Of the requests that wait for the server, the highest `priority` goes first.
-        Raises UserError when the server is lost, or refuses us altogether."""
+        Raises Late for one that would be sent after `until`, and UserError when the server is lost, or refuses us
+        altogether."""
         key = self.key(messages, seed, sampling)
         kept = self.journal.get(key)
         if kept is not None:
@@ -175,6 +187,8 @@ class Generator:
             self.on_completion(completion, False)
             return completion
         async with self._slots.slot(priority):
+            if time.monotonic() > until:
+                raise Late
             completion, is_final = await self._ask(key, messages, seed, sampling)
         if is_final:
             kept = dict(vars(completion))

@@ -4,7 +4,8 @@ The first scaffold is the reference, plain samples: budgets are told in samples,
 Each other scaffold runs once per seed, as far as the largest budget goes. What it has after every step is its answer,
 had it stopped there; so one run tells what each smaller budget buys: the last step that was paid for whole. A step that
 a budget cuts in two counts for nothing, and its tokens are told as cut. All tokens count, those of reviews, selections
-and plans too.
+and plans too. First samples are shared: under one seed they are the same, and so are the journal's completions, for all
+scaffolds that begin with them.
 """
 
 import json
@@ -50,7 +51,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """`func`, a scaffold, stopped after the step with which a problem has taken `tokens` completion tokens."""
+    """`func`, a scaffold, stopped after the step with which a problem goes beyond `tokens` completion tokens: where
+    they are used up exactly, what costs nothing (the selection of one, say) is still to come."""
 
     func: Scaffold
     tokens: int
@@ -62,7 +64,7 @@ class Budgeted:
                 made = [c for m in population for c in ([] if m.again else [m.completion]) + m.checks]
                 spent += sum(completion.completion_tokens for completion in made)
                 yield population
-                if spent >= self.tokens:
+                if spent > self.tokens:
                     return
 
 
@@ -82,9 +84,12 @@ class Bought:
 
 
 def bought(steps: Sequence[Mapping[str, Any]], budget: int) -> Bought:
-    """What `budget` completion tokens buy of the `steps` of a problem (its records in the results)."""
-    found = Bought()
-    ends: list[float] = []  # of the members of the last step: seconds from the beginning
+    """What `budget` completion tokens buy of the `steps` of a problem (its records in the results).
+
+    A step waits for all of the one before: for what it was chosen by too, which its parents do not tell. Within it,
+    the checks of a member wait for that member alone. Plain samples wait for nobody.
+    """
+    found, is_plain = Bought(), True
     for step in steps:
         members = step["members"]
         made = [c for m in members for c in ([] if m.get("again") else [m]) + m.get("checks", [])]
@@ -96,15 +101,18 @@ def bought(steps: Sequence[Mapping[str, Any]], budget: int) -> Bought:
         found.prompt += sum(c["prompt_tokens"] for c in made)
         found.cached += sum(c["cached_tokens"] for c in made)
         found.calls += len(made)
-        found.score = step["majority_correct"]
-        ends = [
-            max((ends[j] for j in m["parents"] if j < len(ends)), default=0.0)
-            + m["seconds"]
-            + max((c["seconds"] for c in m.get("checks", [])), default=0.0)
-            for m in members
-        ]
-        found.path = max(found.path, *ends)
+        if tokens or len(members) == 1 or found.score is None:  # else it only shows what the next step is made of
+            found.score = step["majority_correct"]
+        is_plain = is_plain and not any(m.get("checks") or (m["parents"] and not m.get("again")) for m in members)
+        seconds = max(m["seconds"] + _waits(m) for m in members)
+        found.path = max(found.path, seconds) if is_plain else found.path + seconds
     return found
+
+
+def _waits(member: Mapping[str, Any]) -> float:
+    """Seconds of a member's checks: verdicts on one text are asked for at once, other checks one after the other."""
+    seconds: list[float] = [0.0, *(check["seconds"] for check in member.get("checks", []))]
+    return max(seconds) if "verdicts" in member else sum(seconds)
 
 
 @dataclass
@@ -144,10 +152,13 @@ def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[int], reference: 
 
 
 def in_tokens(budgets: Sequence[float], paths: Sequence[Path]) -> list[int]:
-    """`budgets`, told in samples, in completion tokens: a sample is the mean of the results in `paths`."""
+    """`budgets`, told in samples, in completion tokens: a sample is the mean of the results in `paths`. Raises
+    UserError where those hold no tokens."""
     steps = [stored.read(path)[0]["metrics"]["steps"] for path in paths]
     spent = sum(step["completion_tokens"] for each in steps for step in each)
     samples = sum(each[-1]["completions"] for each in steps)
+    if not spent:
+        raise UserError("all samples failed, or the server counts no tokens: there is nothing to measure budgets by")
     return [round(budget * spent / samples) for budget in budgets]
 
 
@@ -188,13 +199,15 @@ def table(made: Sequence[Row], reference: str) -> str:
 def compare_matched(
     namespace: Mapping[str, Any], entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]
 ) -> None:
-    """Run `entries` under `budgets` (in samples of the first of them) with each of `seeds`, and compare them with the
-    first. Ends the process, as runner.run does. Results lie in a folder of the experiment's name."""
+    """Run `entries` under `budgets` (in samples of the first of them) with each of `seeds`, counted from SEED, and
+    compare them with the first. Ends the process, as runner.run does. Results lie in a folder of the experiment's
+    name."""
     with command():
-        check(entries, budgets)
+        check(entries, budgets, seeds)
         stop = Stop()
         name = Path(namespace["__file__"]).stem
         common = constants.read(namespace, sys.argv[1:], constants.COMMON)
+        seeds = [common.SEED + seed for seed in seeds]
         folder = results_dir()
         configs = {entry.name: Config(dict(common) | dict(entry.constants)) for entry in entries}
         needs = (Need.of(configs[entry.name], entry.shown) for entry in entries)
@@ -236,7 +249,7 @@ def _show(
         f"{model} on {chosen['name']}, n={chosen['n']}, seeds {', '.join(map(str, seeds))}; budgets in completion "
         "tokens a problem; accuracy of the vote in %, with 95% intervals over problems, 0 where a budget bought no "
         "answer; the other figures are means over problems and seeds; cut: tokens of the step that did not fit; path "
-        "s: seconds of requests that waited for each other",
+        "s: seconds of requests that waited for each other; scaffolds that begin with plain samples share them",
     ]
     if document["model"]["embedded"]:
         notes.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
@@ -266,12 +279,16 @@ def _show(
 def entry(experiment: str, scaffold: Scaffold | None = None, roles: str = "", name: str = "", **changes: Any) -> Entry:
     """The scaffold of the file experiments/`experiment`.py with its constants, and `changes`. The scaffold need not be
     told where it has the name of the module that its `generations` are from."""
-    namespace = runpy.run_path(str(ROOT / "experiments" / f"{experiment}.py"))
-    generations: Generations | None = namespace.get("generations")
-    if not generations:
-        raise UserError(
-            f"{experiment} can't be compared: it has no generations(config), see core/scaffolds/__init__.py"
-        )
+    path = ROOT / "experiments" / f"{experiment}.py"
+    with command():  # an experiment lists its entries before it runs
+        if not path.exists():
+            raise UserError(f"there is no experiment {experiment} to compare")
+        namespace = runpy.run_path(str(path))
+        generations: Generations | None = namespace.get("generations")
+        if not generations:
+            raise UserError(
+                f"{experiment} can't be compared: it has no generations(config), see core/scaffolds/__init__.py"
+            )
     module = sys.modules[generations.__module__]
     found = scaffold or getattr(module, module.__name__.rpartition(".")[2])
     values = {name: namespace[name] for name in namespace if name in RULES and name not in constants.COMMON}
@@ -283,15 +300,23 @@ def total(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[in
     scripts/plan.sh asks. The step with which a scaffold goes beyond its budget is not in it."""
 
     def most(config: Config) -> int:
-        each = (e.generations(Config(dict(config) | dict(e.constants))) for e in entries)
-        return len(seeds) * sum(min(n, math.ceil(max(budgets))) for n in each)
+        check(entries, budgets, seeds)
+        first, *others = (e.generations(Config(dict(config) | dict(e.constants))) for e in entries)
+        return len(seeds) * (first + sum(min(n, math.ceil(max(budgets))) for n in others))
 
     return most
 
 
-def check(entries: Sequence[Entry], budgets: Sequence[float]) -> None:
-    """Raises UserError for entries or budgets that can't be compared."""
+def check(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]) -> None:
+    """Raises UserError for entries, budgets or seeds that can't be compared."""
+    if not entries or entries[0].roles:
+        raise UserError("the first entry is what the others are compared with: plain samples, which need no roles")
     if len({entry.name for entry in entries}) < len(entries):
         raise UserError("two scaffolds of the comparison have the same name")
-    if not budgets or min(budgets) < 1:
-        raise UserError("budgets are numbers of samples for a problem, from 1 up")
+    if not isinstance(budgets, Sequence) or not budgets or not all(1 <= budget < math.inf for budget in budgets):
+        raise UserError("budgets are numbers of samples for a problem, from 1 up, in brackets: (2.5, 5)")
+    most = entries[0].generations(Config(entries[0].constants))
+    if max(budgets) > most:
+        raise UserError(f"budgets go up to {max(budgets)} samples, but {entries[0].name} draws {most}; raise its N")
+    if not isinstance(seeds, Sequence) or not seeds or len({s for s in seeds if isinstance(s, int)}) < len(seeds):
+        raise UserError("seeds are different whole numbers, in brackets: (0, 1)")

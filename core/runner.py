@@ -267,15 +267,19 @@ class Experiment:
         asked: Counter[forecast.Kind] = Counter()
 
         async def ask(
-            messages: Sequence[Message], *names: str | int, priority: float | None = None, **changes: Any
+            messages: Sequence[Message],
+            *names: str | int,
+            priority: float | None = None,
+            until: float = math.inf,
+            **changes: Any,
         ) -> Completion:
             kind = forecast.kind(names)
-            asked[kind] += 1
             if priority is None:
                 # Problems that are behind go first: at the end, none is left alone with many steps to go.
                 priority = -kind[-1] if isinstance(kind[-1], int) else 0
             seed = seeds.derive(self.config.SEED, problem.id, *names)
-            completion = await generator(messages, seed, replace(self.sampling, **changes), priority)
+            completion = await generator(messages, seed, replace(self.sampling, **changes), priority, until)
+            asked[kind] += 1
             self.forecast.arrived(kind, completion.completion_tokens, not completion.reused)
             return completion
 

@@ -21,7 +21,7 @@ MIN_P = 0.0  # off
 ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all
-SEED = 0  # not used: see seeds
+SEED = 0  # added to each of the seeds: SEED=2 runs with 2 and 3
 CONCURRENCY = 0  # requests in flight; 0 asks the server
 TIMEOUT = 3600.0  # seconds for one request
 STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again

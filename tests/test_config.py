@@ -47,6 +47,20 @@ def test_a_wrong_override_is_one_line_that_lists_the_constants(override: str, wo
 
 
 @pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"CALLS": 15, "K": 1}, "K=1 leaves the planner nothing"),
+        ({"REVIEWS": 3, "VERIFY_SAMPLES": 2}, "REVIEWS=3 is larger than VERIFY_SAMPLES=2"),
+        ({"MINUTES": 5, "ROUNDS": 0}, "MINUTES=5 bounds no waves"),
+    ],
+)
+def test_constants_that_contradict_each_other_are_told(values: dict[str, float], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        config.Config(values)
+    config.Config({name: value for name, value in values.items() if name not in ("K", "REVIEWS", "MINUTES")})
+
+
+@pytest.mark.parametrize(
     "changes", [{"N": "8"}, {"N": True}, {"N": None}, {"CARRY": 3}, {"SIZE": 3}, {"N": 8.5}, {"N": float("inf")}]
 )
 def test_a_wrong_constant_in_the_file_is_found(changes: dict[str, Any]) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import selectors
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,16 @@ import pytest
 
 from core.config import Config
 from core.errors import UserError
-from core.generate import Ask
-from core.matched import Bought, Budgeted, bought, check, entry, rows, total
+from core.generate import Ask, Completion
+from core.matched import Bought, Budgeted, Entry, bought, check, entry, in_tokens, rows, total
 from core.problems import Problem
-from core.rsa import Member, Population
+from core.prompts import Message
+from core.results import grade
+from core.rsa import Member, Population, rsa
+from core.seeds import derive
 from tests.conftest import python
 from tests.scripted import PROBLEM, Model
+from tests.scripted_server import ScriptedServer, reply
 
 
 def member(tokens: int, parents: list[int] | None = None, seconds: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -40,13 +46,22 @@ STEPS = [
         (199, Bought(None, 0, 0, 0, 0, 0.0, 200)),
         (200, Bought(0.5, 200, 20, 10, 2, 3.0, 80)),
         (279, Bought(0.5, 200, 20, 10, 2, 3.0, 80)),
-        (280, Bought(0.0, 280, 40, 20, 4, 7.0, 20)),
-        (300, Bought(1.0, 300, 50, 25, 5, 7.5, 0)),
-        (9999, Bought(1.0, 300, 50, 25, 5, 7.5, 0)),
+        (280, Bought(0.0, 280, 40, 20, 4, 8.0, 20)),
+        (300, Bought(1.0, 300, 50, 25, 5, 8.5, 0)),
+        (9999, Bought(1.0, 300, 50, 25, 5, 8.5, 0)),
     ],
 )
 def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: Bought) -> None:
     assert bought(STEPS, budget) == expected
+
+
+def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
+    best = step(1.0, member(0, [1], again=True))
+    shown = step(0.5, member(0, again=True), member(0, again=True))
+    refined = step(0.0, member(50, [0]), member(50, [1]))
+    steps = [step(0.0, member(10), member(10)), best, shown, refined]
+    assert [bought(steps, budget).score for budget in (20, 119, 120)] == [1.0, 1.0, 0.0]
+    assert bought([step(0.5, member(0), member(0)), refined], 50).score == 0.5, "failed samples are an answer"
 
 
 def test_samples_that_wait_for_nobody_make_no_path() -> None:
@@ -54,7 +69,49 @@ def test_samples_that_wait_for_nobody_make_no_path() -> None:
     assert bought(grown, 10).path == 2.0
 
 
-def test_a_budget_ends_a_problem_after_the_step_that_used_it_up() -> None:
+class Virtual(selectors.DefaultSelector):
+    """A clock that jumps to when the next sleep ends."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.now += max(timeout or 0.0, 0.0)
+        return super().select(0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "made",
+    [
+        *map(entry, ("05_rsa_qed", "06_deepseek_math", "07_nomos", "08_reasoning_cache", "09_selfcheck")),
+        *map(entry, ("10_static_math_agent", "11_math_agent", "13_best_of", "14_refinement")),
+        entry("02_rsa_basic", partial(rsa, stop=lambda *_: False)),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: Entry, seed: int) -> None:
+    clock = Virtual()
+    loop = asyncio.SelectorEventLoop(clock)
+    loop.time = lambda: clock.now  # type: ignore[method-assign]
+    config = Config({"SEED": seed, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        number = derive(seed, *names)
+        await asyncio.sleep(1 + number % 7)
+        text = reply(messages[-1]["content"], number)
+        return Completion(repr(names), 0, "", text, finish_reason="stop", completion_tokens=10, seconds=1 + number % 7)
+
+    async def collect() -> list[Any]:
+        return [grade(PROBLEM, 0, population) async for population in made.scaffold(PROBLEM, ask, config)]
+
+    try:
+        steps = loop.run_until_complete(collect())
+    finally:
+        loop.close()
+    assert bought(steps, 10**6).path == pytest.approx(clock.now)
+
+
+def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
     ended = []
 
     async def endless(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
@@ -72,7 +129,18 @@ def test_a_budget_ends_a_problem_after_the_step_that_used_it_up() -> None:
         assert len(model.asked) == 2 * len(populations)
         return len(populations)
 
-    assert [asyncio.run(collect(tokens)) for tokens in (1, 20, 21, 60)] == [1, 1, 2, 3] and len(ended) == 4
+    assert [asyncio.run(collect(tokens)) for tokens in (1, 19, 20, 59)] == [1, 1, 2, 3] and len(ended) == 4
+
+
+def test_a_budget_that_is_used_up_exactly_still_buys_the_selection() -> None:
+    made = entry("13_best_of", N=2, VERIFY_SAMPLES=1)
+    config = Config({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+
+    async def sizes() -> list[int]:
+        model = Model(lambda names, prompt: "Verdict: True")  # 10 tokens each
+        return [len(population) async for population in Budgeted(made.scaffold, 40)(PROBLEM, model, config)]
+
+    assert asyncio.run(sizes()) == [2, 2, 1]
 
 
 def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) -> None:
@@ -98,11 +166,47 @@ def test_entries_take_the_constants_of_their_experiments() -> None:
     assert (made.name, made.constants["N"], made.constants["VERIFY_SAMPLES"]) == ("small", 4, 4)
     assert made.scaffold.__name__ == "best_of" and "MAX_TOKENS" not in made.constants
     small = entry("14_refinement", ROUNDS=2)
-    assert total([made, small], budgets=(3, 10.5), seeds=(0, 1))(Config({})) == 2 * (11 + 3)
-    with pytest.raises(UserError, match="same name"):
-        check([made, made], (1,))
-    with pytest.raises(UserError, match="from 1 up"):
-        check([made], ())
+    assert total([made, small], budgets=(3, 10.5), seeds=(0, 1))(Config({})) == 2 * (20 + 3)
+    large = entry("13_best_of", name="large", N=4, VERIFY_SAMPLES=4)
+    assert total([small, large], budgets=(2, 2.5), seeds=(0,))(Config({})) == 3 + 3, "the first is drawn whole"
+    check([made, small], (1, 2.5), (0, 1))
+
+
+MADE = entry("12_majority", N=4)
+
+
+@pytest.mark.parametrize(
+    ("entries", "budgets", "seeds", "said"),
+    [
+        ([MADE, MADE], (1,), (0,), "same name"),
+        ([], (1,), (0,), "first entry"),
+        ([entry("05_rsa_qed", roles="choose"), MADE], (1,), (0,), "first entry"),
+        *(([MADE], budgets, (0,), "from 1 up") for budgets in ((), (0.5,), 2, (float("nan"), 3), (2, float("inf")))),
+        ([MADE], (1, 4.5), (0,), "up to 4.5 samples, but 12_majority draws 4"),
+        *(([MADE], (1,), seeds, "different whole numbers") for seeds in ((), 0, (0, 0), "01")),
+    ],
+)
+def test_what_cannot_be_compared_is_said(entries: Any, budgets: Any, seeds: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        check(entries, budgets, seeds)
+
+
+def test_an_entry_of_no_experiment_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        entry("12_majorty")
+    assert ended.value.code == 2 and capsys.readouterr().err == "error: there is no experiment 12_majorty to compare\n"
+
+
+def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> None:
+    def saved(tokens: int) -> Path:
+        steps = [{"completion_tokens": tokens, "completions": 4}]
+        path = tmp_path / f"{tokens}.json"
+        path.write_text(json.dumps({"metrics": {"steps": steps}, "problems": []}))
+        return path
+
+    assert in_tokens((2.5,), [saved(400), saved(480)]) == [275]
+    with pytest.raises(UserError, match="no tokens"):
+        in_tokens((2.5,), [saved(0)])
 
 
 def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_not_learnt(tmp_path: Path) -> None:
@@ -113,7 +217,7 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
         head + "waits = partial(rsa, stop=lambda *_: False)\n"
         "entries = [entry('12_majority', STAGE=4, N=4), entry('02_rsa_basic', waits, N=2, K=2, T=1),\n"
         "           entry('05_rsa_qed', roles='choose')]\n"
-        "if __name__ == '__main__':\n    compare_matched(globals(), entries, (1.2, 4.4), (0, 1))\n"
+        "if __name__ == '__main__':\n    compare_matched(globals(), entries, (1.2, 4), (0, 1))\n"
     )
     assert begin
 
@@ -129,7 +233,7 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     lines = [json.loads(line) for line in (folder / "table.jsonl").read_text().splitlines()]
     assert [line["scaffold"] for line in lines[1:]] == ["12_majority"] * 2 + ["02_rsa_basic"] * 2
     low, high = lines[1]["budget"], lines[2]["budget"]
-    assert 130 < low < 160 and abs(high / low - 4.4 / 1.2) < 0.05, "a sample takes some 120 tokens"
+    assert 130 < low < 160 and abs(high / low - 4 / 1.2) < 0.05, "a sample takes some 120 tokens"
     assert lines[3]["unanswered"] == 1.0 and lines[1]["unanswered"] == 0.0, "two do not fit into what 1.2 take"
     assert all(line["tokens"] <= line["budget"] for line in lines[1:])
     assert (folder / "frontier.png").read_bytes()[:4] == b"\x89PNG" and (folder / "table.txt").read_text() in out
@@ -137,3 +241,23 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     journal = (tmp_path / "journal" / "99_small.jsonl").read_text()
     go()
     assert (tmp_path / "journal" / "99_small.jsonl").read_text() == journal, "nothing is asked again"
+
+
+def test_seeds_count_from_the_constant_SEED(tmp_path: Path) -> None:
+    experiment = tmp_path / "99_small.py"
+    head = Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0]
+    entries = "entries = [entry('12_majority', N=4), entry('14_refinement', ROUNDS=2)]\n"
+    experiment.write_text(f"{head}{entries}compare_matched(globals(), entries, (2, 4), (0, 1))\n")
+    problems = tmp_path / "p.json"
+    problems.write_text('[{"id": "p", "problem": "?", "answer": "1"}]')
+    server = ScriptedServer()
+    try:
+        overrides = (f"PROBLEMS={problems}", "SEED=2")
+        process = python(str(experiment), *overrides, BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
+        out, err = process.communicate(timeout=120)
+    finally:
+        server.close()
+    assert process.returncode == 0, err
+    assert "seeds 2, 3;" in out
+    made = sorted(path.name for path in (tmp_path / "99_small").glob("*seed*.json"))
+    assert made == [f"{name}-seed{seed}.json" for name in ("12_majority", "14_refinement") for seed in (2, 3)]

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core import runner
 from core.config import Config
 from core.generate import Completion
 from core.rsa import Population
-from core.scaffolds.math_agent import INVALID_CALLS, generations, math_agent, read_approaches
+from core.scaffolds import static_math_agent
+from core.scaffolds.math_agent import INVALID_CALLS, PLAN, generations, math_agent, read_approaches
 from core.scaffolds.tool_calls import TOOLS, InvalidCall, call_lines, read_call
 from tests.scripted import Model, run, stopped_and_resumed
 
@@ -346,3 +348,8 @@ def test_approaches_are_read(text: str, approaches: list[str]) -> None:
 @given(st.text())
 def test_any_text_has_approaches_or_none(text: str) -> None:
     assert all(approach.strip() for approach in read_approaches(text))
+
+
+def test_its_record_tells_the_prompts_that_it_has_from_other_scaffolds() -> None:
+    told = runner._prompts_of(math_agent)
+    assert {PLAN, static_math_agent.REPORT, static_math_agent.IMPROVE, static_math_agent.SELECT} <= set(told)

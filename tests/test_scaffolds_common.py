@@ -26,6 +26,10 @@ SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
         ("Score: 10", None),
         ("Score: 1/0", None),
         ("Score: 1/2/3", None),
+        ("Score: 0.5 to 1", None),
+        ("Score: 0 or 1", None),
+        ("Score: 0-1", None),
+        ("Score: 1\n- 2 remarks", 1.0),
         ("no score", None),
         ("", None),
     ],
@@ -42,6 +46,8 @@ def test_any_text_has_a_selection_or_none(text: str) -> None:
 
 def test_the_last_selection_counts() -> None:
     assert read_selection("Better: 1? No.\nBetter: **Candidate 2**") == 1
+    assert read_selection("Better: 1 or 2") is None and read_selection("Better: candidate 2/candidate 1") is None
+    assert read_selection("Better: 1, and 2 is worse") == 0
     assert read_selection("Better: 3") is None and read_selection("1") is None
 
 
@@ -54,7 +60,7 @@ def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
 
     model = Model(judge)
     populations = run(qed_rsa, model, **SIZES)
-    assert [len(p) for p in populations] == [8, 8, 8, 8, 1] and len(model.asked) == 39
+    assert [len(p) for p in populations] == [8, 8, 8, 8, 4, 2, 1] and len(model.asked) == 39
     for population in populations[1:4]:
         used = [j for member in population for j in member.parents]
         assert sorted(used) == sorted(list(range(8)) * 3), "every parent is used exactly K times"
@@ -66,16 +72,25 @@ def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
     assert blocks[0] != blocks[1] != blocks[2], "each round draws its own circle"
     assert [len(model.prompts("select", r)) for r in range(3)] == [4, 2, 1]
     (winner,) = populations[-1]
-    assert winner.again and winner.parents == [5] and len(winner.checks) == 7 and not winner.notes
+    assert [[m.parents[0] for m in p if "3-5" in m.completion.text] for p in populations[4:]] == [[5], [2], [1]]
+    assert winner.again and all(len(m.checks) == 1 and not m.notes for p in populations[4:] for m in p)
+
+
+def test_an_odd_one_out_goes_on_unopposed() -> None:
+    model = Model(lambda names, prompt: "Better: 1" if names[0] == "select" else f"solution {names[1]}")
+    populations = run(qed_rsa, model, **SIZES | {"N": 5, "ROUNDS": 0})
+    assert [len(p) for p in populations] == [5, 3, 2, 1] and len(model.prompts("select")) == 4
+    odd = populations[1][2]
+    assert odd.completion.text == "solution 4" and odd.parents == [4] and odd.again and not odd.checks
 
 
 def test_selections_that_cannot_be_read_are_drawn_by_lot_and_noted() -> None:
     winners = set()
     for seed in range(12):
         model = Model(lambda names, prompt: "I like both." if names[0] == "select" else f"{names} \\boxed{{1}}")
-        (winner,) = run(qed_rsa, model, SEED=seed, **SIZES)[-1]
-        assert winner.notes == ["invalid selection"] * 7
-        winners.add(winner.parents[0])
+        left = run(qed_rsa, model, SEED=seed, **SIZES)[4:]
+        assert [m.notes for p in left for m in p] == [["invalid selection"]] * 7
+        winners.add(left[-1][0].completion.text)
     assert len(winners) > 3, "no position is favoured"
 
 
@@ -92,8 +107,8 @@ def test_empty_candidates_are_passed_over_and_lose() -> None:
     assert all(len(set(m.parents) - {1, 2}) == len(m.parents) == 3 for m in populations[1])
     assert populations[0][1].notes == ["empty candidate"]
     (winner,) = populations[-1]
-    assert winner.parents == [6] and not model.prompts("select"), "against nothing, no request is needed"
-    assert set(winner.notes) == {"empty candidate"}
+    assert winner.completion.text == "solution 3-6" and not model.prompts("select"), "against nothing, none is needed"
+    assert {note for p in populations[4:] for m in p for note in m.notes} == {"empty candidate"}
 
 
 def test_generations_is_what_is_asked() -> None:

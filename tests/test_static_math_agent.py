@@ -215,6 +215,7 @@ def test_a_stopped_run_goes_on_to_the_same_answer(done: int) -> None:
         ("Best: 1? No.\nBest: 2", 1),
         ("Best: 2\nBest: 7", None),
         ("Best: 12", None),
+        ("Best: 1 and 3", None),
         ("the best 2 are", None),
         ("Candidate 2", None),
         ("Best:", None),

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from core import seeds
@@ -10,7 +10,7 @@ from core.config import Config
 from core.generate import Ask, Completion
 from core.problems import Problem
 from core.prompts import Message
-from core.rsa import Member, carried
+from core.rsa import Member, Population, carried
 
 SELECT = """Problem:
 {problem}
@@ -46,7 +46,10 @@ NO_CALLS_LEFT = "tool call beyond the last"
 EMPTY_SUBMISSION = "empty submission"
 BY_RULE = "submitted by rule"
 
-_BETTER = re.compile(r"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{)?+(?:candidate\s*+)?+([12])\b", re.IGNORECASE)
+# What follows a number that stands alone: no "1 or 2", no "5-6". (In small letters, for it is no prompt.)
+single = r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
+
+_BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*+)?+([12])\b{single}", re.IGNORECASE)
 
 
 def is_spoken(member: Member, config: Config) -> bool:
@@ -73,7 +76,7 @@ def latest_spoken(before: Member, new: Member, place: int = 0) -> Member:
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
     """The number after the last "`word`:" of `text`, if it is one of `allowed`; else None. A fraction is a share of the
     most that is allowed: of 1, "1/2" is 0.5; of 7, "7/7" is 7."""
-    number = r"(\d{1,6}+(?:\s*+/\s*+\d{1,6}+|\.\d{1,6}+)?+|\.\d{1,6}+)(?!\.*+\d|\s*+/\s*+\d)"
+    number = rf"(\d{{1,6}}+(?:\s*+/\s*+\d{{1,6}}+|\.\d{{1,6}}+)?+|\.\d{{1,6}}+)(?!\.*+\d){single}"
     found = re.findall(rf"{re.escape(word)}\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{{)?+\s*+{number}", text, re.IGNORECASE)
     if not found:
         return None
@@ -124,20 +127,25 @@ async def choose(problem: Problem, ask: Ask, config: Config, texts: tuple[str, s
     return Choice(1 - said if swapped else said, [made])
 
 
-async def knock_out(problem: Problem, ask: Ask, config: Config, members: Sequence[Member], name: str) -> Choice:
-    """Pairwise knock-out: of each pair one goes on to the next round, an odd one out goes on unopposed. The pairs of a
-    round are asked at once, under (name, round, pair). `winner` is a position in `members`."""
-    left, made, notes = list(range(len(members))), [], []
+async def knock_out(
+    problem: Problem, ask: Ask, config: Config, members: Population, name: str
+) -> AsyncIterator[Population]:
+    """Pairwise knock-out of `members`, which stand: of each pair one goes on to the next round, an odd one out goes on
+    unopposed. Yields those that are left after each round; its pairs are asked at once, under (name, round, pair)."""
     number = 0
-    while len(left) > 1:
-        pairs = list(zip(left[::2], left[1::2], strict=False))
-        texts = [tuple(carried(members[i].completion, config) for i in pair) for pair in pairs]
+    while len(members) > 1:
+        pairs = list(zip(members[::2], members[1::2], strict=False))
+        texts = [tuple(carried(member.completion, config) for member in pair) for pair in pairs]
         choices = await asyncio.gather(
             *(choose(problem, ask, config, (a, b), name, number, i) for i, (a, b) in enumerate(texts))
         )
-        made += [check for choice in choices for check in choice.checks]
-        notes += [note for choice in choices for note in choice.notes]
-        winners = [pair[choice.winner] for pair, choice in zip(pairs, choices, strict=True)]
-        left = winners + left[2 * len(pairs) :]
+        left = []
+        for i, choice in enumerate(choices):
+            place = 2 * i + choice.winner
+            kept = members[place].completion
+            left.append(Member(kept, [place], checks=choice.checks, again=True, notes=choice.notes))
+        if len(members) % 2:
+            left.append(Member(members[-1].completion, [len(members) - 1], again=True))
+        yield left
+        members = left
         number += 1
-    return Choice(left[0], made, notes)

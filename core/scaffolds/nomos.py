@@ -7,9 +7,10 @@ completions at most, as in QED-Nano's evaluation.
 
 Its time box: it goes on solving, the problems with the fewest perfect scores first, until there are enough of them or
 the time is up. In each of ROUNDS waves, at most, a problem gets as many new solutions as it lacks perfect scores, and
-those of the problem with the fewest go first. None is begun once MINUTES are over (0: no clock); then the grouping
-follows. That takes 2 * PERFECT completions more a wave, at most; ROUNDS = 0 is off. How far a clock lets a problem come
-is the one thing that a seed does not decide; a resumed run has its MINUTES anew.
+those of the problem with the fewest go first. None is begun once MINUTES are over (0: no clock), not even those that
+wait for the server; what has begun is finished and judged, and the grouping follows. That takes 2 * PERFECT completions
+more a wave, at most; ROUNDS = 0 is off. How far a clock lets a problem come is the one thing that a seed does not
+decide; a resumed run has its MINUTES anew.
 """
 
 import asyncio
@@ -17,10 +18,11 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 
 from core import prompts, seeds
 from core.config import Config
-from core.generate import Ask
+from core.generate import Ask, Late
 from core.problems import Problem
 from core.prompts import Message
 from core.rsa import Member, Population, carried
@@ -79,8 +81,8 @@ def read_group(text: str, count: int) -> list[int]:
 
 async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
     """The N solutions, the same with their scores (points / 7), the best one; of each wave the new solutions, and the
-    best one so far; those that were kept, and the best one of the group that is held for right; that group, and the
-    winner of its knock-out.
+    best one so far; those that were kept, and the best one of the group that is held for right; that group, and
+    those that are left after each round of its knock-out.
 
     An empty solution is not judged and never kept, and one without readable points ranks behind those with points.
     Where the grouping can't be read, all that were kept go on to the knock-out. All of it is noted.
@@ -100,9 +102,12 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
             member.notes += [UNREADABLE] * (points is None)
         return member
 
-    async def attempt(t: int, i: int, perfect: int) -> Member:
-        """One of a wave: after what every problem gets, and the sooner the fewer perfect scores its problem has."""
-        return await judged(await solved(t, i, priority=-1 - perfect), t, i, priority=-1 - perfect)
+    async def attempt(t: int, i: int, perfect: int) -> Member | None:
+        """One of a wave: after what every problem gets, and the sooner the fewer perfect scores its problem has. None
+        where its turn came too late."""
+        with suppress(Late):
+            return await judged(await solved(t, i, priority=-1 - perfect, until=closes), t, i, priority=-1 - perfect)
+        return None
 
     def worth(member: Member) -> tuple[bool, float]:
         return is_spoken(member, config), -1.0 if member.score is None else member.score
@@ -124,7 +129,10 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
         perfect = sum(member.score == 1.0 for member in pool)
         if perfect >= config.PERFECT or t > config.ROUNDS or time.monotonic() > closes:
             break
-        newest = await asyncio.gather(*(attempt(t, i, perfect) for i in range(config.PERFECT - perfect)))
+        attempts = await asyncio.gather(*(attempt(t, i, perfect) for i in range(config.PERFECT - perfect)))
+        newest = [member for member in attempts if member]
+        if not newest:
+            break
         yield list(newest)
         pool += newest
 
@@ -146,11 +154,9 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
     if len(left) < 2:
         return
     bracket = [left[i] for i in seeds.rng(config.SEED, problem.id, "bracket").permutation(len(left))]
-    choice = await knock_out(problem, ask, config, bracket, "select")
     yield [again(member) for member in bracket]
-    winner = again(bracket[choice.winner], choice.winner)
-    winner.checks, winner.notes = choice.checks, choice.notes
-    yield [winner]
+    async for standing in knock_out(problem, ask, config, bracket, "select"):
+        yield standing
 
 
 def generations(config: Config) -> int:

@@ -17,7 +17,7 @@ from core.scaffolds.common import doubts, knock_out
 
 
 async def qed_rsa(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
-    """Populations t = 0..ROUNDS of N members, then one of the member that wins the knock-out.
+    """Populations t = 0..ROUNDS of N members, then those that are left after each round of the knock-out.
 
     A candidate with nothing to carry is passed over, and one at a further offset takes its place; with none left, a
     member starts afresh. What is unreadable in the knock-out is decided by lot, and noted.
@@ -39,12 +39,8 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[P
     for t in range(config.ROUNDS + 1):
         population = list(await asyncio.gather(*(member(t, i, population) for i in range(config.N))))
         yield population
-    choice = await knock_out(problem, ask, config, population, "select")
-    yield [
-        Member(
-            population[choice.winner].completion, [choice.winner], checks=choice.checks, again=True, notes=choice.notes
-        )
-    ]
+    async for left in knock_out(problem, ask, config, population, "select"):
+        yield left
 
 
 def generations(config: Config) -> int:

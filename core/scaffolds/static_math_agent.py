@@ -17,7 +17,7 @@ from core.generate import Ask, Completion
 from core.problems import Problem
 from core.prompts import Message
 from core.rsa import Member, Population, carried
-from core.scaffolds.common import EMPTY, EMPTY_REPORT, INVALID_SELECTION, UNREADABLE, Choice, doubts
+from core.scaffolds.common import EMPTY, EMPTY_REPORT, INVALID_SELECTION, UNREADABLE, Choice, doubts, single
 from core.verification import read_verdict
 
 REPORT = """Problem:
@@ -53,7 +53,7 @@ correct, or most nearly complete where several are. End with one line that gives
 BEST = "Best:"
 
 _BEST = re.compile(
-    r"best[\s*_`]*+[:=][\s*_`$]*+(?:\\boxed\{)?+[\s*_`]*+(?:candidate\s*+)?+([0-9]{1,4}+)", re.IGNORECASE
+    rf"best[\s*_`]*+[:=][\s*_`$]*+(?:\\boxed\{{)?+[\s*_`]*+(?:candidate\s*+)?+([0-9]{{1,4}}+){single}", re.IGNORECASE
 )
 
 
