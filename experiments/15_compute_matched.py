@@ -37,7 +37,7 @@ def never(*_: object) -> bool:
 
 # Each with its experiment's constants, but for those above and those said here. The others are compared with the first.
 entries = [
-    entry("12_majority", STAGE=4, N=50),
+    entry("12_majority", STAGE=4, N=60),
     entry("13_best_of"),
     entry("13_best_of", name="13_best_of_4", N=4, VERIFY_SAMPLES=2),
     entry("14_refinement", N=1, ROUNDS=49),
