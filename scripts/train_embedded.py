@@ -1,6 +1,6 @@
 """Train the embedded model from nothing and write its GGUF file.
 
-    python -m scripts.train_embedded            # the committed model: about 80 minutes on one CPU core
+    python -m scripts.train_embedded            # the committed model: about two and a half hours on one CPU core
     python -m scripts.train_embedded --quick    # seconds: a file that loads and knows nothing
 
 Needs requirements-train.txt. Phases and learning rates are counted in tokens, never in seconds, so that a seed decides

@@ -14,8 +14,8 @@ To add one takes its file, with a function of the file's name, and an experiment
 - `Member.parents` are positions in the population yielded just before. `again` marks a member that stood there already.
 - What is empty, cut off or unreadable is decided on purpose and told in `Member.notes`, in the words of common.py.
 - A new constant needs its rule in core/config.py; a known one keeps its meaning (K of N candidates, ROUNDS, …).
-- tests/test_scaffolds_resume.py kills and jumbles all scaffolds: add it to its lists, and its last line to the
-  replies there and in tests/scripted_server.py, or it is only ever answered with what it can't read.
-- An `entry` in experiments/15_compute_matched.py compares it; with `roles="…"` until scripts/embedded_roles.py has taught
-  the embedded model what it asks.
+- tests/test_scaffolds_resume.py kills and jumbles all scaffolds: add it to its list, and its last line to the replies
+  there and in tests/scripted_server.py, or it is only ever answered with what it can't read.
+- An `entry` in experiments/15_compute_matched.py compares it; with `roles="…"` until scripts/embedded_roles.py has
+  taught the embedded model what it asks.
 """
