@@ -189,14 +189,14 @@ def test_keys_go_from_member_to_member_and_from_problem_to_problem(tab: Tab, res
     shown = tab.open(path, "#/0/problem/0/0/0")
     for key, where in (("j", "/0/1"), ("j", "/0/2"), ("k", "/0/1")):
         shown.keyboard.press(key)
-        shown.wait_for_function("where => location.hash === '#/0/problem/0' + where", arg=where)
+        shown.wait_for_url(f"**#/0/problem/0{where}")
     shown.locator("[data-id='0,1']").focus()
     shown.keyboard.press("ArrowRight")
     assert shown.evaluate("document.activeElement.dataset.id") == "1,1"
     shown.keyboard.press("Enter")
-    shown.wait_for_function("location.hash === '#/0/problem/0/1/1'")
+    shown.wait_for_url("**#/0/problem/0/1/1")
     shown.keyboard.press("n")
-    shown.wait_for_function("location.hash === '#/0/problem/1'")
+    shown.wait_for_url("**#/0/problem/1")
     shown.locator(".skip").focus()
     shown.keyboard.press("Enter")
     assert shown.evaluate("document.activeElement.id") == "main" and "Problem" in shown.inner_text("main h2")
@@ -265,7 +265,7 @@ def test_formulas_and_markdown_of_an_answer_are_set(tab: Tab, tmp_path: Path) ->
     nested = "[...rich('# '.repeat(20000)), ...rich('**a '.repeat(9000))].length"
     assert shown.evaluate(nested), "a text of nothing but marks is set, too"
     shown.get_by_label("source text").check()
-    shown.wait_for_function("document.querySelector('.member .prose')?.textContent.startsWith('## Cases of $n$')")
+    shown.locator(".member .prose", has_text="## Cases of $n$").first.wait_for()
 
 
 def test_the_focus_goes_on_where_the_reader_was(tab: Tab, tmp_path: Path) -> None:
@@ -276,13 +276,13 @@ def test_the_focus_goes_on_where_the_reader_was(tab: Tab, tmp_path: Path) -> Non
         assert frame[at] <= ring[at] <= frame[at] + frame[size] - ring[size], "scrolled to the open member"
     shown.locator(".member a").first.focus()
     shown.keyboard.press("Enter")
-    shown.wait_for_function("location.hash.startsWith('#/0/problem/0/5/')")
-    shown.wait_for_function("document.activeElement.matches('.member')")
+    shown.wait_for_url("**#/0/problem/0/5/*")
+    shown.wait_for_selector(".member:focus")
     assert shown.inner_text("#said").startswith("t=5, member ")
     shown.locator("[data-id='6,31']").focus()
     shown.keyboard.press("Enter")
-    shown.wait_for_function("location.hash === '#/0/problem/0/6/31'")
-    shown.wait_for_function("document.activeElement.dataset.id === '6,31'")
+    shown.wait_for_url("**#/0/problem/0/6/31")
+    shown.wait_for_selector("[data-id='6,31']:focus")
     assert shown.evaluate("document.querySelector('.member h3').getBoundingClientRect().bottom < innerHeight")
 
 
