@@ -45,7 +45,7 @@ class Need:
     answer_tokens: int = 512
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], shown: "Shown | None" = None) -> "Need":
+    def of(cls, config: Mapping[str, Any], shown: Shown | None = None) -> "Need":
         """From an experiment's constants. `shown`: of a scaffold that shows more than K candidates at a time. Without
         K, one that carries or verifies shows one."""
         k = shown(config) if shown else config.get("K", int("CARRY" in config or "VERIFY_TOKENS" in config))

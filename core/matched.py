@@ -175,8 +175,10 @@ def table(made: Sequence[Row], reference: str) -> str:
         "cut",
         "calls",
         "path s",
+        "prompt",
+        "cached",
     ]
-    lines = [[*heads, "prompt", "cached"]]
+    lines = [heads]
     for row in sorted(made, key=lambda row: row.budget):
         d = row.against
         lines.append(

@@ -72,7 +72,7 @@ def started(name: str, config: Config, need: Need) -> Iterator[tuple[Server, Pro
     with serving(need) as server:
         chosen = (named or problems.load(server.problem_set)).first(config.LIMIT)
         check_context(server, config)
-        print(opening(name, server, chosen, is_default=named is None), flush=True)
+        print(_opening(name, server, chosen, is_default=named is None), flush=True)
         yield server, chosen
 
 
@@ -104,7 +104,7 @@ def _first(errors: BaseException) -> UserError:
     return errors
 
 
-def opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> str:
+def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> str:
     """One line: engine, model and problem set, and why."""
     what = "the embedded demonstration model (not QED-Nano, not AIME)" if server.is_embedded else "model"
     why_set = "its default set" if is_default else "as asked"

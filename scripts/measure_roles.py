@@ -87,27 +87,14 @@ class Roles:
         """Reports and judgements of a solution, and what is made of it with them."""
         wrong = {(a, b, c) for a, b, c in PRODUCT.findall(text) if int(a) * int(b) != int(c)}
         checked, verdict, _ = await static_math_agent.report(problem, ask, config, text, "report", i)
-        reviewed = await ask(
-            selfcheck.review(problem.statement, text),
-            "review",
-            i,
-            max_tokens=config.VERIFY_TOKENS,
-            answer_opening=prompts.VERDICT,
-        )
-        scored = await ask(
-            deepseek_math.review(problem.statement, text),
-            "score",
-            i,
-            max_tokens=config.VERIFY_TOKENS,
-            answer_opening=deepseek_math.SCORE,
-        )
-        judged = await ask(
-            nomos.judge(problem.statement, text),
-            "judge",
-            i,
-            max_tokens=config.VERIFY_TOKENS,
-            answer_opening=nomos.SCORE,
-        )
+        reviewed, scored, judged = [
+            await ask(messages, role, i, max_tokens=config.VERIFY_TOKENS, answer_opening=opening)
+            for role, messages, opening in (
+                ("review", selfcheck.review(problem.statement, text), prompts.VERDICT),
+                ("score", deepseek_math.review(problem.statement, text), deepseek_math.SCORE),
+                ("judge", nomos.judge(problem.statement, text), nomos.SCORE),
+            )
+        ]
         points = common.stated_score(judged.text, "Score", nomos.POINTS)
         score = common.stated_score(scored.text, "Score", deepseek_math.SCORES)
         for role, mark in (
@@ -123,12 +110,12 @@ class Roles:
         for report in (checked, reviewed, scored):
             named = {(a, b, c) for a, b, c, d in NAMED.findall(report.text) if int(a) * int(b) == int(d)}
             note("reports that name the wrong lines, all and no others, with the right values", float(named == wrong))
+        note("solutions before", float(is_right))
         for role, messages in (
             ("improve", static_math_agent.improve(problem.statement, text, checked.text.strip())),
             ("correct", selfcheck.correct(problem.statement, text, reviewed.text.strip())),
             ("refine", deepseek_math.refine(problem.statement, text, [scored.text])),
         ):
-            note("solutions before", float(is_right))
             note(f"{role}: right solutions after", float(correct(await ask(messages, role, i))))
         proved = await ask(deepseek_math.prove(problem.statement), "prove", i)
         note("prove: right solutions", float(correct(proved)))
