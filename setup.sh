@@ -23,29 +23,33 @@ for candidate in $python python3 python3.13 python3.12 python3.11; do
 done
 [ -n "$python" ] || { echo "error: Python 3.11 or newer is needed. Install it, or name it: PYTHON=/path/to/python3" >&2; exit 2; }
 
-# install VENV REQUIREMENTS…: make the venv and bring it up to date; nothing to do when the files have not changed.
+# install VENV PART: make the venv and bring it up to what requirements[-PART].txt asks for, from the lock with hashes where
+# there is one; nothing to do when neither has changed. What shares .venv is installed on top of the harness.
 install() {
-  local venv=$1; shift
-  local stamp want
-  stamp=$venv/.installed-$(basename "${!#}")
-  want=$(cat "$@" | cksum; "$python" --version)
+  local venv=$1 name=requirements${2:+-$2} stamp want
+  local lock=locks/$name.lock files=()
+  if [ "$venv" = .venv ] && [ -n "${2:-}" ]; then files+=(locks/requirements.lock); fi
+  if [ -f "$lock" ]; then files+=("$lock"); else files+=("$name.txt"); fi
+  stamp=$venv/.installed-$name
+  want=$(cat "$name.txt" "${files[@]}" | cksum; "$python" --version)
   [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ] && return
-  echo "setting up $venv from $* (once) …" >&2
+  echo "setting up $venv from ${files[*]} (once) …" >&2
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || {
     rm -rf "$venv"; echo "error: $python can't make a venv. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
-  local files=(); for file in "$@"; do files+=(-r "$file"); done
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${files[@]}" || {
-    echo "error: the packages of $* could not be installed (see above). Check the network and the disk, run it again" >&2; exit 2; }
+  local options=(); for file in "${files[@]}"; do options+=(-r "$file"); done
+  [ ! -f "$lock" ] || options+=(--require-hashes)
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${options[@]}" || {
+    echo "error: the packages of ${files[*]} could not be installed (see above). Check the network and the disk, run it again" >&2; exit 2; }
   printf '%s\n' "$want" >"$stamp"
 }
 
 # One set-up at a time: run.sh and start_server.sh may both be started on a fresh clone.
 if command -v flock >/dev/null; then exec 9>.venv.lock; flock 9; fi
 
-install .venv requirements.txt
-case $what in fleet | dev) install .venv requirements.txt requirements-fleet.txt ;; esac
-case $what in inspect | dev) install .venv requirements.txt requirements-inspect.txt ;; esac
-[ "$what" != dev ] || install .venv requirements.txt requirements-dev.txt
+install .venv
+case $what in fleet | dev) install .venv fleet ;; esac
+case $what in inspect | dev) install .venv inspect ;; esac
+[ "$what" != dev ] || install .venv dev
 
 if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
   own=$(tr '[:lower:]' '[:upper:]' <<<"$engine")_PYTHON
@@ -54,7 +58,7 @@ if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
   else
     free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
     [ "$free" -ge 20 ] || { echo "error: $engine and the weights need 20 GB and this disk has $free GB free. Make room" >&2; exit 2; }
-    install ".venv-$engine" "requirements-$engine.txt"
+    install ".venv-$engine" "$engine"
   fi
   [ -d "${MODEL:-}" ] || PYTHONPATH=$PWD .venv/bin/python -m core.weights
 fi

@@ -1,8 +1,13 @@
-"""QED-Nano's weights: fetched once from the Hugging Face hub, resumable, with room on the disk checked first."""
+"""QED-Nano's weights: fetched once from the Hugging Face hub, resumable, with room on the disk checked first.
+
+Which commit is fetched: the one that QED_NANO_REVISION names, else the one in locks/weights.json (which
+scripts/lock.sh writes), else the newest. It is written beside the weights and into results.
+"""
 
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -10,10 +15,10 @@ from pathlib import Path
 from core.errors import UserError, command
 
 REPO = "lm-provers/QED-Nano"
-# A commit hash here pins the weights; the commit that a name resolves to is written beside them and into results.
-REVISION = os.environ.get("QED_NANO_REVISION", "main")
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "locks" / "weights.json"
 BYTES = 8_300_000_000  # 4.02 B parameters in bf16, tokenizer and configuration
-FOLDER = Path(os.environ.get("WEIGHTS_DIR", Path(__file__).resolve().parent.parent / "weights")) / "QED-Nano"
+FOLDER = Path(os.environ.get("WEIGHTS_DIR", ROOT / "weights")) / "QED-Nano"
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # safetensors only: no pickle, no remote code
 
 
@@ -24,6 +29,22 @@ def fetched() -> dict[str, str] | None:
         return note
     except (OSError, ValueError):
         return None
+
+
+def wanted() -> str:
+    """The revision to fetch: a commit, or a name such as "main", whose commit may change."""
+    if named := os.environ.get("QED_NANO_REVISION", "").strip():
+        return named
+    try:
+        return str(json.loads(LOCK.read_text())["revision"])
+    except OSError:
+        return "main"  # nothing is pinned
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{LOCK} names no revision. Remove it, or write it anew: bash scripts/lock.sh") from None
+
+
+def is_commit(revision: str) -> bool:
+    return re.fullmatch("[0-9a-f]{40}", revision) is not None
 
 
 def digest(folder: Path) -> str:
@@ -37,8 +58,9 @@ def digest(folder: Path) -> str:
 
 
 def fetch() -> Path:
-    """The folder with the weights; downloads what is missing of them."""
-    if fetched() is not None:
+    """The folder with the weights; downloads what is missing of them, or is of another commit than the wanted one."""
+    revision = wanted()
+    if (note := fetched()) and (note["revision"] == revision or not is_commit(revision)):
         return FOLDER
     FOLDER.mkdir(parents=True, exist_ok=True)
     here = sum(file.stat().st_size for file in FOLDER.rglob("*") if file.is_file())
@@ -49,20 +71,51 @@ def fetch() -> Path:
             "Free some space or set WEIGHTS_DIR to a larger disk"
         )
     try:
-        from huggingface_hub import HfApi, snapshot_download
+        from huggingface_hub import snapshot_download
 
-        commit = HfApi().model_info(REPO, revision=REVISION).sha or REVISION
+        commit = _commit(revision)
+        (FOLDER / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may hold a mixture
         snapshot_download(REPO, revision=commit, local_dir=FOLDER, allow_patterns=PATTERNS)
     except Exception as error:  # the hub client raises many kinds: offline, gated, no such revision, disk
-        reason = str(error).strip().split("\n")[0][:200]
-        raise UserError(
-            f"{REPO} can't be fetched ({reason}). Check the network (HF_ENDPOINT names a mirror, HF_TOKEN a token) "
-            "and run the same command again: what is downloaded is kept"
-        ) from None
+        raise _unreachable(error) from None
+    if not list(FOLDER.glob("*.safetensors")):
+        raise UserError(f"{REPO} holds no safetensors at {commit}. Name another commit in QED_NANO_REVISION")
     (FOLDER / "FETCHED.json").write_text(json.dumps({"repo": REPO, "revision": commit}) + "\n")
+    if not is_commit(revision):
+        print(
+            f"note: the weights are not pinned; these are commit {commit} (QED_NANO_REVISION={commit} keeps to it)",
+            file=sys.stderr,
+        )
     return FOLDER
+
+
+def pin() -> None:
+    """Write the commit of the newest weights into LOCK."""
+    try:
+        commit = _commit("main")
+    except Exception as error:
+        raise _unreachable(error) from None
+    LOCK.write_text(json.dumps({"repo": REPO, "revision": commit}) + "\n")
+
+
+def _commit(revision: str) -> str:
+    """The commit that `revision` is; the hub client raises many kinds of errors."""
+    from huggingface_hub import HfApi
+
+    return HfApi().model_info(REPO, revision=revision).sha or revision
+
+
+def _unreachable(error: Exception) -> UserError:
+    reason = str(error).strip().split("\n")[0][:200]
+    return UserError(
+        f"{REPO} can't be fetched ({reason}). Check the network (HF_ENDPOINT names a mirror, HF_TOKEN a token) "
+        "and run the same command again: what is downloaded is kept"
+    )
 
 
 if __name__ == "__main__":
     with command():
-        print(f"weights: {fetch()}", file=sys.stderr)
+        if sys.argv[1:] == ["--pin"]:
+            pin()
+        else:
+            print(f"weights: {fetch()}", file=sys.stderr)
