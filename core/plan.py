@@ -8,7 +8,7 @@ import argparse
 import json
 import runpy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -99,6 +99,12 @@ def at_most(config: Config, count: int, statement: float, generations: Generatio
     kinds.append(most(rest, statement + max(1, config.get("K", 1)) * carried, cap))
     prompts, completions = (sum(column) for column in zip(*kinds, strict=True))
     return round(prompts), round(completions)
+
+
+def at_cap(config: Config, lengths: Lengths) -> Lengths:
+    """`lengths` as they are where every completion runs into its cap; what is carried stays as long as it was."""
+    full, checks = np.array([float(config.MAX_TOKENS)]), np.array([float(config.get("VERIFY_TOKENS", 1))])
+    return replace(lengths, solutions=(full,), verifications=checks)
 
 
 def _carry(config: Config) -> str:
@@ -250,6 +256,7 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
             f"{_range(few, many, 0)} requests of {context:,.0f} tokens on average ({asked} asked for at a time)",
         ),
         ("time", _hours(plan.seconds)),
+        ("at the cap", f"{_hours(_at_cap(plan, lengths).seconds)}, if every completion runs into it"),
         *_money(plan.seconds, price),
         ("bottleneck", bottleneck(plan)),
     ]
@@ -273,6 +280,11 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
     if longest > on.kv_tokens:
         notes.append(f"a request of {longest:,.0f} tokens does not fit the KV cache at all: such requests will fail")
     return _aligned(rows) + "".join(f"\nnote: {note}" for note in notes)
+
+
+def _at_cap(plan: Plan, lengths: Lengths) -> Plan:
+    on = plan.machine
+    return make(plan.config, plan.count, at_cap(plan.config, lengths), on.shape, on.gpu, on.kv, plan.generations)
 
 
 def _cut(plan: Plan, other: Plan) -> str:
@@ -338,10 +350,13 @@ def embedded_text(config: Config, count: int, lengths: Lengths, price: float | N
     """The plan for the embedded engine: measured lengths at the measured speed, on the machine that measured them."""
     assert lengths.speed is not None
     made = loads(config, count, lengths)
-    total = sum(load.tokens for load in made)
-    seconds = [total * each for each in lengths.speed]
+    seconds, most = (
+        [sum(load.tokens for load in each) * speed for speed in lengths.speed]
+        for each in (made, loads(config, count, at_cap(config, lengths)))
+    )
     rows = [("engine", "embedded, at the speed of those results")]
-    rows += [*_token_rows(config, count, made, lengths), ("time", _hours(seconds)), *_money(seconds, price)]
+    rows += [*_token_rows(config, count, made, lengths), ("time", _hours(seconds))]
+    rows += [("at the cap", f"{_hours(most)}, if every completion runs into it"), *_money(seconds, price)]
     return _aligned(rows)
 
 

@@ -152,6 +152,10 @@ def longest_of(n: int, median: float, sigma: float, cap: float) -> float:
     return 4 * sum(1 - normal((math.log(x) - math.log(median)) / sigma) ** n for x in points)
 
 
+def shown(made: plan.Plan) -> str:
+    return plan.text(made, ASSUMED, 0.4, "here", "figures")
+
+
 # Bytes of memory, the share for weights and cache, bytes/s, FLOP/s; bytes of a token in the cache; requests that
 # the server decodes together, as core/launch.py settles.
 BY_HAND = [
@@ -162,9 +166,18 @@ BY_HAND = [
 ]
 
 
+@pytest.mark.parametrize("are_at_cap", [False, True], ids=["assumed lengths", "at the cap"])
 @pytest.mark.parametrize(("name", "kv", "memory", "fraction", "bandwidth", "flops", "kv_bytes", "sent"), BY_HAND)
 def test_hours_of_02_agree_with_arithmetic_of_our_own(
-    name: str, kv: str, memory: float, fraction: float, bandwidth: float, flops: float, kv_bytes: int, sent: int
+    name: str,
+    kv: str,
+    memory: float,
+    fraction: float,
+    bandwidth: float,
+    flops: float,
+    kv_bytes: int,
+    sent: int,
+    are_at_cap: bool,
 ) -> None:
     weights, cap, median, sigma = 2 * 4_022_468_096, 16384, 6400, 0.8
     cache = ((memory - 2**29) * fraction - weights) / kv_bytes
@@ -172,6 +185,8 @@ def test_hours_of_02_agree_with_arithmetic_of_our_own(
     cut = 1 - normal(math.log(cap / median) / sigma)
     written = mean + cut * 64  # and the forced answers
     slowest = longest_of(8, median, sigma, cap)
+    if are_at_cap:
+        mean, square, cut, written, slowest = cap, cap**2, 1.0, cap + 64, cap
     hours = []
     for share, peak, fill in ((0.85, 0.7, 0.95), (0.6, 0.4, 0.7)):
         work = path = 0.0
@@ -190,6 +205,10 @@ def test_hours_of_02_agree_with_arithmetic_of_our_own(
     made = planned(name, kv)
     assert made.machine.kv_tokens == int(cache)
     assert made.machine.limit == sent
+    if are_at_cap:
+        (row,) = (line for line in shown(made).splitlines() if line.startswith("at the cap"))
+        assert row.split()[3] == f"{hours[0]:.1f}" and row.split()[5] == f"{hours[1]:.1f}"
+        return
     assert [s / 3600 for s in made.seconds] == pytest.approx(hours, rel=0.01)
 
 
@@ -376,7 +395,7 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     assert sum(load.prompts for load in made.loads) <= prompt * (1 + 1e-9) + 1
     assert sum(load.tokens for load in made.loads) <= completion * (1 + 1e-9) + 1
     assert 0 < made.seconds[0] < made.seconds[1]
-    text = plan.text(made, ASSUMED, 0.4, "here", "figures")
+    text = shown(made)
     assert "nan" not in text and "inf" not in text.replace("in flight", "")
 
 
