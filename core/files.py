@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from core.errors import UserError
 
@@ -49,6 +49,14 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise trouble(path, error, "nothing finished is lost") from None
+
+
+def open_log(path: Path, again: bool = True) -> TextIO:
+    """A log to write to, at its end (`again`) or anew. Only its owner may read it: servers print their settings."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if again else os.O_TRUNC)
+    log = os.open(path, flags, 0o600)
+    os.fchmod(log, 0o600)  # one that an earlier version left may be open to all
+    return open(log, "w", encoding="utf-8")
 
 
 def remove(path: Path) -> None:

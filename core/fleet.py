@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 from core import gateway
 from core.errors import UserError, command
-from core.files import results_dir, write_atomically
+from core.files import open_log, results_dir, write_atomically
 from core.process import end_group, last_words
 from core.server import HOST, PORT, START_SECONDS, check_environment, has_gpu
 
@@ -52,7 +52,7 @@ class Process:
         folder = results_dir() / "fleet"
         folder.mkdir(exist_ok=True)
         self.log = folder / f"{name}.log"
-        self.log.write_bytes(b"")
+        open_log(self.log, again=False).close()
         self.has_answered = False  # since the fleet was started
         self.deaths = 0
         self.start()
@@ -113,7 +113,7 @@ class Process:
 
     def _last_words(self) -> str:
         said = last_words(self.log.read_text(errors="replace").splitlines())
-        return said.removeprefix("error: ").rstrip(".") or "no output"
+        return said.removeprefix("error: ") or "no output"
 
 
 class Fleet:

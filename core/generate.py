@@ -111,17 +111,25 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
     return "", content.strip()
 
 
-def continued(messages: Sequence[Message], thinking: str, opening: str, kind: str) -> dict[str, Any]:
-    """The fields of a request that make a server of this `kind` go on after closed `thinking` and `opening`.
+def continued(messages: Sequence[Message], thinking: str, opening: str, server: Server) -> dict[str, Any]:
+    """The fields of a request that make `server` go on after closed `thinking` and `opening`.
 
     llama.cpp renders an assistant message with a reasoning field as it stands. SGLang appends the text to a
-    generation prompt that has already opened the tag (QED-Nano's template does). Others render the message through
-    the template, tags included.
+    generation prompt that has already opened the tag (QED-Nano's template does), and reads it as tokens apart from
+    that: where nothing was thought, the template closes the tag itself if it can, or a line break would be two tokens
+    that the model knows as one. Others render the message through the template, tags included.
     """
+    kind = server.kind
     if kind == "llama.cpp":
         last = {"role": "assistant", "reasoning_content": thinking, "content": opening}
         return {"messages": [*messages, last]}
     closed = f"{thinking}\n</think>\n\n{opening}"
+    if kind == "sglang" and server.closes and not thinking:
+        return {
+            "messages": [*messages, {"role": "assistant", "content": opening}],
+            "continue_final_message": True,
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
     if kind == "sglang":
         return {
             "messages": [*messages, {"role": "assistant", "content": closed}],
@@ -237,7 +245,7 @@ class Generator:
             # Off is -1: SGLang and its gateway refuse 0, llama.cpp and vLLM take either.
             body |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
         if sampling.opening:
-            body |= continued(messages, "", sampling.opening, self.server.kind)
+            body |= continued(messages, "", sampling.opening, self.server)
         if sampling.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
         return body
@@ -308,12 +316,14 @@ class Generator:
         else:
             is_cut = self.server.thinking and reply.finish_reason == "length"
             thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
+        # Where one token was asked for, to read its probabilities, the cap has cut off nothing.
+        finish_reason = "stop" if sampling.top_logprobs and sampling.max_tokens == 1 else reply.finish_reason
         return Completion(
             key,
             seed,
             thinking,
             answer,
-            finish_reason=reply.finish_reason,
+            finish_reason=finish_reason,
             prompt_tokens=reply.prompt_tokens,
             cached_tokens=reply.cached_tokens,
             completion_tokens=reply.completion_tokens,
@@ -329,7 +339,7 @@ class Generator:
             if cut.completion_tokens > room:
                 thinking = thinking[-max(1, len(thinking) * max(room, 0) // cut.completion_tokens) :]
         body = self._body(messages, cut.seed, replace(sampling, max_tokens=sampling.answer_tokens))
-        body |= continued(messages, thinking, sampling.answer_opening, self.server.kind)
+        body |= continued(messages, thinking, sampling.answer_opening, self.server)
         try:
             reply = await self._patiently(body)
         except (Refused, Overtime, Stalled, Malformed):

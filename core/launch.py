@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ FEWEST_HELD = 2048  # tokens that a request holds at the least: more of them in 
 # before it admits another. Half of the default: most traces end far below MAX_TOKENS, and one that is put back for lack
 # of room only has its prompt and tokens read again.
 CONSERVATIVENESS = 0.5
+# What --enable-deterministic-inference costs, as a share of the time: its makers' figure for most of their workloads
+# (lmsys.org, 22 September 2025; 34% on average), not measured here.
+DETERMINISTIC_COST = (0.25, 0.45)
 STREAM_INTERVAL = 32  # tokens between messages from scheduler to front end: nobody reads along
 ENGINES = {"sglang": "SGLang", "vllm": "vLLM"}
 
@@ -79,6 +82,7 @@ class Settings:
     fraction: float
     running: int
     tokens: int  # of KV cache, as computed; the server tells its own count
+    deterministic: bool = False  # SGLang: equal requests with equal seeds get equal answers, whatever else is in flight
 
 
 def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "") -> Settings:
@@ -151,11 +155,19 @@ def kv_wanted() -> str:
     return kv
 
 
+def deterministic_wanted() -> bool:
+    """Whether DETERMINISTIC asks for an engine that honours seeds."""
+    wanted = os.environ.get("DETERMINISTIC", "").strip()
+    if wanted not in ("", "0", "1"):
+        raise UserError(f"DETERMINISTIC={wanted} is neither 1 (SGLang honours seeds) nor 0")
+    return wanted == "1"
+
+
 def command(engine: str, model: Model, need: Need, host: str, port: int, extra: Sequence[str] = ()) -> list[str]:
     """The command that serves `model` on this machine's GPU, with `extra` flags at its end, where they win. An API key
     is no part of it (see `secrets`)."""
     gpu = hardware.detect() or hardware.DEFAULT
-    chosen = settings(model.shape, model.longest, gpu, need, kv_wanted())
+    chosen = replace(settings(model.shape, model.longest, gpu, need, kv_wanted()), deterministic=deterministic_wanted())
     build = {"sglang": sglang, "vllm": vllm}[engine]
     return [python_of(engine), *build(model, chosen, host, port), *extra]
 
@@ -177,6 +189,8 @@ def sglang(model: Model, chosen: Settings, host: str, port: int) -> list[str]:
         *("--reasoning-parser", "qwen3"),
         "--enable-cache-report",
         "--enable-metrics",
+        # Of the backends that may be deterministic, the one that keeps the prefix cache and takes fp8_e5m2.
+        *(("--enable-deterministic-inference", "--attention-backend", "triton") if chosen.deterministic else ()),
     ]
 
 

@@ -21,7 +21,7 @@ from core.errors import UserError, command
 from core.files import results_dir
 from core.forecast import Expected, Kind
 from core.hardware import Gpu
-from core.launch import running
+from core.launch import DETERMINISTIC_COST, running
 from core.lengths import ASSUMED, FORCED_TOKENS, Lengths, Sample, measured
 from core.model import QED_NANO, Shape, kv_tokens
 from core.roofline import BEST, MIDDLE, WORST, Load, Machine, Reach
@@ -258,6 +258,7 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
         ("time", _hours(plan.seconds)),
         ("at the cap", f"{_hours(_at_cap(plan, lengths).seconds)}, if every completion runs into it"),
         *_money(plan.seconds, price),
+        ("seeds", _seeds(plan.seconds)),
         ("bottleneck", bottleneck(plan)),
     ]
     saved = savings(plan, lengths)
@@ -280,6 +281,16 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
     if longest > on.kv_tokens:
         notes.append(f"a request of {longest:,.0f} tokens does not fit the KV cache at all: such requests will fail")
     return _aligned(rows) + "".join(f"\nnote: {note}" for note in notes)
+
+
+def _seeds(seconds: tuple[float, float]) -> str:
+    """What it costs that SGLang honours seeds."""
+    low, high = DETERMINISTIC_COST
+    slower = _hours([seconds[0] * (1 + low), seconds[1] * (1 + high)])
+    return (
+        f"SGLang ignores them; started with DETERMINISTIC=1 it honours them, for {low:.0%} to {high:.0%} more time "
+        f"(its makers' figure): {slower}"
+    )
 
 
 def _at_cap(plan: Plan, lengths: Lengths) -> Plan:

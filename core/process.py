@@ -5,6 +5,7 @@ its standard input closes. Whoever holds the other end may stop in any way, be k
 behind holding a GPU's memory.
 """
 
+import json
 import os
 import re
 import signal
@@ -20,12 +21,14 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from core.errors import UserError, command
+from core.files import open_log
 
 ROOT = Path(__file__).resolve().parent.parent
 KILL_SECONDS = 10.0  # between asking a process group to end and killing it
 TAIL = 400  # lines of output that are kept to explain a failure
 SHOWN = 15  # of them, shown when it does not start
 POLL = 0.5  # seconds between looks at a starting server
+BLOT = "(not shown)"  # in a secret's place
 
 # What servers say when they cannot start, and what to do about it; the first that fits. {port} is filled in.
 FAILURES = (
@@ -78,6 +81,7 @@ class Process:
     port: int
     log: Path | None
     leash: "subprocess.Popen[str]"
+    secret: str = field(default="", repr=False)  # blotted out of all it says
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
 
     def failure(self) -> str | None:
@@ -119,12 +123,15 @@ class Process:
         self._reader.join(5)
 
     def follow(self, sink: IO[str]) -> None:
-        """Copy its output to `sink`, in a thread."""
+        """Copy its output to `sink`, in a thread, without the secret: SGLang prints its settings, the API key too."""
+        spellings = {self.secret, repr(self.secret)[1:-1], json.dumps(self.secret)[1:-1]} - {""}
 
         def copy() -> None:
             assert self.leash.stdout
             with suppress(ValueError, OSError):  # the sink was closed: the server's words are not worth a crash
                 for line in self.leash.stdout:
+                    for spelling in spellings:
+                        line = line.replace(spelling, BLOT)
                     self.tail.append(line)
                     sink.write(line)
                     sink.flush()
@@ -135,9 +142,15 @@ class Process:
 
 @contextmanager
 def running(
-    name: str, args: Sequence[str], port: int, log: Path | None = None, environment: Mapping[str, str] | None = None
+    name: str,
+    args: Sequence[str],
+    port: int,
+    log: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    secret: str = "",
 ) -> Iterator[Process]:
-    """`args` on a leash; its output goes to `log`, or to standard error. Stopped at the end, however that comes."""
+    """`args` on a leash; its output goes to `log`, or to standard error, with the `secret` blotted out. Stopped at the
+    end, however that comes."""
     leash = subprocess.Popen(
         [sys.executable, "-m", "core.process", *args],
         env={**os.environ, **(environment or {}), "PYTHONPATH": _python_path()},
@@ -148,8 +161,8 @@ def running(
         errors="replace",
         start_new_session=True,  # Ctrl-C in the terminal is ours to hear, and ours to pass on
     )
-    process = Process(name, port, log, leash)
-    sink = open(log, "a", encoding="utf-8") if log else sys.stderr  # noqa: SIM115 - closed below, where it is a file
+    process = Process(name, port, log, leash, secret)
+    sink = open_log(log) if log else sys.stderr  # closed below, where it is a file
     try:
         process.follow(sink)
         yield process
@@ -178,7 +191,8 @@ def explanation(lines: Sequence[str], status: int, port: int) -> str:
 def last_words(lines: Sequence[str]) -> str:
     """The last of `lines` that speaks of an error, else the last of all; "" where there is none."""
     said = [line.strip() for line in lines if line.strip()]
-    return next((line for line in reversed(said) if "error" in line.lower()), said[-1] if said else "")[:300]
+    words = next((line for line in reversed(said) if "error" in line.lower()), said[-1] if said else "")
+    return words[:300].rstrip(".")  # a sentence goes on behind it
 
 
 def hold(args: Sequence[str]) -> int:

@@ -108,6 +108,11 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
     found = []
     if document["model"].get("embedded"):
         found.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
+    if document["engine"].get("seeds") is False:
+        found.append(
+            "the server ignores seeds: SEED decides which candidates are drawn, not what the model answers, so that "
+            "another run gives other answers (SGLang honours seeds when it is started with DETERMINISTIC=1)"
+        )
     if not document["complete"]:
         done = sum(s["problems"] for s in steps)
         found.append(f"partial run: {done} populations so far; run the same command again to go on")

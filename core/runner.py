@@ -108,9 +108,10 @@ def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) ->
     """One line: engine, model and problem set, and why."""
     what = "the embedded demonstration model (not QED-Nano, not AIME)" if server.is_embedded else "model"
     why_set = "its default set" if is_default else "as asked"
+    seeds = "; it ignores seeds, so that SEED decides only which candidates are drawn" if server.seeds is False else ""
     return one_line(
         f"{name}: {what} {server.model} on {len(chosen.problems)} problems of {chosen.name} ({why_set}), "
-        f"engine {server.kind} at {server.base_url} because {server.why}"
+        f"engine {server.kind} at {server.base_url} because {server.why}{seeds}"
     )
 
 
@@ -131,7 +132,13 @@ def _prompts_of(scaffold: Scaffold) -> list[str]:
 
 
 def check_context(server: Server, config: Config) -> None:
-    """llama.cpp ends a completion at its context; other servers refuse a cap that does not fit it, every time."""
+    """Raises UserError for what the server would refuse every time. (llama.cpp ends a completion at its context; other
+    servers refuse a cap that does not fit it.)"""
+    if server.kind == "sglang" and server.seeds and config.MIN_P:
+        raise UserError(
+            "this SGLang honours seeds (DETERMINISTIC=1), and then it can't sample with MIN_P: the server itself would "
+            "end. Set MIN_P=0, or start it with DETERMINISTIC=0"
+        )
     if server.context and server.kind != "llama.cpp" and server.context < config.MAX_TOKENS + ROOM:
         raise UserError(
             f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Give "
@@ -195,6 +202,7 @@ class Experiment:
                 "kind": server.kind,
                 "version": server.version,
                 "context": server.context,
+                "seeds": server.seeds,
                 "concurrency": config.CONCURRENCY or server.limit,
                 "why": server.why,
             },

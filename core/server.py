@@ -58,6 +58,8 @@ class Server:
     context: int | None = None  # tokens of prompt and completion together, for one request
     version: str | None = None
     sha256: str | None = None  # of the model's file, where MODEL names it
+    closes: bool = False  # SGLang: the chat template knows enable_thinking, which closes thinking in its own tokens
+    seeds: bool | None = None  # whether a request's seed decides what is drawn; None where that is not known
     api_key: str = field(default=API_KEY, repr=False)
     # Of a server that was started here: why it ended; None while it runs, and for servers of others.
     failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
@@ -183,15 +185,18 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
         props = _get(f"{root}/props") or {}
         slots = int(props.get("total_slots") or 1)
         context = (props.get("default_generation_settings") or {}).get("n_ctx")
-        return Server("llama.cpp", base_url, model, why, slots + 2, context, props.get("build_info"))
+        return Server("llama.cpp", base_url, model, why, slots + 2, context, props.get("build_info"), seeds=True)
     told = about.get("max_model_len")
     context = told if isinstance(told, int) else None
     if owner == "sglang":
         info = _get(f"{root}/server_info") or _get(f"{root}/get_server_info") or {}  # the second: before 0.5.23
-        return Server("sglang", base_url, model, why, _sglang_limit(info), context, info.get("version"))
+        seeds = info.get("enable_deterministic_inference") is True  # without it, SGLang draws as it likes
+        closes = _closes(root, model)
+        limit, release = _sglang_limit(info), info.get("version")
+        return Server("sglang", base_url, model, why, limit, context, release, closes=closes, seeds=seeds)
     if owner == "vllm":
         release = (_get(f"{root}/version") or {}).get("version")
-        return Server("vllm", base_url, model, why, 4 * UNKNOWN_LIMIT, context, release)
+        return Server("vllm", base_url, model, why, 4 * UNKNOWN_LIMIT, context, release, seeds=True)
     return Server("other", base_url, model, why, context=context)
 
 
@@ -211,6 +216,7 @@ def _gateway(base_url: str, why: str, urls: list[str]) -> Server:
         why=f"{why}, a gateway in front of {len(servers)} servers",
         limit=sum(server.limit for server in servers),
         context=min((server.context for server in servers if server.context), default=None),
+        seeds=all(server.seeds for server in servers),
     )
 
 
@@ -222,9 +228,19 @@ def _sglang_limit(info: dict[str, Any]) -> int:
     return 2 + max(1, min(running, tokens // launch.FEWEST_HELD))
 
 
-def _get(url: str) -> dict[str, Any] | None:
-    """The JSON object at `url`; {} where something else answers, None where nothing does."""
-    request = urllib.request.Request(url)
+def _closes(root: str, model: str) -> bool:
+    """Whether SGLang's chat template renders another prompt where thinking is switched off."""
+    asked = {"model": model, "messages": [{"role": "user", "content": "1"}], "add_generation_prompt": True}
+    closed = asked | {"chat_template_kwargs": {"enable_thinking": False}}
+    rendered = [(_get(f"{root}/tokenize", body) or {}).get("tokens") for body in (asked, closed)]
+    return isinstance(rendered[1], list) and rendered[0] != rendered[1]
+
+
+def _get(url: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
+    """The JSON object at `url`, or that it answers a `body` with; {} where something else answers, None where nothing
+    does."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {})
     if API_KEY:
         request.add_header("Authorization", f"Bearer {API_KEY}")
     try:
@@ -317,6 +333,7 @@ def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str) -> 
         limit=size.slots + 2,  # two wait at the door, so that no slot stands empty
         context=size.context,
         version=llamacpp.release(),
+        seeds=True,
     )
 
 
@@ -348,7 +365,7 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
     folder = tempfile.TemporaryDirectory()
     with folder:
         flags, environment = launch.secrets(engine, API_KEY, Path(folder.name))
-        with process.running(name, [*args, *flags], int(PORT), log, environment) as started:
+        with process.running(name, [*args, *flags], int(PORT), log, environment, API_KEY) as started:
             server = started.wait_until(lambda: _healthy(why, model.name), START_SECONDS)
             folder.cleanup()  # the key is read: should we be killed, it lies nowhere
             yield replace(server, failure=started.failure)

@@ -19,6 +19,18 @@ from core.rsa import Population
 
 TOP_LOGPROBS = 20  # alternatives looked at for True and False; the most that servers give
 
+# Sampling of P(True): one token behind the opening, with the probabilities as the model has them. SGLang reports them
+# after dividing by the temperature, the others before.
+ONE_TOKEN = {
+    "max_tokens": 1,
+    "opening": prompts.VERDICT,
+    "top_logprobs": TOP_LOGPROBS,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+}
+
 _STATED = re.compile(
     # possessive (*+): without backtracking, so that endless white space takes linear time
     r"verdict\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+[\s*_`]*+(true|false)\b",
@@ -33,9 +45,7 @@ async def verify(problem: Problem, population: Population, t: int, ask: Ask, con
     async def judge(i: int, j: int) -> tuple[Completion, float | None]:
         messages = prompts.verify(problem.statement, population[i].completion.text)
         if config.VERIFY_MODE == "p_true":
-            check = await ask(
-                messages, "verify", t, i, j, max_tokens=1, opening=prompts.VERDICT, top_logprobs=TOP_LOGPROBS
-            )
+            check = await ask(messages, "verify", t, i, j, **ONE_TOKEN)
             return check, p_true(check.logprobs)
         check = await ask(messages, "verify", t, i, j, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT)
         return check, read_verdict(check.text)

@@ -266,13 +266,17 @@ def test_an_opening_closes_thinking_and_reports_the_next_token(engine: Server, t
 
 
 def test_continuations_are_put_as_each_kind_of_server_wants_them() -> None:
-    ours = continued(MESSAGES, "so far", "The answer", "llama.cpp")
+    ours = continued(MESSAGES, "so far", "The answer", Server("llama.cpp", "u", "m", "w"))
     last = {"role": "assistant", "reasoning_content": "so far", "content": "The answer"}
     assert ours == {"messages": [*MESSAGES, last]}
-    sglang = continued(MESSAGES, "so far", "The answer", "sglang")
-    assert sglang.pop("messages")[-1]["content"] == "so far\n</think>\n\nThe answer"
-    assert sglang == {"continue_final_message": True}
-    vllm = continued(MESSAGES, "so far", "The answer", "vllm")
+    for closes in (False, True):
+        sglang = continued(MESSAGES, "so far", "The answer", Server("sglang", "u", "m", "w", closes=closes))
+        assert sglang.pop("messages")[-1]["content"] == "so far\n</think>\n\nThe answer"
+        assert sglang == {"continue_final_message": True}
+    empty = continued(MESSAGES, "", "Verdict:", Server("sglang", "u", "m", "w", closes=True))
+    assert empty.pop("messages")[-1]["content"] == "Verdict:"  # the template closes thinking, in its own tokens
+    assert empty == {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
+    vllm = continued(MESSAGES, "so far", "The answer", Server("vllm", "u", "m", "w"))
     assert vllm.pop("messages")[-1]["content"] == "<think>\nso far\n</think>\n\nThe answer"
     assert vllm == {"continue_final_message": True, "add_generation_prompt": False}
 

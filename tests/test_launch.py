@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,25 @@ def test_a_model_of_the_users_own_is_served_under_a_name_that_tells_its_weights(
     assert first.longest == 4096 and launch.named_model() == ""
     monkeypatch.setenv("MODEL", "some/name")
     assert launch.named_model() == "some/name"
+
+
+def test_sglang_honours_seeds_when_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DETERMINISTIC", raising=False)
+    assert not launch.deterministic_wanted()
+    monkeypatch.setenv("DETERMINISTIC", "1")
+    assert launch.deterministic_wanted()
+    monkeypatch.setenv("DETERMINISTIC", "yes")
+    with pytest.raises(UserError, match="DETERMINISTIC=yes is neither 1"):
+        launch.deterministic_wanted()
+    plain, fixed = (
+        launch.sglang(a_model(tmp_path), replace(chosen("4090"), deterministic=wanted), "127.0.0.1", 30000)
+        for wanted in (False, True)
+    )
+    assert [flag for flag in fixed if flag not in plain] == [
+        "--enable-deterministic-inference",
+        "--attention-backend",
+        "triton",
+    ]
 
 
 def test_a_wrong_type_of_cache_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,23 @@ def test_a_death_is_noticed_at_once_and_told_with_the_log(tmp_path: Path) -> Non
     assert "loading" in (tmp_path / "log").read_text()
 
 
+def test_a_key_is_blotted_out_of_log_and_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    key = "s'3\\c\"r-" + "et" * 8  # printed as it is, as Python and as JSON quote it
+    says = f"import json; key = {key!r}; print('server_args=', dict(api_key=key)); print(key); print(json.dumps(key))"
+    log = tmp_path / "log"
+    log.touch(0o644)  # as an earlier version left it
+    failing = [sys.executable, "-c", f"{says}; raise SystemExit('error: the key ' + key + ' is not available.')"]
+    with process.running("X", failing, 1, log, secret=key) as started, pytest.raises(UserError) as raised:
+        started.wait_until(lambda: None, 600)
+    assert log.stat().st_mode & 0o777 == 0o600
+    with process.running("X", failing, 1, secret=key) as started:  # its output goes to the terminal
+        assert eventually(lambda: started.failure() is not None)
+    seen = log.read_text() + str(raised.value) + str(started.failure()) + "".join(capfd.readouterr())
+    assert seen.count(process.BLOT) >= 8
+    assert "etet" not in seen
+    assert "is not available. Its log is" in str(raised.value)  # one full stop
+
+
 def test_one_that_never_answers_is_given_up(tmp_path: Path) -> None:
     with (
         process.running("X", [sys.executable, "-c", "import time; time.sleep(600)"], 1, tmp_path / "log") as started,

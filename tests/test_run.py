@@ -86,6 +86,8 @@ def test_verification_scores_stand_in_the_results(results: Path, mode: str) -> N
     assert all(len(m["verdicts"]) == 1 and m["checks"] for m in members)
     assert all("verdicts" not in m for m in document["problems"][0]["steps"][1]["members"])
     assert document["metrics"]["verification"]["selections"] == 2
+    if mode == "p_true":
+        assert document["metrics"]["checks"]["truncated"] == 0 and "hit the token cap" not in out
 
 
 def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> None:

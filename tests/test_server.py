@@ -21,9 +21,10 @@ from tests.conftest import ROOT, environment, heed_signals
 
 
 class Pages:
-    """A server that answers GET with fixed JSON pages: what SGLang or vLLM tell of themselves."""
+    """A server that answers with fixed JSON pages: what SGLang or vLLM tell of themselves."""
 
     def __init__(self, pages: dict[str, Any], status: int = 200) -> None:
+        self.asked: list[Any] = []
         self.authorization: list[str | None] = []
         outer = self
 
@@ -37,6 +38,15 @@ class Pages:
                 self.send_response(status if page is not None else 404)
                 self.end_headers()
                 self.wfile.write(json.dumps(page).encode())
+
+            def do_POST(self) -> None:
+                """A template that knows enable_thinking, where there is a page for it."""
+                body = self.rfile.read(int(self.headers["content-length"]))
+                outer.asked.append(json.loads(body))
+                page = pages.get(f"POST {self.path}")
+                self.send_response(status if page is not None else 404)
+                self.end_headers()
+                self.wfile.write(json.dumps(page[b"enable_thinking" in body] if page else None).encode())
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -86,6 +96,22 @@ def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any, place: str) ->
     assert found is not None
     assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 50)
     assert found.thinking and found.problem_set == "aime_2025" and not found.is_embedded
+
+
+def test_sglang_tells_whether_it_honours_seeds_and_whether_its_template_closes_thinking(serve: Any) -> None:
+    pages = models("sglang", "m", max_model_len=40960)
+    plain = engines.probe(serve(pages | {"/server_info": {"enable_deterministic_inference": False}}).url, "x")
+    assert plain is not None and plain.seeds is False and not plain.closes
+    same = {"POST /tokenize": [{"tokens": [1, 3]}, {"tokens": [1, 3]}]}
+    other = {"POST /tokenize": [{"tokens": [1, 3]}, {"tokens": [1, 3, 26, 4, 26]}]}
+    fixed = engines.probe(serve(pages | same | {"/server_info": {"enable_deterministic_inference": True}}).url, "x")
+    assert fixed is not None and fixed.seeds is True and not fixed.closes
+    server = serve(pages | other)
+    closes = engines.probe(server.url, "x")
+    assert closes is not None and closes.closes
+    assert server.asked[1]["chat_template_kwargs"] == {"enable_thinking": False} and server.asked[1]["model"] == "m"
+    vllm, unknown = (engines.probe(serve(models(owner, "m")).url, "x") for owner in ("vllm", "somebody"))
+    assert vllm is not None and vllm.seeds is True and unknown is not None and unknown.seeds is None
 
 
 def test_vllm_and_unknown_servers_are_known_by_what_they_say(serve: Any) -> None:

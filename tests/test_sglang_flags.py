@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,16 @@ def parsed(python: str, *commands: list[str]) -> "subprocess.CompletedProcess[st
     return subprocess.run([python, script], input=json.dumps(commands), capture_output=True, text=True, check=False)
 
 
-def flags(gpu: str, kv: str = "", need: Need = Need(), extra: tuple[str, ...] = ()) -> list[str]:  # noqa: B008 - frozen
+def flags(
+    gpu: str,
+    kv: str = "",
+    need: Need = Need(),  # noqa: B008 - frozen
+    extra: tuple[str, ...] = (),
+    deterministic: bool = False,
+) -> list[str]:
     model = launch.Model(Path("/weights/QED-Nano"), "lm-provers/QED-Nano", QED_NANO, 262144)
     settings = launch.settings(QED_NANO, 262144, hardware.named(gpu), need, kv)
+    settings = replace(settings, deterministic=deterministic)
     module = ["-m", "sglang.launch_server"]
     made = launch.sglang(model, settings, "127.0.0.1", 30000)
     assert made[:2] == module
@@ -50,11 +58,17 @@ def flags(gpu: str, kv: str = "", need: Need = Need(), extra: tuple[str, ...] = 
 
 def test_the_pinned_release_understands_every_command_line(python: str) -> None:
     cards = [flags(gpu) for gpu in hardware.GPUS]
-    others = [flags("4090", "bf16"), flags("H200", need=Need(8, 81920, 512), extra=("--dp-size", "2"))]
+    others = [
+        flags("4090", deterministic=True),
+        flags("4090", "bf16"),
+        flags("H200", need=Need(8, 81920, 512), extra=("--dp-size", "2")),
+    ]
     done = parsed(python, *cards, *others)
     assert done.returncode == 0, done.stderr[-2000:]
     read = dict(zip(hardware.GPUS, json.loads(done.stdout), strict=False))
     mine = read["RTX 4090"]
+    fixed = json.loads(done.stdout)[len(cards)]
+    assert fixed["enable_deterministic_inference"] and fixed["attention_backend"] == "triton"
     expected = {
         "model_path": "/weights/QED-Nano",
         "served_model_name": "lm-provers/QED-Nano",

@@ -99,11 +99,14 @@ def test_scores_are_means_of_readable_verdicts_and_unreadable_ones_are_not_false
 def test_both_modes_work_on_the_real_engine(engine: Server, tmp_path: Path, mode: str) -> None:
     population = [Member(Completion("0" * 32, i, answer=text)) for i, text in enumerate([RIGHT, WRONG])]
 
+    asked: list[dict[str, Any]] = []
+
     async def judge() -> None:
         with Journal(tmp_path / "a.jsonl") as journal:
             async with Generator(engine, journal, 4, 60) as generator:
 
                 async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+                    asked.append(changes)
                     return await generator(messages, derive(*names), Sampling(**changes))
 
                 await verify(PROBLEM, population, 0, ask, config(VERIFY_MODE=mode))
@@ -115,4 +118,8 @@ def test_both_modes_work_on_the_real_engine(engine: Server, tmp_path: Path, mode
         assert right > wrong
     if mode == "p_true":
         assert all(len(m.checks) == 1 and m.checks[0].completion_tokens == 1 for m in population)
+        assert not any(m.checks[0].truncated for m in population), "one token is what was asked for"
+        # SGLang reports probabilities as the sampling leaves them: they must be the model's own.
+        off = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+        assert all({name: changes[name] for name in off} == off for changes in asked)
         assert all(0 < m.verdicts[0] < 1 for m in population if m.verdicts and m.verdicts[0] is not None)
