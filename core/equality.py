@@ -51,9 +51,17 @@ def equal(answer: str, truth: str) -> bool:
     """Whether two answers in LaTeX, cleaned of their dress (core/eval.py), say the same."""
     try:
         mine, theirs = _alternatives(answer, truth)
-        return any(_same(a, b) for a, b in product(mine, theirs))
+        return any(_guarded(_same, a, b) for a, b in product(mine, theirs))
     except (Unreadable, RecursionError):
-        return False
+        return _letters(answer) == _letters(truth)
+
+
+def _letters(text: str) -> list[str]:
+    """The tokens of a text that can't be read, without spaces and the braces of single tokens."""
+    token = r"\\[A-Za-z]+|[0-9]+|\S"
+    for _ in range(3):
+        text = re.sub(rf"(?<!\\)\{{\s*({token})\s*\}}", r" \1 ", text)
+    return re.findall(token, text)
 
 
 def _alternatives(*texts: str) -> list[list[Answer]]:
@@ -98,7 +106,7 @@ _PERIOD = re.compile(
 )
 _BASE = re.compile(
     r"(?<![A-Za-z0-9_.}^,\\])(?:([0-9][0-9A-F]*)|\(([0-9][0-9A-F]*)\)|\\text\s?\{([0-9A-F]+)\})\s?_\s?"
-    r"(?:([2-9])|\{\s?([1-9][0-9]?)\s?\}|\{?\s?\\text\s?\{\s?(two|three|four|five|six|seven|eight|nine|ten|"
+    r"(?:([2-9])|\{\s?\(?([1-9][0-9]?)\)?\s?\}|\{?\s?(?:\\text\s?)?\{\s?(two|three|four|five|six|seven|eight|nine|ten|"
     r"sixteen)\s?\}\s?\}?)(?![0-9])"
 )
 _BASE_WORDS = dict(zip("two three four five six seven eight nine ten".split(), range(2, 11), strict=True)) | {
@@ -110,7 +118,7 @@ _THOUSANDS = re.compile(r"(?<![0-9,.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 _NAMES = re.compile(r"(?<![A-Za-z\\{])(?:[A-Z]{2,}|I|(?<![^ ])[A-Za-z]{4,})(?![A-Za-z])")
 _REFUSED = re.compile(
     r"\\(?:equiv|pmod|sim|simeq|propto|to|mapsto|ldots|Rightarrow|implies|iff|cong|perp|parallel|mp|pm(?=.*\\pm.*\\mp))"
-    r"(?![A-Za-z])|[0-9.]\s+[0-9.]|[?!]{3}|[0-9]\s*_|[\"`@#;]"
+    r"(?![A-Za-z])|(?<![_^])[0-9.]\s+[0-9.]|!!|[0-9]\s*_|[\"`@#;]"
 )
 
 
@@ -123,6 +131,7 @@ def _spell(text: str) -> str:
     text = re.sub(r"\\(?:operatorname)\s?\{", r"\\text{", text)
     text = re.sub(rf"(?<![A-Za-z\\{{])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 ", text)
     text = re.sub(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})", r"^\\circ", text)
+    text = re.sub(r"(?<=[0-9})]) ?(?:\\text\s?\{\s*degrees?\s*\}|\bdegrees?\b)", r"^\\circ", text)
     text = re.sub(r"(?<!\\)%", r"\\%", text)
     text = re.sub(r"\\\{\s*\\\}", r"\\emptyset", text)
     text = re.sub(r"([A-Za-z])('+)", lambda prime: prime[1] + "_{prime" + str(len(prime[2])) + "}", text)
@@ -163,7 +172,7 @@ _LETTER = r"(?:\\[A-Za-z]+|[A-Za-z])(?:_(?:\{[^{}]*\}|[A-Za-z0-9]))?"
 _WORD = r"(?:[A-Z]{2,}|(?:\\text\s?\{[A-Za-z ]+\}|[A-Za-z]{4,})(?: [A-Za-z]+)*)"
 _NAME = re.compile(
     rf"(?:\\(?:angle|triangle|overline)\s?)?\{{?(?:{_WORD}|{_LETTER})\}}?(?:\((?:{_LETTER}|[0-9]+)(?:, ?(?:{_LETTER}|[0-9]+))*\))?"
-    rf"|\| ?(?:{_WORD}|{_LETTER}) ?\||\[ ?[A-Z]{{3,}} ?\]|\\(?:gcd|lcm|max|min) ?\([^()=]*[A-Za-z][^()=]*\)"
+    rf"|\(\s?{_LETTER}(?:\s?,\s?{_LETTER})+\s?\)|\| ?(?:{_WORD}|{_LETTER}) ?\||\[ ?[A-Z]{{3,}} ?\]|\\(?:gcd|lcm|max|min) ?\([^()=]*[A-Za-z][^()=]*\)"
 )
 _TRAILING = re.compile(
     r"^(?P<value>.*[^\s,;])(?:\s*,)?\s*(?:\\(?:text|mathrm|mbox|textrm|textnormal|textit|rm)\s?\{(?P<text>[A-Za-z .,/()\\^0-9{}-]*?)\}"
@@ -293,6 +302,8 @@ def _statement(text: str) -> Answer:
         sides = [_expression(part) for part in parts]
         pairs = zip(sides, signs, sides[1:], strict=False)
         return Answer("relation", tuple(_RELATIONS[sign](a, b, evaluate=False) for a, sign, b in pairs))
+    if len(parts) == 2 and _NAME.fullmatch(parts[1]) and not _NAME.fullmatch(parts[0]):
+        parts.reverse()
     name = parts[0] if _NAME.fullmatch(parts[0]) else ""
     values = [_read(part) for part in (parts[1:] if name else parts)]
     if all(_same(value, values[-1]) for value in values[:-1]):  # x = 84/2 = 42, and not 2x = 10
@@ -349,13 +360,13 @@ def _with_signs(text: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def _expression(text: str) -> Any:
     """What the parser makes of one expression, with exact numbers. Raises Unreadable."""
+    text = _with_braces(re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text))
     if _REFUSED.search(text) or not text.strip():
         raise Unreadable
     text = re.sub(r"(?<=\{)[0-9]{1,3}(?:,[0-9]{3})+(?=\})", lambda number: number[0].replace(",", ""), text)
     text = re.sub(r"\{\s*((?:[^{}]|\{[^{}]*\})*?)\s*\\choose\s*((?:[^{}]|\{[^{}]*\})*?)\s*\}", r"\\binom{\1}{\2}", text)
     text = re.sub(r"^([^{}]*?)\s*\\choose\s*([^{}]*)$", r"\\binom{\1}{\2}", text)
-    text = re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text)
-    text = _NAMES.sub(lambda name: rf"\text{{{name[0]}}}", _with_braces(text))
+    text = _NAMES.sub(lambda name: rf"\text{{{name[0]}}}", text)
     # The parser takes an integer before a fraction, 2(3) and 3\frac{4}{2} too, for a mixed number.
     text = re.sub(r"(?<![_^0-9.])([0-9]+(?:\.[0-9]+)?)\s*(?=\()", r"\1\\cdot ", text)
     text = re.sub(r"(\)|\\frac\{[0-9]+\}\{[0-9]+\})\s*(?=\\frac)", r"\1\\cdot ", text)
@@ -385,7 +396,7 @@ def _with_braces(text: str) -> str:
         nonlocal index
         while index < len(tokens) and tokens[index].isspace():
             index += 1
-        if index == len(tokens):
+        if index >= len(tokens):
             raise Unreadable
         if tokens[index] != "{":
             return command() if tokens[index].startswith("\\") else one()
@@ -467,9 +478,10 @@ def _same(a: Answer, b: Answer) -> bool:
         return a.brackets == b.brackets and _all_same(a.members, b.members)
     if kinds == {"list", "row"}:  # a point without its parentheses
         return "()" in (a.brackets, b.brackets) and _all_same(a.members, b.members)
-    if kinds == {"value", "set"} and len(a.members or b.members) == 1:
-        return _same(a.members[0], b) if a.members else _same(a, b.members[0])
-    return _same_sets(_as_set(a), _as_set(b))
+    a, b = (b, a) if b.kind == "value" else (a, b)  # most values are no sets, which ends it
+    if kinds == {"value", "set"} and len(b.members) == 1 and isinstance(a.value, sympy.Expr):
+        return _same(a, b.members[0])
+    return (one := _as_set(a)) is not None and _same_sets(one, _as_set(b))
 
 
 def _all_same(mine: Sequence[Answer], theirs: Sequence[Answer]) -> bool:
@@ -496,13 +508,17 @@ def _same_value(a: Any, b: Any) -> bool:
     symbols = sorted(a.free_symbols | b.free_symbols, key=str)
     if not symbols:
         return _same_number(a, b)
-    verdicts = [_guarded(_same_number, a.xreplace(at), b.xreplace(at)) for at in _points(symbols)]
-    defined = [verdict for verdict in verdicts if verdict is not None]
-    return len(defined) >= 3 and all(defined)
+    defined = 0
+    for at in _points(symbols):
+        verdict = _guarded(_same_number, a.xreplace(at), b.xreplace(at), DIGITS[:1])
+        if verdict is False:
+            return False
+        defined += verdict is True
+    return defined >= 3
 
 
 def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
-    """What `compare` says; None where it can't say, as at a pole."""
+    """What `compare` says; None where sympy can't say, as at a pole."""
     try:
         return compare(*values)
     except (Unreadable, ArithmeticError, ValueError, TypeError, NotImplementedError, AttributeError):
@@ -514,19 +530,18 @@ def _points(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
     chance = random.Random(len(symbols))
     points = []
     for index in range(POINTS):
-        numbers = chance.sample(range(3, 200), len(symbols)) if len(symbols) < 100 else []
-        if len(numbers) < len(symbols):
-            raise Unreadable
-        below = (1, 1, 7, 37)[index % 4] if index < 8 else 101
-        signs = (1,) if index % 4 < 2 else (1, -1)
+        below, largest = ((1, 9), (1, 9), (7, 60), (101, 300))[index % 4]  # whole numbers are small: 2^n is exact
+        above = [n for n in range(2, largest + len(symbols)) if n % below or below == 1]
+        signs = (1,) if index < POINTS // 2 else (1, -1)
+        numbers = chance.sample(above, len(symbols))
         points.append(
             {s: sympy.Rational(n * chance.choice(signs), below) for s, n in zip(symbols, numbers, strict=True)}
         )
     return points
 
 
-def _same_number(a: Any, b: Any) -> bool:
-    for digits, agreeing in DIGITS:
+def _same_number(a: Any, b: Any, looks: Sequence[tuple[int, int]] = DIGITS) -> bool:
+    for digits, agreeing in looks:
         mine, theirs = _parts(a, digits), _parts(b, digits)
         size = max(_square(mine), _square(theirs))
         apart = _square((mine[0] - theirs[0], mine[1] - theirs[1]))
@@ -613,21 +628,22 @@ def _as_set(answer: Answer) -> Any:
     """The set that a union, an interval or an inequality is; None for what is no set."""
     if answer.kind == "value":
         return answer.value if isinstance(answer.value, sympy.Set) else None
-    if answer.kind == "relation":
-        return _solutions(answer.value) if len(_variables(answer.value)) == 1 else None
+    if answer.kind == "relation":  # an equation is not its solutions
+        unsolved = len(_variables(answer.value)) != 1 or any(isinstance(one, sympy.Eq) for one in answer.value)
+        return None if unsolved else _solutions(answer.value)
     if answer.kind == "row":
         ends = [member.value for member in answer.members if member.kind == "value"]
         if len(ends) != 2 or not all(isinstance(end, sympy.Expr) for end in ends) or len(answer.members) != 2:
             return None
-        return _guarded(sympy.Interval, *ends, answer.brackets[0] in "(]", answer.brackets[1] in ")[")
-    if answer.kind in ("union", "set"):
-        sets = [sympy.FiniteSet(m.value) if _is_number(m) else _as_set(m) for m in answer.members]
-        return None if any(s is None for s in sets) else _guarded(sympy.Union, *sets)
+        interval = _guarded(sympy.Interval, *ends, answer.brackets[0] in "(]", answer.brackets[1] in ")[")
+        return None if interval is sympy.S.EmptySet else interval  # (2,1) is a point
+    if answer.kind == "set":
+        values = [member.value for member in answer.members]
+        return sympy.FiniteSet(*values) if all(isinstance(value, sympy.Expr) for value in values) else None
+    if answer.kind == "union":
+        sets = [_as_set(member) for member in answer.members]
+        return None if any(one is None for one in sets) else _guarded(sympy.Union, *sets)
     return None
-
-
-def _is_number(answer: Answer) -> bool:
-    return answer.kind == "value" and isinstance(answer.value, sympy.Expr)
 
 
 def _same_sets(a: Any, b: Any) -> bool:

@@ -207,7 +207,7 @@ _MEANING = (
     | dict.fromkeys((r"\!", r"\left", r"\right", r"\displaystyle", r"\textstyle", r"\limits"), "")
     | dict.fromkeys((r"\,", r"\thinspace", r"\;", r"\:", r"\>", "\\ ", "\\\u2009", "~"), "\u2009")
     | dict.fromkeys((r"\dfrac", r"\tfrac", r"\cfrac"), r"\frac")
-    | {r"\%": "%", r"\degree": "°", r"\textdegree": "°"}
+    | {r"\%": "%", r"\degree": "°", r"\textdegree": "°", r"\lvert": "|", r"\rvert": "|"}
 )
 _WRAPPER = re.compile(
     r"(?<!\\)\\(?:[fmh]?box|boxed|text(?:bf|it|rm|sf|tt|up|normal)?|math(?:rm|bf|it|sf|tt|normal|ord)|bm|boldsymbol"
@@ -222,7 +222,7 @@ _REMARK = re.compile(
 # A whole box that states a number, and after it a unit. Words that change the number ("5 thousand") or qualify it
 # ("5 or more") are no units, and of single letters only a few are: 5x and 5i are expressions.
 _UNIT = (
-    r"(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\}"
+    r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
     r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
     r"|(?<= )(?P<words>(?:[cmk]m|[a-z]{4,}|\([a-z]{4,}\))(?: [a-z]{4,})*)"
 )
@@ -265,20 +265,14 @@ def _clean(text: str, answer_type: str) -> str | None:
 
 
 def _answer(box: str, answer_type: str) -> str | None:
-    """What `box` says, as an answer: a math answer that is a number goes without its name."""
+    """What `box` says, as an answer: a math answer that is a number goes without its name, and without degrees."""
     text = _clean(box, answer_type)
-    if answer_type == "math" and text and (named := _named(text)):
-        return named[1]
-    return text
-
-
-def _named(text: str) -> tuple[str, str] | None:
-    """Name and number of a text like "x = 7"; None if it says more."""
+    if answer_type == "integer" or not text:
+        return text
     name, equals, value = text.partition("=")
-    if not equals or not _ONE_NAME.fullmatch(name.strip()):
-        return None
-    number = _stated_number(value.strip(), "math")
-    return None if number is None else (name.strip(), number)
+    named = equals and _ONE_NAME.fullmatch(name.strip())
+    number = _stated_number(value.strip() if named else text, "math")
+    return text if number is None else number.removesuffix(r"^\circ")
 
 
 def _clean_once(text: str, answer_type: str) -> str:
@@ -316,21 +310,19 @@ def _stated_number(text: str, answer_type: str) -> str | None:
     number = stated["whole"].replace(",", "").lstrip("0") or "0"
     number += decimals if decimals.strip(".0") else ""
     number = ("-" if stated["sign"] == "-" and number != "0" else "") + number + (stated["percent"] or "")
-    return number + (rf"\text{{ {unit}}}" if unit and answer_type == "math" else "")
+    if answer_type == "integer":
+        return number
+    if stated["degrees"] or unit == "deg":
+        return number + r"^\circ"
+    unit, _, power = unit.partition("^")
+    return number + (rf"\text{{ {unit}}}" + (f"^{power}" if power else "") if unit else "")
 
 
 def _worked_out(text: str) -> str | None:
     """The integer that `text` comes to without a doubt: a number in parentheses, a fraction that divides, and the last
     number after equals signs, where before them stands what is asked for or its calculation. None otherwise."""
     before, _, last = text.rpartition("=")
-    last = last.strip()
-    if last.startswith("(") and last.endswith(")"):
-        last = last[1:-1].strip()
-    if fraction := _FRACTION.sub(r"\1\2\3/\4\5", last).replace(" ", ""):
-        top, slash, bottom = fraction.partition("/")
-        if slash and re.fullmatch("-?[0-9]+", top) and bottom.isdigit() and bottom.isascii() and int(bottom):
-            last = str(Fraction(int(top), int(bottom)))
-    number = _stated_number(last, "integer")
+    number = _integer(last)
     if number is None:
         return None
     first, *rest = (part.strip() for part in before.split("=")) if before else ("",)
@@ -340,9 +332,19 @@ def _worked_out(text: str) -> str | None:
     return number if all(_calculates(part, number) for part in rest) else None
 
 
+def _integer(text: str) -> str | None:
+    text = text.strip()
+    while text.startswith("(") and text.endswith(")"):
+        text = text[1:-1].strip()
+    top, slash, bottom = _FRACTION.sub(r"\1\2\3/\4\5", text).replace(" ", "").partition("/")
+    if slash and re.fullmatch("-?[0-9]+", top) and re.fullmatch("0*[1-9][0-9]*", bottom):
+        text = str(Fraction(int(top), int(bottom)))
+    return _stated_number(text, "integer")
+
+
 def _calculates(text: str, number: str) -> bool:
-    """Whether `text` is a calculation, which may come to `number`; a number alone must be that number."""
+    """Whether `text` is a calculation, which may come to `number`; a number or a fraction must be that number."""
     if not _CALCULATION.fullmatch(text) or not re.search("[0-9]", text):
         return False
-    alone = _stated_number(text, "integer")
-    return alone is None or alone == number
+    alone = _integer(text)
+    return alone == number if alone or _FRACTION.fullmatch(text) else True

@@ -26,18 +26,24 @@ _CHANGING = frozenset(
 def unit_of(words: str, power: str = "") -> str | None:
     """The unit that `words` (and a `power` like ^2 behind them) name, as "cm^2" or "km/h"; "" when they only say what
     is counted, as "ways" does; None when they change the number."""
-    said = re.findall(r"[A-Za-z]+|/", words)
-    exponent = int(re.sub(r"[^0-9]", "", power) or 1)
-    units = []
-    for word in said:
+    said = re.findall(r"[A-Za-z]+|/|\^\{?[23]", words + power)
+    units: list[str] = []
+    before = ""  # a power that stands before its unit
+    for index, word in enumerate(said):
         names = (word, word.lower(), word.lower().removesuffix("s"))
         known = next((UNITS[name] for name in names if name in UNITS), None)
-        if len(said) > 1 and word.lower() in _POWERS:
-            exponent = _POWERS[word.lower()]
-        elif word.lower() in _CHANGING and not (word == "in" and said[-1] == "in" and set(said[:-1]) <= set(_POWERS)):
+        raised = _POWERS.get(word.lower()) or (word[0] == "^" and word[-1])
+        if raised and units and (word[0] == "^" or word.endswith("d")):
+            units[-1] += f"^{raised}"
+        elif raised and len(said) > 1:
+            before = f"^{raised}"
+        elif word.lower() in _CHANGING and not (word == "in" and set(said[:index]) <= set(_POWERS)):
             return None
+        elif word in ("/", "per"):
+            units.append("/")
         else:
-            units.append("/" if word in ("/", "per") else known or "")
-    if not all(units):  # one of them measures nothing, so that they count: square units, cm of rope
-        return ""
-    return "".join(units) + (f"^{exponent}" if exponent != 1 and units else "")
+            if not known:  # it measures nothing, so that all the words count: square units, ways
+                return "" if _CHANGING.isdisjoint(map(str.lower, said)) else None
+            units.append(known + before)
+            before = ""
+    return "".join(units)
