@@ -106,12 +106,10 @@ _PERIOD = re.compile(
 )
 _BASE = re.compile(
     r"(?<![A-Za-z0-9_.}^,\\])(?:([0-9][0-9A-F]*)|\(([0-9][0-9A-F]*)\)|\\text\s?\{([0-9A-F]+)\})\s?_\s?"
-    r"(?:([2-9])|\{\s?\(?([1-9][0-9]?)\)?\s?\}|\{?\s?(?:\\text\s?)?\{\s?(two|three|four|five|six|seven|eight|nine|ten|"
-    r"sixteen)\s?\}\s?\}?)(?![0-9])"
+    r"(?:([2-9])|\{\s?\(?([1-9][0-9]?)\)?\s?\}|\{?\s?(?:\\text\s?)?\{\s?(two|three|four|five|six|seven|eight|nine|"
+    r"ten)\s?\}\s?\}?)(?![0-9])"
 )
-_BASE_WORDS = dict(zip("two three four five six seven eight nine ten".split(), range(2, 11), strict=True)) | {
-    "sixteen": 16
-}
+_BASE_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _SCIENTIFIC = re.compile(r"(?<![A-Za-z0-9.\\])(?:(\d+\.\d+|1)e([-+]?\d+)|(\d+)e(\d+)|(\d+(?:\.\d+)?)E([-+]?\d+))(?!\w)")
 _THOUSANDS = re.compile(r"(?<![0-9,.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 # Letters that are one name: capitals (AC is a segment, and not CA), and words after a space (no product of letters).
@@ -171,12 +169,16 @@ _RELATIONS = {"=": sympy.Eq, "<": sympy.Lt, ">": sympy.Gt, r"\le": sympy.Le, r"\
 _LETTER = r"(?:\\[A-Za-z]+|[A-Za-z])(?:_(?:\{[^{}]*\}|[A-Za-z0-9]))?"
 _WORD = r"(?:[A-Z]{2,}|(?:\\text\s?\{[A-Za-z ]+\}|[A-Za-z]{4,})(?: [A-Za-z]+)*)"
 _NAME = re.compile(
-    rf"(?:\\(?:angle|triangle|overline)\s?)?\{{?(?:{_WORD}|{_LETTER})\}}?(?:\((?:{_LETTER}|[0-9]+)(?:, ?(?:{_LETTER}|[0-9]+))*\))?"
-    rf"|\(\s?{_LETTER}(?:\s?,\s?{_LETTER})+\s?\)|\| ?(?:{_WORD}|{_LETTER}) ?\||\[ ?[A-Z]{{3,}} ?\]|\\(?:gcd|lcm|max|min) ?\([^()=]*[A-Za-z][^()=]*\)"
+    rf"(?:\\(?:angle|triangle|overline)\s?)?\{{?(?:{_WORD}|{_LETTER})\}}?"
+    rf"(?:\((?:{_LETTER}|[0-9]+)(?:, ?(?:{_LETTER}|[0-9]+))*\))?"
+    rf"|\(\s?{_LETTER}(?:\s?,\s?{_LETTER})+\s?\)|\| ?(?:{_WORD}|{_LETTER}) ?\||\[ ?[A-Z]{{3,}} ?\]"
+    r"|\\(?:gcd|lcm|max|min) ?\([^()=]*[A-Za-z][^()=]*\)"
 )
 _TRAILING = re.compile(
-    r"^(?P<value>.*[^\s,;])(?:\s*,)?\s*(?:\\(?:text|mathrm|mbox|textrm|textnormal|textit|rm)\s?\{(?P<text>[A-Za-z .,/()\\^0-9{}-]*?)\}"
-    r"|(?<=[\s})0-9])(?P<bare>(?<=\s)[a-z]{4,}(?:[ ](?:[a-z]{4,}|[a-z]{2}))*|(?:(?:sq|cu|square|cubic)\s)?(?:[cmk]m|mm|kg|ft|mph)))"
+    r"^(?P<value>.*[^\s,;])(?:\s*,)?\s*"
+    r"(?:\\(?:text|mathrm|mbox|textrm|textnormal|textit|rm)\s?\{(?P<text>[A-Za-z .,/()\\^0-9{}-]*?)\}"
+    r"|(?<=[\s})0-9])(?P<bare>(?<=\s)[a-z]{4,}(?:[ ](?:[a-z]{4,}|[a-z]{2}))*"
+    r"|(?:(?:sq|cu|square|cubic)\s)?(?:[cmk]m|mm|kg|ft|mph)))"
     r"(?P<power>\s?\^\s?(?:[23]|\{\s?[23]\s?\}))?$"
 )
 
@@ -224,10 +226,10 @@ def _read(text: str) -> Answer:
     text = re.sub(r"\\text\s?\{\s*(or|and)\s*\}", r" \1 ", text).strip()
     if not text:
         raise Unreadable
-    joined = re.sub(r"\s*,?(?<![A-Za-z\\])\s*\b(or|and)\b(?![A-Za-z])\s*", lambda m: "\0" if m[1] == "or" else "\1", text)
-    for mark, kind in (("\0", "either"), ("\1", "both")):
-        if mark in joined:
-            return _joined(_split(joined.replace("\0", mark).replace("\1", mark), mark, ",")[0], kind)
+    for word in ("or", "and"):
+        joined = re.sub(rf",?(?<![A-Za-z\\])\b{word}\b(?![A-Za-z])", "\0", text)
+        if "\0" in joined:
+            return _joined(_split(joined, "\0", ",")[0], word)
     text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if not _inside(text) else text
     parts, _ = _split(text, ",", ";")
     if len(parts) > 1:
@@ -252,18 +254,18 @@ def _read(text: str) -> Answer:
 def _of_members(kind: str, parts: Sequence[str]) -> Answer:
     if len(parts) > MAX_MEMBERS or not all(parts):
         raise Unreadable
-    members = []
+    members: list[Answer] = []
     for part in parts:
         member = _read(part)
         members += member.members if member.kind == "set" and kind == "list" and r"\pm" in part else [member]
     return Answer(kind, members=tuple(members))
 
 
-def _joined(parts: Sequence[str], kind: str) -> Answer:
+def _joined(parts: Sequence[str], word: str) -> Answer:
     """Answers joined by "or" or "and". Relations are joined as sets are; values are a set of values either way."""
     whole = _of_members("set", parts)
     if all(member.kind == "relation" for member in whole.members):
-        if kind == "both":
+        if word == "and":
             return Answer("relation", tuple(relation for member in whole.members for relation in member.value))
         return Answer("union", members=whole.members)
     if any(member.kind == "relation" for member in whole.members):
@@ -320,10 +322,10 @@ def _name(text: str) -> str:
 def _value(text: str) -> Answer:
     unit, remark = "", False
     if (found := _TRAILING.match(text)) and (found["text"] is not None or found["bare"]):
-        unit = unit_of(found["text"] or found["bare"] or "", found["power"] or "")
-        if unit is None:
+        named = unit_of(found["text"] or found["bare"] or "", found["power"] or "")
+        if named is None:
             raise Unreadable
-        text, remark = found["value"].strip(), unit == ""
+        text, unit, remark = found["value"].strip(), named, named == ""
     signs = text.count(r"\pm") + text.count(r"\mp")
     if signs:
         if signs > MAX_SIGNS:
@@ -374,7 +376,9 @@ def _expression(text: str) -> Any:
     text = re.sub(r"(?<=[0-9])\s*\\frac\{([0-9]+)\}\{([0-9]+)\}", _mixed, text)
     try:
         config = ConversionConfig(lowercase_symbols=False)
-        value = latex2sympy(text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config)
+        value = latex2sympy(
+            text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config
+        )
         return _exact(value)
     except (MemoryError, Unreadable):
         raise
@@ -388,7 +392,7 @@ def _mixed(fraction: re.Match[str]) -> str:
 
 def _with_braces(text: str) -> str:
     r"""\frac12 as \frac{1}{2}, \sqrt2 as \sqrt{2}: an argument without braces is one token."""
-    tokens = [token for token in _TOKEN.findall(text)]
+    tokens: list[str] = _TOKEN.findall(text)
     made: list[str] = []
     index = 0
 
@@ -565,7 +569,8 @@ def _parts(value: Any, digits: int) -> tuple[Any, Any]:
     parts = value.evalf(digits, maxn=20 * digits).as_real_imag()
     if not all(part.is_Float or part.is_Rational for part in parts):
         raise Unreadable
-    return tuple(0 if part.is_Float and part._prec < 2 * digits else part for part in parts)
+    real, imaginary = (0 if part.is_Float and part._prec < 2 * digits else part for part in parts)
+    return real, imaginary
 
 
 # --- relations and sets ---
@@ -573,7 +578,7 @@ def _parts(value: Any, digits: int) -> tuple[Any, Any]:
 
 def _as_equation(answer: Answer) -> tuple[Any, ...]:
     if answer.kind == "relation":
-        return answer.value
+        return tuple(answer.value)
     if not answer.name or not isinstance(answer.value, sympy.Expr):
         return ()
     return (sympy.Eq(_expression(answer.name), answer.value, evaluate=False),)

@@ -96,7 +96,7 @@ def canonical(answer: str, answer_type: str = "integer") -> str:
 
 
 def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
-    """Whether `answer` is right; None when math-verify gave no verdict in time. For "math" this blocks, up to
+    """Whether `answer` is right; None when there was no verdict in time. For "math" this blocks, up to
     judge.DEADLINE_S (from asyncio, call it in a thread), and raises UserError where math-verify is not installed."""
     if answer is None:
         return False
@@ -216,7 +216,8 @@ _WRAPPER = re.compile(
 _WRAPPED = re.compile(r"(?<![\^_])" + _WRAPPER.pattern + r"\s*\{([^{}\\]*)\}")
 # A unit or a remark behind a math answer stays wrapped, or its letters would pass for variables.
 _REMARK = re.compile(
-    r"(?<=[^\s{]) ?\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm(?! ?\{ ?[deij] ?\})) ?(\{[^{}\\]*\}(?: ?\^ ?(?:[23]|\{[23]\}))?)\Z"
+    r"(?<=[^\s{]) ?\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm(?! ?\{ ?[deij] ?\})) ?"
+    r"(\{[^{}\\]*\}(?: ?\^ ?(?:[23]|\{[23]\}))?)\Z"
 )
 
 # A whole box that states a number, and after it a unit. Words that change the number ("5 thousand") or qualify it
@@ -237,7 +238,7 @@ _INDEX = r"'*(?:_(?:\{[A-Za-z0-9 ]+\}|[A-Za-z0-9]))?"
 _NAME = rf"(?:\\angle )?\\?[A-Za-z]+{_INDEX}"
 _OBJECT = rf"{_NAME} ?\((?:{_NAME}|[0-9]+)(?: ?, ?(?:{_NAME}|[0-9]+))*\)|\| ?{_NAME} ?\||\\# ?{_NAME}|\[ ?{_NAME} ?\]"
 _TERM = rf"(?:{_OBJECT}|{_NAME})"
-_ASKED = re.compile(rf"{_TERM}(?: ?(?:[-+/]|\\cdot|\\times|\\bmod|\\mod) ?(?:{_TERM}|[0-9]+(?= *\Z)))*")
+_ASKED = re.compile(rf"{_TERM}(?: ?(?:[-+/]|\\cdot|\\times) ?{_TERM})*(?: ?\\b?mod ?[0-9]+)?")
 _WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")  # 100m+n: two names, so nothing to solve
 _ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A-Z]+|[A-Za-z]{{4,}}){_INDEX}")
 _CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
@@ -326,9 +327,9 @@ def _worked_out(text: str) -> str | None:
     if number is None:
         return None
     first, *rest = (part.strip() for part in before.split("=")) if before else ("",)
-    if first and not (_ASKED.fullmatch(first) or _calculates(first, number)):
-        if not _WEIGHTED.fullmatch(first) or len(set(re.findall("[A-Za-z]+", first))) < 2:
-            return None
+    weighted = _WEIGHTED.fullmatch(first) and len(set(re.findall("[A-Za-z]+", first))) > 1
+    if first and not (weighted or _ASKED.fullmatch(first) or _calculates(first, number)):
+        return None
     return number if all(_calculates(part, number) for part in rest) else None
 
 

@@ -1,4 +1,4 @@
-"""The words behind a number: units that measure, words that change the number, and words that only say what it counts."""
+"""The words behind a number: units that measure, words that change the number, and words that say what it counts."""
 
 import re
 
