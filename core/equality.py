@@ -66,13 +66,15 @@ def _letters(text: str) -> list[str]:
 
 def _alternatives(*texts: str) -> list[list[Answer]]:
     """The readings of both texts. A degree or per cent sign that one of them lacks may have been left out there; not
-    within a function, for the sine of 1 is not the sine of one degree."""
+    within a function, for the sine of 1 is not the sine of one degree, and a per cent sign only at the end."""
     texts = tuple(map(_spell, texts))
     readings = [[_read(text)] for text in texts]
     for sign in (r"^\circ", r"\%"):
         having = [sign in text for text in texts]
         if having.count(True) == 1:
             index = having.index(True)
+            if sign == r"\%" and not re.fullmatch(r"[^,;]*\\%", texts[index]):
+                continue
             if not _FUNCTION.search(texts[index]):
                 readings[index].append(_read(texts[index].replace(sign, "")))
     return readings
