@@ -2,7 +2,7 @@ r"""Read an answer from a text, and judge it: extract (with a doubt), equivalenc
 
 An answer is what stands in the last complete \boxed{}. It is cleaned, never guessed: \frac{1}{2} does not become 1,
 nor 1,024 become 1. "integer" answers are AIME's, 0 to 999, and are compared as text. "math" answers are compared as
-text and then by math-verify (core/judge.py).
+text and then by what they mean (core/judge.py, core/equality.py).
 """
 
 import re
@@ -14,6 +14,7 @@ from functools import lru_cache
 from math import comb
 
 from core.judge import math_equal
+from core.units import unit_of
 
 MAX_ANSWER_CHARS = 1000  # a longer box holds no answer
 MAX_PASSES = 20  # of cleaning; a box wrapped more deeply holds no answer
@@ -57,7 +58,7 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     unless that never closes. Empty boxes are passed over. Never raises, and takes time linear in `text`.
     """
     boxes, unclosed = _boxes(text)
-    answers = (_clean(box, answer_type) for box in reversed(boxes))  # lazily: the first that differs ends the reading
+    answers = (_answer(box, answer_type) for box in reversed(boxes))  # lazily: the first that differs ends the reading
     answer = next((a for a in answers if a != ""), "")
     doubt = None
     if truncated:
@@ -89,12 +90,13 @@ def canonical(answer: str, answer_type: str = "integer") -> str:
             pass
     if _WORDS.fullmatch(text):
         return text.lower()
+    text = re.sub(r"([\^_])\{([A-Za-z0-9])\}", r"\1\2", re.sub(r"(\\[A-Za-z]+) (?![A-Za-z])", r"\1", text))
     # A space between digits, or after the comma of a list, keeps numbers apart: "5, 600" is not 5,600.
     return re.sub(r"(?<![A-Za-z0-9.,]) | (?![A-Za-z0-9.,])", "", re.sub(r" ?, ?", ", ", text))
 
 
 def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
-    """Whether `answer` is right; None when math-verify gave no verdict in time. For "math" this blocks, up to
+    """Whether `answer` is right; None when there was no verdict in time. For "math" this blocks, up to
     judge.DEADLINE_S (from asyncio, call it in a thread), and raises UserError where math-verify is not installed."""
     if answer is None:
         return False
@@ -103,8 +105,8 @@ def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool 
         return _is_aime(mine) and mine == theirs
     if mine == theirs:
         return True
-    if _WORDS.fullmatch(mine) or _WORDS.fullmatch(theirs):  # math-verify takes words for products: star = rats
-        return False
+    if _WORDS.fullmatch(mine) or _WORDS.fullmatch(theirs):  # words are no products: star is not rats
+        return mine in _NOTHING and theirs in _NOTHING
     return math_equal(_clean(answer, "math") or "", _clean(truth, "math") or "")
 
 
@@ -114,8 +116,7 @@ def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> 
 
 
 def equivalent(a: str, b: str, answer_type: str = "integer") -> bool:
-    """Whether two answers say the same; for "integer" also outside 0-999. `b` is the reference where math-verify, as
-    with sets and inequalities, tells the two sides apart."""
+    """Whether two answers say the same, either way round; for "integer" also outside 0-999."""
     return canonical(a, answer_type) == canonical(b, answer_type) or is_correct(a, b, answer_type)
 
 
@@ -201,40 +202,50 @@ _CHARACTERS = str.maketrans(
 # Everything that a backslash begins is one token, so that no half of \\ or \{ is ever cut off.
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])|[$~]")
 _MEANING = (
-    dict.fromkeys(("$", "~", "\\ ", "\\\u2009", r"\;", r"\:", r"\>", r"\.", r"\$", r"\(", r"\)", r"\[", r"\]"), " ")
+    dict.fromkeys(("$", r"\.", r"\$", r"\(", r"\)", r"\[", r"\]"), " ")
     | dict.fromkeys((r"\quad", r"\qquad", r"\bf", r"\rm", r"\it", r"\large", r"\Large", r"\huge"), " ")
     | dict.fromkeys((r"\!", r"\left", r"\right", r"\displaystyle", r"\textstyle", r"\limits"), "")
-    | dict.fromkeys((r"\,", r"\thinspace"), "\u2009")
+    | dict.fromkeys((r"\,", r"\thinspace", r"\;", r"\:", r"\>", "\\ ", "\\\u2009", "~"), "\u2009")
     | dict.fromkeys((r"\dfrac", r"\tfrac", r"\cfrac"), r"\frac")
-    | {r"\%": "%", r"\degree": "°", r"\textdegree": "°"}
+    | {r"\%": "%", r"\degree": "°", r"\textdegree": "°", r"\lvert": "|", r"\rvert": "|"}
 )
 _WRAPPER = re.compile(
     r"(?<!\\)\\(?:[fmh]?box|boxed|text(?:bf|it|rm|sf|tt|up|normal)?|math(?:rm|bf|it|sf|tt|normal|ord)|bm|boldsymbol"
     r"|ensuremath|operatorname|emph|underline|(?:text)?color\s*\{\w*\})(?![A-Za-z])"
 )
 _WRAPPED = re.compile(r"(?<![\^_])" + _WRAPPER.pattern + r"\s*\{([^{}\\]*)\}")
+# A unit or a remark behind a math answer stays wrapped, or its letters would pass for variables.
+_REMARK = re.compile(
+    r"(?<=[^\s{]) ?\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm(?! ?\{ ?[deij] ?\})) ?"
+    r"(\{[^{}\\]*\}(?: ?\^ ?(?:[23]|\{[23]\}))?)\Z"
+)
 
-# A whole box that states a number. Before it may stand a sum of plain names and an equals sign ("m+n = 41"; not
-# "2x = 10", whose answer is 5), after it a unit. Words that change the number ("5 thousand") or
-# qualify it ("5 or more") are no units, and of single letters only a few are: 5x and 5i are expressions.
-_NAME = r"(?:\\angle )?\\?[A-Za-z]+'*(?:_(?:\{[A-Za-z0-9 ]+\}|[A-Za-z0-9]))?"
+# A whole box that states a number, and after it a unit. Words that change the number ("5 thousand") or qualify it
+# ("5 or more") are no units, and of single letters only a few are: 5x and 5i are expressions.
 _UNIT = (
-    r"(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\}"
-    r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./]*)\}(?: ?\^ ?(?:[23]|\{[23]\}))?"
-    r"|(?<= )(?P<words>(?:[cmk]m|[a-z]{4,})(?: [a-z]{4,})*)"
+    r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
+    r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
+    r"|(?<= )(?P<words>(?:[cmk]m|[a-z]{4,}|\([a-z]{4,}\))(?: [a-z]{4,})*)"
 )
 _STATED = re.compile(
-    rf"(?:{_NAME}(?: ?\+ ?{_NAME})* ?= ?)?(?P<sign>[-+]?) ?"
-    rf"(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?(?:(?P<percent>%)|{_UNIT})?"
+    rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
+    rf"(?:(?P<percent>%)|{_UNIT})?"
 )
-_UNIT_WORD = re.compile(
-    r"(?!(?:or|and|not|to|of|by|in|if|when|unless|for|mod|modulo|base|over|plus|minus|times|point|pi|factorial|squared"
-    r"|cubed|more|less|least|most|otherwise|hal(?:f|ves)|thirds?|quarters?|dozens?|hundreds?|thousands?|[mb]illions?)\Z)"
-    r"(?:[A-Za-z./]{2,}|[mgsLh])"
-)
+_UNIT_WORD = re.compile(r"[A-Za-z./()]{2,}|[mgsLh]")
+# What may be equal to it: a name ("x = 41"), for integers also a sum of names ("m+n = 41"), the size of something
+# ("|S| = 41") and a calculation ("16+25 = 41"); not "2x = 10", whose answer is 5.
+_INDEX = r"'*(?:_(?:\{[A-Za-z0-9 ]+\}|[A-Za-z0-9]))?"
+_NAME = rf"(?:\\angle )?\\?[A-Za-z]+{_INDEX}"
+_OBJECT = rf"{_NAME} ?\((?:{_NAME}|[0-9]+)(?: ?, ?(?:{_NAME}|[0-9]+))*\)|\| ?{_NAME} ?\||\\# ?{_NAME}|\[ ?{_NAME} ?\]"
+_TERM = rf"(?:{_OBJECT}|{_NAME})"
+_ASKED = re.compile(rf"{_TERM}(?: ?(?:[-+/]|\\cdot|\\times) ?{_TERM})*(?: ?\\b?mod ?[0-9]+)?")
+_WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")  # 100m+n: two names, so nothing to solve
+_ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A-Z]+|[A-Za-z]{{4,}}){_INDEX}")
+_CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
 _FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
 _RATIONAL = re.compile(r"-? ?[0-9.]+(?: ?/ ?[0-9]+)?")
 _WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z]+(?: [A-Za-z]+)*")
+_NOTHING = {"no solution", "no solutions", "empty set", "the empty set", r"\emptyset", r"\varnothing", "∅", r"\{\}"}
 
 
 def _is_aime(answer: str) -> bool:
@@ -254,29 +265,87 @@ def _clean(text: str, answer_type: str) -> str | None:
     return None
 
 
+def _answer(box: str, answer_type: str) -> str | None:
+    """What `box` says, as an answer: a math answer that is a number goes without its name, and without degrees."""
+    text = _clean(box, answer_type)
+    if answer_type == "integer" or not text:
+        return text
+    name, equals, value = text.partition("=")
+    named = equals and _ONE_NAME.fullmatch(name.strip())
+    number = _stated_number(value.strip() if named else text, "math")
+    return text if number is None else number.removesuffix(r"^\circ")
+
+
 def _clean_once(text: str, answer_type: str) -> str:
     text = re.sub("[\ud800-\udfff]", "\ufffd", text).translate(_CHARACTERS)
     text = re.sub(r"[^\S\u2009]+", " ", text)
     text = _COMMAND.sub(lambda token: _MEANING.get(token[0], token[0]), text)
     text = re.sub(r"(?<!\\)\{,\}", ",", text)
-    text = re.sub(r"(?<=[0-9])\u2009(?=[0-9]{3}(?![0-9]))", ",", text)
+    text = re.sub(r"(?<=[0-9])\u2009+(?=[0-9]{3}(?![0-9]))", ",", text)
     text = re.sub(r"\s+", " ", re.sub(r"(?<=[\^_])\s+", "", text))
     text = text.lstrip(" ").rstrip(" .,;:%" if answer_type == "integer" else " .,;:")
-    if (number := _stated_number(text)) is not None:
+    if (number := _stated_number(text, answer_type)) is not None:
         return number
+    remark = _REMARK.search(text) if answer_type == "math" else None
+    text = text[: remark.start()] if remark else text
     text = _WRAPPED.sub(r" \1 ", text)
-    text = _WRAPPER.sub(" ", text)
+    text = _WRAPPER.sub(" ", text) + (rf"\text{remark[1]}" if remark else "")
     if text.startswith("{") and _boxes(r"\boxed" + text)[0] == [text[1:-1]]:
         return text[1:-1]
+    if answer_type == "integer" and (number := _worked_out(text)) is not None:
+        return number
     return text
 
 
-def _stated_number(text: str) -> str | None:
-    """The number that is all `text` says, without separators, leading zeros, name and unit; None if it says more."""
+def _stated_number(text: str, answer_type: str) -> str | None:
+    """The number that is all `text` says, without separators and leading zeros. A unit goes too, but for one that
+    measures a math answer, for 5 m is not 5 cm. None if `text` says more."""
     stated = _STATED.fullmatch(text)
-    if not stated or not all(map(_UNIT_WORD.fullmatch, (stated["unit"] or stated["words"] or "").split())):
+    if not stated:
+        return None
+    words = stated["unit"] or stated["words"] or ""
+    unit = unit_of(words, stated["power"] or "") if all(map(_UNIT_WORD.fullmatch, words.split())) else None
+    if unit is None:
         return None
     decimals = stated["decimals"] or ""
     number = stated["whole"].replace(",", "").lstrip("0") or "0"
     number += decimals if decimals.strip(".0") else ""
-    return ("-" if stated["sign"] == "-" and number != "0" else "") + number + (stated["percent"] or "")
+    number = ("-" if stated["sign"] == "-" and number != "0" else "") + number + (stated["percent"] or "")
+    if answer_type == "integer":
+        return number
+    if stated["degrees"] or unit == "deg":
+        return number + r"^\circ"
+    unit, _, power = unit.partition("^")
+    return number + (rf"\text{{ {unit}}}" + (f"^{power}" if power else "") if unit else "")
+
+
+def _worked_out(text: str) -> str | None:
+    """The integer that `text` comes to without a doubt: a number in parentheses, a fraction that divides, and the last
+    number after equals signs, where before them stands what is asked for or its calculation. None otherwise."""
+    before, _, last = text.rpartition("=")
+    number = _integer(last)
+    if number is None:
+        return None
+    first, *rest = (part.strip() for part in before.split("=")) if before else ("",)
+    weighted = _WEIGHTED.fullmatch(first) and len(set(re.findall("[A-Za-z]+", first))) > 1
+    if first and not (weighted or _ASKED.fullmatch(first) or _calculates(first, number)):
+        return None
+    return number if all(_calculates(part, number) for part in rest) else None
+
+
+def _integer(text: str) -> str | None:
+    text = text.strip()
+    while text.startswith("(") and text.endswith(")"):
+        text = text[1:-1].strip()
+    top, slash, bottom = _FRACTION.sub(r"\1\2\3/\4\5", text).replace(" ", "").partition("/")
+    if slash and re.fullmatch("-?[0-9]+", top) and re.fullmatch("0*[1-9][0-9]*", bottom):
+        text = str(Fraction(int(top), int(bottom)))
+    return _stated_number(text, "integer")
+
+
+def _calculates(text: str, number: str) -> bool:
+    """Whether `text` is a calculation, which may come to `number`; a number or a fraction must be that number."""
+    if not _CALCULATION.fullmatch(text) or not re.search("[0-9]", text):
+        return False
+    alone = _integer(text)
+    return alone == number if alone or _FRACTION.fullmatch(text) else True

@@ -1,4 +1,4 @@
-"""Whether two mathematical answers say the same: math-verify, in a child process that a deadline really ends.
+"""Whether two mathematical answers say the same: core/equality.py, in a child process that a deadline really ends.
 
 math-verify's own time-out is a signal that fails in threads and under asyncio (Math-Verify #50, #55), and sympy can
 hang or eat the memory on a line like 9^{9^{9^9}}.
@@ -112,20 +112,18 @@ def _serve() -> None:
     faulthandler.dump_traceback_later(START_S, exit=True)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not pass for a reply
-    from math_verify import LatexExtractionConfig, parse, verify
+    from core.equality import equal
 
     if sys.platform != "win32":
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    kinds = [LatexExtractionConfig()]  # the default would also take a number out of a sentence
     print("ready", file=replies, flush=True)
     faulthandler.cancel_dump_traceback_later()
     for line in sys.stdin:
-        *texts, deadline = json.loads(line)
+        answer, truth, deadline = json.loads(line)
         faulthandler.dump_traceback_later(deadline, exit=True)
-        answer, truth = (parse(f"${text}$", kinds, parsing_timeout=None) for text in texts)
-        print(json.dumps(bool(verify(truth, answer, timeout_seconds=None))), file=replies, flush=True)
+        print(json.dumps(equal(answer, truth)), file=replies, flush=True)
         faulthandler.cancel_dump_traceback_later()
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ MEND = "Mend it there"
 @dataclass(frozen=True)
 class Problem:
     """One problem. `answer` is the reference, as text; `answer_type` says how answers are judged (core/eval.py):
-    "integer" is AIME's 0-999, "math" anything that math-verify can compare."""
+    "integer" is AIME's 0-999, "math" anything that core/equality.py can compare."""
 
     id: str
     statement: str
@@ -91,9 +92,13 @@ def _read(path: Path) -> tuple[Problem, ...]:
 
 def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
     """Problems from decoded rows, each beside the place it came from. A row is an object with "problem" (text) and
-    "answer" (whole number or text), and optionally "id" and "answer_type" ("integer" or "math"; without it, an
-    answer that is a whole number from 0 to 999 is "integer", any other "math")."""
+    "answer" (whole number or text), and optionally "id" and "answer_type" ("integer" or "math"). Rows without a type
+    get that of the set: "integer" where every answer is a whole number from 0 to 999 and no row says "math", as AIME's
+    are; else "math", also for a 42 among fractions, whose box may rightly hold 6 times 7."""
     problems: list[Problem] = []
+    whole = all(
+        _is_whole(row.get("answer")) and row.get("answer_type") != "math" for _, row in rows if isinstance(row, dict)
+    )
     seen: dict[str, str] = {}
     for number, (where, row) in enumerate(rows, 1):
         if not isinstance(row, dict):
@@ -107,12 +112,11 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
         answer = str(answer).strip()
         if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
             raise UserError(f'{where} has an "answer" that nothing can be compared with: {answer:.40}')
-        is_integer = answer.isascii() and answer.isdigit() and int(answer[:20]) <= 999 and len(answer) <= 20
-        answer_type = row.get("answer_type", "integer" if is_integer else "math")
+        answer_type = row.get("answer_type", "integer" if whole else "math")
         if answer_type not in ("integer", "math"):
             raise UserError(f'{where} has "answer_type" {answer_type!r:.80}; it is "integer" (0-999) or "math"')
         if answer_type == "integer":
-            if not is_integer:
+            if not _is_whole(answer):
                 raise UserError(f'{where} has "answer_type" "integer", but its answer {answer!r} is not 0-999')
             answer = str(int(answer))
         id_ = row.get("id", number)
@@ -126,6 +130,11 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
     if not problems:
         raise UserError(f"{source} holds no problems. Give at least one")
     return tuple(problems)
+
+
+def _is_whole(answer: Any) -> bool:
+    """Whether `answer` is a whole number from 0 to 999, as AIME's are."""
+    return re.fullmatch(r"\s*[0-9]{1,20}\s*", str(answer)) is not None and int(answer) <= 999
 
 
 def _is_text(text: str) -> bool:

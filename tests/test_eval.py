@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ from hypothesis import strategies as st
 
 from core import judge as judge_module
 from core.errors import UserError
-from core.eval import DOUBTS, canonical, equivalent, extract, is_correct, judge, pass_at_k, vote
+from core.eval import DOUBTS, Extraction, canonical, equivalent, extract, is_correct, judge, pass_at_k, vote
 
 settings.register_profile("unhurried", deadline=None)  # machines that run tests are busy
 settings.load_profile("unhurried")
-CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "cases" / "boxed.json").read_text(encoding="utf-8"))
+FOLDER = Path(__file__).parent / "cases"
+CASES: list[dict[str, Any]] = json.loads((FOLDER / "boxed.json").read_text(encoding="utf-8"))
+PAIRS: list[dict[str, Any]] = json.loads((FOLDER / "equal.json").read_text(encoding="utf-8"))
 # Texts made of what matters to the reader, far likelier to hit an edge than arbitrary characters.
 TOKENS = r"""\boxed \boxed{ \fbox{ { } \{ \} \\ \ \text{ \textbf \left \right \, \! \; {,} , . % \% $ \$ ^\circ ^ _ ° 0
 00 7 42 1,024 -5 − + = x m+n \frac{1}{2} \frac12 / ( ) \circ or cm thousand"""
@@ -108,8 +111,11 @@ def test_the_only_box_is_found_anywhere(before: str, after: str, answer: int) ->
 )
 def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) -> None:
     found = extract(rf"\boxed{{{form % (a, b)}}}")
-    assert found.doubt == "not an integer"
-    assert not any(is_correct(found.answer, str(n)) for n in (a, b))
+    if ("frac" in form or "/" in form) and b and a % b == 0:  # nothing is guessed: it divides
+        assert found == Extraction(str(a // b), None)
+    else:
+        assert found.doubt == "not an integer"
+        assert not any(is_correct(found.answer, str(n)) for n in (a, b))
 
 
 @pytest.mark.parametrize(
@@ -216,6 +222,46 @@ def test_equivalent_answers() -> None:
     assert not equivalent("42", "43")
     assert equivalent(r"\frac{1}{2}", "0.5", "math")
     assert equivalent(r"\frac{\sqrt{2}}{2}", r"\frac{1}{\sqrt{2}}", "math")
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=[f"{i:03d} {pair['note']}" for i, pair in enumerate(PAIRS)])
+def test_pair(pair: dict[str, Any]) -> None:
+    """Two math answers, either way round, as they are written and as a box that is read again."""
+    one, other, expected = pair["one"], pair["other"], pair["equal"]
+    assert judge(one, other, "math") is expected
+    assert judge(other, one, "math") is expected
+    if "boxed" not in pair:  # a box loses the name of a number, and degrees
+        assert is_correct(extract(rf"\boxed{{{one}}}", "math").answer, other, "math") is expected
+
+
+def spellings(number: Fraction) -> list[str]:
+    sign, p, q = "-" if number < 0 else "", abs(number.numerator), number.denominator
+    found = [f"{sign}{p}/{q}", rf"{sign}\frac{{{p}}}{{{q}}}", rf"{sign}\dfrac{{{7 * p}}}{{{7 * q}}}"]
+    found += [rf"{sign}{p} \cdot {q}^{{-1}}", rf"{sign}\frac{{\sqrt{{2}} \cdot {p}}}{{{q}\sqrt2}}"]
+    if 10**60 % q == 0:
+        digits = str(p * 10**60 // q).zfill(61)
+        found.append(f"{sign}{digits[:-60]}.{digits[-60:]}")
+    return found
+
+
+NUMBERS = st.fractions(-100, 100, max_denominator=100) | st.builds(
+    Fraction, st.integers(1, 10**40), st.sampled_from([1, 2**90, 10**50, 3**80])
+)
+
+
+@settings(max_examples=60)
+@given(NUMBERS, st.sampled_from([0, 1, -1]), st.sampled_from([1, 10**6, 10**31, 10**55]), st.data())
+def test_numbers_are_the_same_only_where_they_are_equal(number: Fraction, shift: int, by: int, data: Any) -> None:
+    near = number + Fraction(shift, by)
+    one, other = (data.draw(st.sampled_from(spellings(n))) for n in (number, near))
+    assert judge(one, other, "math") is (number == near)
+    assert judge(other, one, "math") is (number == near)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(PAIRS), st.sampled_from(PAIRS))
+def test_verdicts_do_not_depend_on_the_order(first: dict[str, Any], second: dict[str, Any]) -> None:
+    assert judge(first["one"], second["other"], "math") is judge(second["other"], first["one"], "math")
 
 
 def test_no_answer_is_wrong() -> None:

@@ -51,7 +51,7 @@ def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
     assert loaded.problems == lines.problems and loaded.name == "mine" and loaded.sha256 == lines.sha256
     (tmp_path / "bom.json").write_text(json.dumps(rows), encoding="utf-8-sig")
     assert problems.load(str(tmp_path / "bom.json")).problems == loaded.problems
-    assert loaded.problems[0] == problems.Problem("a", "1+1?", "2", "integer")
+    assert loaded.problems[0] == problems.Problem("a", "1+1?", "2", "math")
     assert [p.id for p in loaded.problems] == ["a", "2", "3", "4", "5"]
     assert [(p.answer, p.answer_type) for p in loaded.problems[1:]] == [
         ("\\frac12", "math"),
@@ -60,6 +60,24 @@ def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
         ("0.5", "math"),
     ]
     assert len(loaded.first(2).problems) == 2 and loaded.first(2).name == "mine[:2]" and loaded.first(0) == loaded
+
+
+@pytest.mark.parametrize(
+    ("rows", "types"),
+    [
+        ([{"answer": 2}, {"answer": "007"}, {"answer": 999}], ["integer"] * 3),
+        ([{"answer": 2}, {"answer": 1000}], ["math"] * 2),
+        ([{"answer": 2}, {"answer": r"\frac12"}, {"answer": 7}], ["math"] * 3),
+        ([{"answer": 2}, {"answer": -1}], ["math"] * 2),
+        ([{"answer": 2}, {"answer": 0.5}], ["math"] * 2),
+        ([{"answer": 2, "answer_type": "integer"}, {"answer": r"\pi"}, {"answer": 3}], ["integer", "math", "math"]),
+        ([{"answer": 2, "answer_type": "math"}, {"answer": 3}], ["math"] * 2),
+        ([{"answer": 2, "answer_type": "integer"}, {"answer": 3}], ["integer"] * 2),
+    ],
+)
+def test_the_set_chooses_how_its_answers_are_judged(rows: list[dict[str, Any]], types: list[str]) -> None:
+    found = problems.check([(f"row {n}", {"problem": "x?", **row}) for n, row in enumerate(rows)], "a file")
+    assert [problem.answer_type for problem in found] == types
 
 
 @pytest.mark.parametrize(
