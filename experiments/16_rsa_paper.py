@@ -1,9 +1,9 @@
 """RSA with the settings of its paper's code: N = 16, K = 4, 10 loops, temperature 1, whole responses carried.
 
-Question: what does RSA add to a model as its authors run it (arXiv 2509.26626), where 02_rsa_basic is the small version?
-Expected: the paper's shape: mean accuracy climbs over all steps, 43.9 to 73.2 on AIME 2025 for Qwen3-4B-Instruct-2507.
-The paper's runs are of instruct models; its scripts give thinking ones, like QED-Nano, a cap of MAX_TOKENS=32768. On the
-embedded model the cap is never met: its context of 2,048 tokens is reached first, and a solution takes about 122.
+Question: what does RSA add to a model as its authors run it (arXiv 2509.26626), at 160 completions a problem?
+Expected: mean accuracy climbs over all steps; the paper has 43.9 to 73.2 on AIME 2025 for Qwen3-4B-Instruct-2507.
+The cap is the code's default, for instruct models; its scripts give thinking ones, like QED-Nano, MAX_TOKENS=32768. The
+embedded model never meets it: its context of 2,048 tokens is shorter, and a solution takes about 122.
 Command: bash scripts/run.sh 16_rsa_paper; before it on a GPU, bash scripts/plan.sh 16_rsa_paper
 """
 

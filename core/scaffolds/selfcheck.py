@@ -1,5 +1,5 @@
-"""Self-check (arXiv 2507.15855, github.com/lyang36/IMO25): solve, self-improve, then review and correct until the reviews
-keep passing. The loop is that of QED-Nano's evaluation.
+"""Self-check (arXiv 2507.15855, github.com/lyang36/IMO25): solve, self-improve, then review and correct until the
+reviews keep passing. The loop is that of QED-Nano's evaluation.
 
 Each round reviews the solution once, and a second request classifies the review: it sees nothing but the review's text,
 and says yes or no to its accepting the solution. What is not a clear yes is a failure, and the solution is corrected in
@@ -31,11 +31,11 @@ REVIEW = """Problem:
 Solution to be reviewed:
 {solution}
 
-Review the solution as a strict examiner: check it step by step and repair nothing. First list every flaw that you find: \
-quote the place, say what is wrong with it, and call it an error (the argument breaks or a figure is wrong) or a gap \
-(the step may hold but is not justified). After an error, go on with the parts that do not depend on it; after a gap, \
-take the step for granted and go on. Then, under a line "Details:", justify what you say of each step. End with one \
-line: "Verdict: True" if there is no error and no serious gap, else "Verdict: False"."""
+Review the solution as a strict examiner: check it step by step and repair nothing. First list every flaw that you \
+find: quote the place, say what is wrong with it, and call it an error (the argument breaks or a figure is wrong) or a \
+gap (the step may hold but is not justified). After an error, go on with the parts that do not depend on it; after a \
+gap, take the step for granted and go on. Then, under a line "Details:", justify what you say of each step. End with \
+one line: "Verdict: True" if there is no error and no serious gap, else "Verdict: False"."""
 
 ACCEPTED = """A solution was reviewed. The review:
 
