@@ -267,7 +267,7 @@ def _prompt(
 
     def is_sent(aggregate: Aggregate) -> bool:
         asked = [KEY_VERSION, head["model"]["name"], messages(aggregate, texts), _sampling(head["config"]), m["seed"]]
-        return content_key(asked) == m["key"]
+        return bool(content_key(asked) == m["key"])
 
     is_known = head["engine"]["kind"] == "other" and ("T" in head["config"] or not parents)
     usual = rsa_paper.aggregate if head["experiment"] == "16_rsa_paper" else prompts.aggregate

@@ -104,7 +104,7 @@ def test_neighbours_meet_first_and_those_left_are_shuffled_before_every_further_
         return f"Better: {1 if first < second else 2}"
 
     second: list[tuple[frozenset[str], ...]] = []
-    unopposed = set()
+    unopposed: set[str] = set()
     for seed in range(30):
         model = Model(smaller)
         populations = run(qed_rsa, model, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})

@@ -21,16 +21,16 @@ FLAWS = "1. The sum is wrong."
 FULL = f"{FLAWS}\n\nDetails:\nStep 1 holds.\nVerdict: False"
 
 
-def reviewer(verdicts: Sequence[str], rest: str = F) -> Callable[[tuple[str | int, ...], str], str]:
-    """A model whose reviews are classified as `verdicts` say, and then as `rest`; its solutions are told apart by
-    name."""
-    said = dict(enumerate(verdicts))
+def reviewer(verdicts: Sequence[str], rest: str = F, said: str = FULL) -> Callable[[tuple[str | int, ...], str], str]:
+    """A model whose reviews, all of them `said`, are classified as `verdicts` say, and then as `rest`; its solutions
+    are told apart by name."""
+    classes = dict(enumerate(verdicts))
 
     def reply(names: tuple[str | int, ...], prompt: str) -> str:
         if names[0] == "verify":
-            return FULL
+            return said
         if names[0] == "classify":
-            return said.get(int(names[1]), rest)
+            return classes.get(int(names[1]), rest)
         return f"solution {names[0]}-{names[1]} \\boxed{{42}}"
 
     return reply
@@ -169,8 +169,7 @@ def test_the_summary_of_a_review_is_what_stands_before_its_details(said: str, ke
 def test_by_its_own_verdict_a_review_takes_one_request() -> None:
     """CLASSIFY = 0: 7 completions where it is accepted at once, 22 where it never is, and what is unclear fails."""
     for verdict, least in (("Verdict: True", 7), ("Verdict: False", 22), ("I cannot tell.", 22)):
-        rule = reviewer([])
-        model = Model(lambda names, prompt, said=verdict, rule=rule: said if names[0] == "verify" else rule(names, ""))
+        model = Model(reviewer([], said=verdict))
         populations = run(selfcheck, model, **SIZES, CLASSIFY=0)
         assert len(model.asked) == least and not model.prompts("classify")
         notes = [note for p in populations for note in p[0].notes]
