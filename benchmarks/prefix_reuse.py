@@ -1,13 +1,12 @@
-"""How much of its prompts a run finds in the server's cache: 02_rsa_basic on the embedded engine, before and after.
+"""How much of its prompts a run finds in the server's cache: 02_rsa_basic on the embedded engine, by ORDER.
 
     python -m benchmarks.prefix_reuse [--problems 10] [--rounds 1]
 
-"before" shows candidates in the order in which they were drawn, asks for members in index order, and begins a step
-after the whole of the last; "after" is core/rsa.py as it is. Both run on a fresh engine, which keeps prefixes slot by
-slot ("no RAM cache"), or also keeps those of prompts that left their slot ("RAM cache", as it is served). The cached
-share is the engine's own count, cached_tokens ÷ prompt_tokens. "radix" is computed: the share of each prompt's
-characters that a prompt answered before it begins with, which is what a cache without limit that all requests share
-(SGLang's) would have found.
+ORDER = "random" shows the candidates of every prompt in an order of its own, "shared" the most used of the step first.
+Both run on a fresh engine, which keeps prefixes slot by slot ("no RAM cache"), or also keeps those of prompts that left
+their slot ("RAM cache", as it is served). The cached share is the engine's own count, cached_tokens ÷ prompt_tokens.
+"radix" is computed: the share of each prompt's characters that a prompt answered before it begins with, which is what a
+cache without limit that all requests share (SGLang's) would have found.
 """
 
 import argparse
@@ -19,7 +18,7 @@ import sys
 import tempfile
 import time
 from bisect import bisect, insort
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from core.runner import run
 
 SLOTS = 16
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
-ORDERS = ("before", "after")
+ORDERS = ("random", "shared")
 
 
 def radix_share(prompts: Sequence[str]) -> float:
@@ -55,20 +54,10 @@ def shared(a: str, b: str) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def run_and_record(order: str, out: Path, overrides: Sequence[str]) -> None:
+def run_and_record(out: Path, overrides: Sequence[str]) -> None:
     """02_rsa_basic in this process; what it found in the cache goes to `out`."""
     answered: list[tuple[str, Completion]] = []
     first = 0.0
-
-    def never(problem: Problem, population: Population, config: Config) -> bool:
-        return False  # something looks at whole populations, and so each step waits for all of the last
-
-    def as_drawn(parents: Iterable[int], uses: Mapping[int, int]) -> list[int]:
-        """A prompt's candidates (the keys of a dict) as they come; nothing to sort members by."""
-        return list(parents) if isinstance(parents, dict) else []
-
-    if order == "before":
-        rsa.arranged = as_drawn
 
     async def recorded(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
         async def noted(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -78,7 +67,7 @@ def run_and_record(order: str, out: Path, overrides: Sequence[str]) -> None:
             answered.append((messages[0]["content"], completion))
             return completion
 
-        async for population in rsa.rsa(problem, noted, config, stop=never if order == "before" else None):
+        async for population in rsa.rsa(problem, noted, config):
             yield population
 
     sys.argv[1:] = overrides
@@ -114,7 +103,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.order:
-        run_and_record(args.order, args.out, [f"LIMIT={args.problems}"])
+        run_and_record(args.out, [f"LIMIT={args.problems}", f"ORDER={args.order}"])
         return
     print(f"02_rsa_basic on {args.problems} problems, {SLOTS} slots\n")
     print("| order | engine's cache | cached share | radix, computed | tokens/s | tokens per CPU second | load |")

@@ -54,6 +54,7 @@ DEFAULTS = {
     "MIN_P": 0.0,
     "CARRY": "answer",
     "CARRY_TOKENS": 4096,
+    "ORDER": "random",
     "ANSWER_TOKENS": 512,
     "CONCURRENCY": 0,
     "TIMEOUT": 3600.0,

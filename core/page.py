@@ -25,7 +25,8 @@ from core.errors import UserError, one_line
 from core.files import amount, write_atomically
 from core.generate import KEY_VERSION, Completion, Sampling
 from core.journal import Archive, content_key
-from core.rsa import carried
+from core.rsa import Aggregate, carried
+from core.scaffolds import rsa_paper
 from core.spool import Spool
 
 WEB = Path(__file__).resolve().parent / "web"
@@ -261,14 +262,19 @@ def _prompt(
     if len(texts) < len(parents):
         return None
 
-    def messages(shown: Sequence[str]) -> list[prompts.Message]:
-        return prompts.aggregate(statement, shown) if shown else prompts.solve(statement)
+    def messages(aggregate: Aggregate, shown: Sequence[str]) -> list[prompts.Message]:
+        return aggregate(statement, shown) if shown else prompts.solve(statement)
 
-    asked = [KEY_VERSION, head["model"]["name"], messages(texts), _sampling(head["config"]), m["seed"]]
+    def is_sent(aggregate: Aggregate) -> bool:
+        asked = [KEY_VERSION, head["model"]["name"], messages(aggregate, texts), _sampling(head["config"]), m["seed"]]
+        return bool(content_key(asked) == m["key"])
+
     is_known = head["engine"]["kind"] == "other" and ("T" in head["config"] or not parents)
-    if content_key(asked) != m["key"] and not is_known:
+    usual = rsa_paper.aggregate if head["experiment"] == "16_rsa_paper" else prompts.aggregate
+    found = next(filter(is_sent, (prompts.aggregate, rsa_paper.aggregate)), usual if is_known else None)
+    if found is None:
         return None
-    marked = messages([f"\0{n}\0" for n in range(len(parents))])[0]["content"]
+    marked = messages(found, [f"\0{n}\0" for n in range(len(parents))])[0]["content"]
     pieces: list[str | int] = []
     for n, piece in enumerate(re.split("\0([0-9]+)\0", marked)):
         if n % 2 == 0:

@@ -16,6 +16,7 @@ from core import prompts, seeds
 from core.config import Config
 from core.generate import Ask, Completion
 from core.problems import Problem
+from core.prompts import Message
 
 
 @dataclass
@@ -42,6 +43,8 @@ Members = Sequence[asyncio.Task[Member]]  # a population at work
 Select = Callable[[np.random.Generator, Sequence[float | None], Config], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Config], Awaitable[None]]
 Stop = Callable[[Problem, Population, Config], bool]
+Aggregate = Callable[[str, Sequence[str]], list[Message]]  # of a statement and the texts that are shown
+Rank = Callable[[int], tuple[int, int]]  # of a member of the last population: who has a lower one is shown before
 
 
 def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Config) -> list[int]:
@@ -89,12 +92,14 @@ async def rsa(
     select: Select = uniform,
     score: Score | None = None,
     stop: Stop | None = None,
+    aggregate: Aggregate = prompts.aggregate,
 ) -> AsyncIterator[Population]:
     """Populations t = 0..T of RSA, each with `config.N` members; fewer where `stop` says of one that it is the last.
 
     `ask(messages, t, i)` gives member i of step t. `score` fills in the scores of a population that `select` then
     draws from; the last population is never drawn from, so it is not scored. A candidate with nothing to carry
-    (failed, or cut off before it said anything) is passed over; with none left, a member starts afresh.
+    (failed, or cut off before it said anything) is passed over; with none left, a member starts afresh. `aggregate`
+    gives the messages that show the others, in the order that ORDER says.
 
     Draws that need no scores are known beforehand: a member is asked for as soon as its own K parents are there. Where
     something looks at whole populations (`score`, `stop`), the next one waits for all of it.
@@ -105,9 +110,10 @@ async def rsa(
         draws = [seeds.rng(config.SEED, problem.id, "select", t, i) for i in range(config.N)]
         orders = [select(rng, scores, config) if t else [] for rng in draws]
         uses = Counter(j for order in orders for j in order[: config.K])
+        ranks = [_rank(problem, config, (t, i), uses) for i in range(config.N)]
         made = {  # prompts that begin alike are sent one after the other
-            i: asyncio.create_task(_member(problem, ask, config, (t, i), orders[i], uses, earlier))
-            for i in sorted(range(config.N), key=lambda i: arranged(orders[i][: config.K], uses))
+            i: asyncio.create_task(_member(problem, ask, config, (t, i), orders[i], ranks[i], earlier, aggregate))
+            for i in sorted(range(config.N), key=lambda i: arranged(orders[i][: config.K], ranks[i]))
         }
         return [made[i] for i in range(config.N)]
 
@@ -140,11 +146,12 @@ async def _member(
     config: Config,
     names: tuple[int, int],
     order: Sequence[int],
-    uses: Mapping[int, int],
+    rank: Rank,
     earlier: Members,
+    aggregate: Aggregate,
 ) -> Member:
-    """A solution made from the first K members of `earlier`, in this `order`, that have something to carry; from the
-    problem alone where there are none."""
+    """A solution made from the first K members of `earlier`, in this `order`, that have something to carry, shown by
+    their `rank`; from the problem alone where there are none."""
     texts: dict[int, str] = {}
     for j in order:
         if len(texts) == config.K:
@@ -153,16 +160,27 @@ async def _member(
             texts[j] = text
     if not texts:
         return Member(await ask(prompts.solve(problem.statement), *names))
-    parents = arranged(texts, uses)
-    messages = prompts.aggregate(problem.statement, [texts[j] for j in parents])
+    parents = arranged(texts, rank)
+    messages = aggregate(problem.statement, [texts[j] for j in parents])
     return Member(await ask(messages, *names), parents)
 
 
-def arranged(parents: Iterable[int], uses: Mapping[int, int]) -> list[int]:
-    """`parents` in the order in which a prompt shows them: those that most prompts of the step share come first, so
-    that the server finds as much as possible of a prompt in its prefix cache. Drawn uniformly, members are shared by
-    luck alone, and their order tells the model nothing; drawn by scores, the better ones tend to come first."""
-    return sorted(parents, key=lambda j: (-uses[j], j))
+def _rank(problem: Problem, config: Config, names: tuple[int, int], uses: Mapping[int, int]) -> Rank:
+    """Where the prompt of the member called `names` shows each of the last population.
+
+    ORDER = "random": drawn for every prompt. Models prefer a place, and whoever stands in it in all prompts takes the
+    population over (benchmarks/fixation.py). "shared": those come first that most prompts of the step show, so that the
+    server finds as much as possible of a prompt in its prefix cache; the price is that, and that better-scored members
+    tend to stand first.
+    """
+    if config.get("ORDER", "random") == "shared":
+        return lambda j: (-uses[j], j)
+    return lambda j: (seeds.derive(config.SEED, problem.id, "order", *names, j), j)
+
+
+def arranged(parents: Iterable[int], rank: Rank) -> list[int]:
+    """`parents` in the order in which a prompt shows them, which is recorded: the report puts prompts together anew."""
+    return sorted(parents, key=rank)
 
 
 def generations(config: Config) -> int:

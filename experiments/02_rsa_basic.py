@@ -1,7 +1,10 @@
-"""RSA as published: aggregate K of N solutions, drawn uniformly, N times, for T steps.
+"""RSA at a size for one GPU: aggregate K of N solutions, drawn uniformly, N times, for T steps.
 
 Question: what do T rounds of aggregation add to a population of N solutions (arXiv 2509.26626)?
 Expected: mean accuracy climbs step by step, past the majority vote of step 0.
+The loop is the paper's, the settings are not: its code has N = 16, K = 4, T = 9 and temperature 1, carries the whole
+response where this carries the answer, and tells the model to try another way where all candidates are wrong
+(16_rsa_paper).
 Command: bash scripts/run.sh 02_rsa_basic
 """
 
@@ -18,6 +21,7 @@ TOP_K = 0  # off
 MIN_P = 0.0  # off
 CARRY = "answer"  # what aggregation sees of a candidate: "answer" (after thinking), "tail", "full"
 CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
+ORDER = "random"  # of the candidates in a prompt; "shared" (the most used first) helps a prefix cache, at a price
 ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all

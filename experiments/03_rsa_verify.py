@@ -25,6 +25,7 @@ TOP_K = 0  # off
 MIN_P = 0.0  # off
 CARRY = "answer"  # what aggregation sees of a candidate: "answer" (after thinking), "tail", "full"
 CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
+ORDER = "random"  # of the candidates in a prompt; "shared" (the most used first) helps a prefix cache, at a price
 ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all

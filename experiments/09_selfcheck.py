@@ -1,18 +1,20 @@
-"""Self-check: solve, improve, then review and correct until the reviews keep passing.
+"""Self-check: solve, improve, then review, classify the review and correct until the reviews keep passing.
 
 Question: does the model find its own mistakes when it reviews as an examiner (arXiv 2507.15855)?
 Expected: above self-refinement (14) where reviews tell right from wrong; else equal, at more tokens.
+The embedded model has not learnt to classify reviews, so that all of them fail; CLASSIFY=0 is for models like it.
 Command: bash scripts/run.sh 09_selfcheck
 """
 
 from core.runner import run
 from core.scaffolds.selfcheck import generations, selfcheck, shown
 
+CLASSIFY = 1  # 1: a request of its own says whether a review accepts the solution; 0: the review's own last line does
 ROUNDS = 30  # reviews at most, each followed by a correction where it fails
 PASSES = 5  # reviews passed in a row accept the solution
 FAILURES = 10  # reviews failed in a row end the attempt; the solution as it then stands is the answer
 MAX_TOKENS = 16384  # cap of one completion, thinking included
-VERIFY_TOKENS = 8192  # cap of one review, thinking included
+VERIFY_TOKENS = 8192  # cap of one review, and of its classification, thinking included
 TEMPERATURE = 0.7
 TOP_P = 1.0  # off; QED-Nano's card recommends 0.95 with temperature 0.6
 TOP_K = 0  # off

@@ -26,6 +26,8 @@ def reply(prompt: str, number: int) -> str:
     """What a request is answered with; `number` is its hash."""
     if '"Verdict: True"' in prompt:
         return f"Looked.\nVerdict: {('True', 'True', 'True', 'False', 'False', 'perhaps')[number % 6]}"
+    if '"yes" or "no"' in prompt:
+        return ("Yes.", "yes", "I would say yes", "No", "no, it has flaws", "perhaps")[number % 6]
     if '"Better: 1"' in prompt:
         return f"Better: {number % 3 + 1}"
     if '"Summary:"' in prompt:

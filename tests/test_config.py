@@ -61,7 +61,17 @@ def test_constants_that_contradict_each_other_are_told(values: dict[str, float],
 
 
 @pytest.mark.parametrize(
-    "changes", [{"N": "8"}, {"N": True}, {"N": None}, {"CARRY": 3}, {"SIZE": 3}, {"N": 8.5}, {"N": float("inf")}]
+    "changes",
+    [
+        {"N": "8"},
+        {"N": True},
+        {"N": None},
+        {"CARRY": 3},
+        {"ORDER": "used"},
+        {"SIZE": 3},
+        {"N": 8.5},
+        {"N": float("inf")},
+    ],
 )
 def test_a_wrong_constant_in_the_file_is_found(changes: dict[str, Any]) -> None:
     if changes == {"N": "8"}:

@@ -384,6 +384,7 @@ ERRORS: list[tuple[Any, int, str | None, str]] = [
     ({"rsa": {"M": 1}}, 400, "rsa.M", "no constant of a request"),
     ({"rsa": {"TIMEOUT": 1}}, 400, "rsa.TIMEOUT", "no constant of a request"),
     ({"rsa": {"CARRY": "all"}}, 400, "rsa.CARRY", "one of answer, tail, full"),
+    ({"rsa": {"ORDER": "most used"}}, 400, "rsa.ORDER", "one of random, shared"),
     ({"M": 1}, 400, "M", "no constant of a request"),
     ({"n": 0}, 400, "n", "from 1 to N=4"),
     ({"n": 5}, 400, "n", "from 1 to N=4"),

@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,17 @@ def test_ties_and_pairs_are_drawn() -> None:
         best.add(name(populations[2][0]))
         first.add(populations[5][0].completion.key == populations[3][0].completion.key)
     assert len(best) > 8 and first == {True, False}
+
+
+def test_the_bracket_is_drawn_anew_for_each_round() -> None:
+    neighbours = 0
+    for seed in range(20):
+        populations = run(nomos, Model(judged({})), SEED=seed, **SIZES)
+        assert [len(p) for p in populations[5:]] == [12, 6, 3, 2, 1]
+        for before, after in pairwise(populations[5:]):
+            assert all(before[m.parents[0]].completion == m.completion for m in after), "parents stand where they stood"
+        neighbours += sorted(m.parents[0] for m in populations[6]) == [m.parents[0] for m in populations[6]]
+    assert neighbours < 3, "those that are left do not keep their places"
 
 
 def test_a_lot_stays_with_its_solution() -> None:

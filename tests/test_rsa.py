@@ -229,8 +229,57 @@ def test_a_lost_server_ends_all_members_at_work() -> None:
     assert asyncio.run(collect()) == set()
 
 
-def test_candidates_that_many_prompts_share_come_first() -> None:
-    assert arranged([3, 0, 2], {0: 1, 2: 5, 3: 5}) == [2, 3, 0]
-    steps = populations(Model(), Config(BASE | {"N": 8, "K": 3}))
-    uses = Counter(j for member in steps[1] for j in member.parents)
-    assert all(member.parents == arranged(member.parents, uses) for member in steps[1])
+def uses(step: Population) -> Counter[int]:
+    return Counter(j for member in step for j in member.parents)
+
+
+def test_shared_candidates_that_many_prompts_show_come_first() -> None:
+    assert arranged([3, 0, 2], lambda j: (-{0: 1, 2: 5, 3: 5}[j], j)) == [2, 3, 0]
+    steps = populations(Model(), Config(BASE | {"N": 8, "K": 3, "ORDER": "shared"}))
+    for step in steps[1:]:
+        count = uses(step)
+        assert all(m.parents == sorted(m.parents, key=lambda j: (-count[j], j)) for m in step)
+
+
+def test_the_order_shown_is_drawn_and_draws_nothing_else() -> None:
+    """ORDER decides how candidates stand in a prompt, not which they are; step 0 knows nothing of it."""
+    base = BASE | {"N": 8, "K": 3, "T": 3}
+    models = {order: Model() for order in ("random", "shared")}
+    steps = {order: populations(model, Config(base | {"ORDER": order})) for order, model in models.items()}
+    sets = [[[set(m.parents) for m in step] for step in made] for made in steps.values()]
+    assert sets[0] == sets[1] and steps["random"] != steps["shared"]
+    first = [[prompt for names, prompt in model.asked if names[0] == 0] for model in models.values()]
+    assert first[0] == first[1]
+    again, default = (populations(Model(), Config(base | extra)) for extra in ({"ORDER": "random"}, {}))
+    assert [m.parents for step in again for m in step] == [m.parents for step in steps["random"] for m in step]
+    assert [m.parents for step in default for m in step] == [m.parents for step in steps["random"] for m in step]
+    one = [populations(Model(), Config(base | {"K": 1, "ORDER": order})) for order in models]
+    assert one[0] == one[1], "one candidate has no order"
+
+
+@pytest.mark.parametrize("select", [uniform, boltzmann])
+def test_every_place_is_as_likely_however_often_a_candidate_is_drawn_or_how_well_it_scored(select: Any) -> None:
+    async def score(problem: Problem, population: Population, t: int, ask: Any, config: Config) -> None:
+        for i, member in enumerate(population):
+            member.score = i / 8
+
+    firsts, shown = Counter[str](), Counter[str]()
+    for seed in range(150):
+        config = Config(BASE | {"N": 8, "K": 3, "T": 1, "SEED": seed})
+        _, step = populations(Model(), config, select=select, score=score)
+        count = uses(step)
+        for member in step:
+            ranked = sorted(member.parents, key=lambda j: (-count[j], j))
+            for place, j in enumerate(member.parents):
+                for what in (f"number {ranked.index(j)}", f"score {sorted(member.parents).index(j)}"):
+                    shown[what] += 1
+                    firsts[what] += place == 0
+    for what, times in shown.items():  # 1,200 prompts: a standard deviation is 0.0136
+        assert abs(firsts[what] / times - 1 / 3) < 0.06, what
+
+
+def test_passing_over_a_candidate_leaves_the_others_in_their_order() -> None:
+    config = Config(BASE | {"N": 6, "K": 6, "T": 1})
+    whole = populations(Model(), config)[1]
+    fewer = populations(Model(silent={(0, 2)}), config)[1]
+    assert [[j for j in m.parents if j != 2] for m in whole] == [m.parents for m in fewer]

@@ -1,5 +1,7 @@
 """What scaffolds share: stated scores, selections, knock-out; and RSA in QED-Nano's variant, call by call."""
 
+import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -72,7 +74,9 @@ def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
     assert blocks[0] != blocks[1] != blocks[2], "each round draws its own circle"
     assert [len(model.prompts("select", r)) for r in range(3)] == [4, 2, 1]
     (winner,) = populations[-1]
-    assert [[m.parents[0] for m in p if "3-5" in m.completion.text] for p in populations[4:]] == [[5], [2], [1]]
+    for before, after in pairwise(populations[3:]):
+        (place,) = (m.parents[0] for m in after if "3-5" in m.completion.text)
+        assert "3-5" in before[place].completion.text, "shuffled, a winner's parent is where it stood"
     assert winner.again and all(len(m.checks) == 1 and not m.notes for p in populations[4:] for m in p)
 
 
@@ -80,8 +84,40 @@ def test_an_odd_one_out_goes_on_unopposed() -> None:
     model = Model(lambda names, prompt: "Better: 1" if names[0] == "select" else f"solution {names[1]}")
     populations = run(qed_rsa, model, **SIZES | {"N": 5, "ROUNDS": 0})
     assert [len(p) for p in populations] == [5, 3, 2, 1] and len(model.prompts("select")) == 4
-    odd = populations[1][2]
-    assert odd.completion.text == "solution 4" and odd.parents == [4] and odd.again and not odd.checks
+    for before, after in pairwise(populations[:3]):
+        (odd,) = (member for member in after if not member.checks)
+        assert odd.parents == [len(before) - 1] and odd.completion == before[-1].completion and odd.again
+
+
+def pairs(model: Model, number: int) -> list[frozenset[str]]:
+    return [frozenset(re.findall(r"solution (\S+)", prompt)) for prompt in model.prompts("select", number)]
+
+
+def test_neighbours_meet_first_and_those_left_are_shuffled_before_every_further_round() -> None:
+    """With "the smaller number wins" it is known who is left; who meets whom is drawn, anew for every seed and round,
+    and again the same where a run goes on."""
+
+    def smaller(names: tuple[str | int, ...], prompt: str) -> str:
+        if names[0] != "select":
+            return f"solution {names[1]}"
+        first, second = (int(number) for number in re.findall(r"solution (\d+)", prompt))
+        return f"Better: {1 if first < second else 2}"
+
+    second: list[tuple[frozenset[str], ...]] = []
+    unopposed: set[str] = set()
+    for seed in range(30):
+        model = Model(smaller)
+        populations = run(qed_rsa, model, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})
+        assert pairs(model, 0) == [frozenset((str(i), str(i + 1))) for i in range(0, 10, 2)]
+        assert {m.completion.text for m in populations[1]} == {f"solution {i}" for i in range(0, 10, 2)}
+        assert all(populations[0][m.parents[0]].completion == m.completion for m in populations[1])
+        second.append(tuple(pairs(model, 1)))
+        unopposed.update(m.completion.text for m in populations[2] if not m.checks)
+        assert populations[-1][0].completion.text == "solution 0"
+        again = Model(smaller)
+        run(qed_rsa, again, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})
+        assert again.asked == model.asked
+    assert len(set(second)) > 10 and len(unopposed) == 5, "nobody is always spared"
 
 
 def test_selections_that_cannot_be_read_are_drawn_by_lot_and_noted() -> None:

@@ -27,14 +27,15 @@ from tests.test_run import load, timeless
 
 Names = tuple[str | int, ...]
 SIZES: dict[str, Any] = {
-    "N": 4, "K": 2, "ROUNDS": 4, "PASSES": 3, "FAILURES": 3, "SELECT_TOKENS": 50, "SUMMARY_TOKENS": 50,
+    "N": 4, "K": 2, "T": 3, "ROUNDS": 4, "PASSES": 3, "FAILURES": 3, "SELECT_TOKENS": 50, "SUMMARY_TOKENS": 50,
     "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50, "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1,
     "PERFECT": 2, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
 }  # fmt: skip
 # What a problem takes with the constants of the experiment's file.
 DEFAULTS = {
-    "05_rsa_qed": 39, "06_deepseek_math": 60, "07_nomos": 44, "08_reasoning_cache": 5, "09_selfcheck": 62,
+    "05_rsa_qed": 39, "06_deepseek_math": 60, "07_nomos": 44, "08_reasoning_cache": 5, "09_selfcheck": 92,
     "10_static_math_agent": 29, "11_math_agent": 35, "12_majority": 64, "13_best_of": 40, "14_refinement": 8,
+    "16_rsa_paper": 160,
 }  # fmt: skip
 ENTRIES = {name: matched.entry(name) for name in DEFAULTS}
 SCAFFOLDS = [found.scaffold for found in ENTRIES.values()]
@@ -62,8 +63,8 @@ class Wayward(Model):
 
     def said(self, names: Names, prompt: str) -> str:
         kinds = [
-            "Verdict: True\nBetter: 1\nBest: 1\nScore: 1\nKeep: 1, 2\nCALL solve {}",
-            'Verdict: False\nBetter: 2\nBest: 2\nScore: 0\nKeep: 2\nCALL verify {"solution": 1}',
+            "Verdict: True\nBetter: 1\nBest: 1\nScore: 1\nKeep: 1, 2\nCALL solve {}\nyes",
+            'Verdict: False\nBetter: 2\nBest: 2\nScore: 0\nKeep: 2\nCALL verify {"solution": 1}\nno',
             "",
             'Summary: so far\nCALL submit {"solution": 1}',
             "I wonder",

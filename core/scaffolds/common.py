@@ -131,7 +131,9 @@ async def knock_out(
     problem: Problem, ask: Ask, config: Config, members: Population, name: str
 ) -> AsyncIterator[Population]:
     """Pairwise knock-out of `members`, which stand: of each pair one goes on to the next round, an odd one out goes on
-    unopposed. Yields those that are left after each round; its pairs are asked at once, under (name, round, pair)."""
+    unopposed. The first round pairs neighbours, and those that are left are shuffled for the next, as in QED-Nano's
+    code: who meets whom, and who goes on unopposed, is drawn anew. Yields them so after each round; its pairs are asked
+    at once, under (name, round, pair)."""
     number = 0
     while len(members) > 1:
         pairs = list(zip(members[::2], members[1::2], strict=False))
@@ -146,6 +148,7 @@ async def knock_out(
             left.append(Member(kept, [place], checks=choice.checks, again=True, notes=choice.notes))
         if len(members) % 2:
             left.append(Member(members[-1].completion, [len(members) - 1], again=True))
+        left = [left[i] for i in seeds.rng(config.SEED, problem.id, "shuffle", name, number).permutation(len(left))]
         yield left
         members = left
         number += 1

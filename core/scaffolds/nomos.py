@@ -2,8 +2,9 @@
 
 N solutions, each judged once with 0 to 7 points. If at least PERFECT of them have all 7, they are kept, else the best;
 at most K either way. One call groups those by what they conclude and picks the group that it holds for right, which
-need not be the largest; a knock-out of pairs drawn by lot leaves one. With 16 solutions and 12 kept: 32 + 1 + 11 = 44
-completions at most, as in QED-Nano's evaluation.
+need not be the largest; a knock-out leaves one, its pairs drawn at random anew for each round (so in QED-Nano's
+evaluation; Nous's code draws one bracket). With 16 solutions and 12 kept: 32 + 1 + 11 = 44 completions at most, as in
+that evaluation.
 
 Its time box: it goes on solving, the problems with the fewest perfect scores first, until there are enough of them or
 the time is up. In each of ROUNDS waves, at most, a problem gets as many new solutions as it lacks perfect scores, and

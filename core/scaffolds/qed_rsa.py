@@ -2,7 +2,8 @@
 
 N solutions; ROUNDS rounds, in each of which the members of the round before stand in a circle in random order, and K
 distinct offsets are drawn: member i merges those that stand at i + offset (modulo N), so that every parent is used
-exactly K times; then N - 1 selections of two. With N = 8, K = 3 and 3 rounds: 8 + 24 + 7 = 39 completions.
+exactly K times; then N - 1 selections of two, neighbours in the first round, and shuffled before each other. With
+N = 8, K = 3 and 3 rounds: 8 + 24 + 7 = 39 completions.
 """
 
 import asyncio

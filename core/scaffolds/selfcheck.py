@@ -1,11 +1,18 @@
-"""Self-check (arXiv 2507.15855): solve, self-improve, then review and correct until the reviews keep passing.
+"""Self-check (arXiv 2507.15855, github.com/lyang36/IMO25): solve, self-improve, then review and correct until the
+reviews keep passing. The loop is that of QED-Nano's evaluation.
 
-Each round reviews the solution once. A failed review is a bug report, from which the solution is corrected in the same
-round; a passed one is repeated. PASSES in a row accept the solution, FAILURES in a row give up, and so does the end
-of ROUNDS; the solution as it then stands is the answer, for in these experiments something has to be. With 5, 10 and
-30: 7 completions (accepted at once), 22 (never passed), never more than 62.
+Each round reviews the solution once, and a second request classifies the review: it sees nothing but the review's text,
+and says yes or no to its accepting the solution. What is not a clear yes is a failure, and the solution is corrected in
+the same round from the review's summary, which is the list of flaws before the details. PASSES in a row accept the
+solution, FAILURES in a row give up, and so does the end of ROUNDS; the solution as it then stands is the answer, for in
+these experiments something has to be. With 5, 10 and 30: 12 completions (accepted at once), 32 (never passed), never
+more than 92.
+
+CLASSIFY = 0 is ours, not the source's: the last line of the review is its verdict, and nobody is asked about it. 7
+completions, 22, never more than 62.
 """
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -15,7 +22,7 @@ from core.generate import Ask, Completion
 from core.problems import Problem
 from core.prompts import Message
 from core.rsa import Member, Population, carried
-from core.scaffolds.common import CUT_REPORT, UNACCEPTED, UNREADABLE, doubts, is_spoken, latest_spoken
+from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, doubts, is_spoken, latest_spoken
 from core.verification import read_verdict
 
 REVIEW = """Problem:
@@ -24,11 +31,18 @@ REVIEW = """Problem:
 Solution to be reviewed:
 {solution}
 
-Review the solution as a strict examiner: check it step by step and repair nothing. List every flaw that you find: \
-quote the place, say what is wrong with it, and call it an error (the argument breaks or a figure is wrong) or a gap \
-(the step may hold but is not justified). After an error, go on with the parts that do not depend on it; after a gap, \
-take the step for granted and go on. End with one line: "Verdict: True" if there is no error and no serious gap, else \
-"Verdict: False"."""
+Review the solution as a strict examiner: check it step by step and repair nothing. First list every flaw that you \
+find: quote the place, say what is wrong with it, and call it an error (the argument breaks or a figure is wrong) or a \
+gap (the step may hold but is not justified). After an error, go on with the parts that do not depend on it; after a \
+gap, take the step for granted and go on. Then, under a line "Details:", justify what you say of each step. End with \
+one line: "Verdict: True" if there is no error and no serious gap, else "Verdict: False"."""
+
+ACCEPTED = """A solution was reviewed. The review:
+
+{review}
+
+Does the review say that the solution is correct, or at least that it has no error and no serious gap? Answer with one \
+word: "yes" or "no"."""
 
 CORRECT = """Problem:
 {problem}
@@ -42,19 +56,48 @@ A reviewer reports:
 The reviewer may be mistaken. Where the report is right, repair the solution; where it is not, explain the step so \
 that nobody can misread it. Write the complete improved solution and put the final answer in \\boxed{{}}."""
 
+# What the classification begins with where its thinking was cut off.
+ANSWER = "Answer:"
+
+_DETAILS = re.compile(r"^[ \t>*_#`+\-]*+details[ \t*_`]*+(?::|$)", re.IGNORECASE | re.MULTILINE)
+_WORDS = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+_FIRST = re.compile(r"\W*+(yes|no)\b", re.IGNORECASE)
+_LAST = re.compile(r"\b(yes|no)\W*+$", re.IGNORECASE)
+
 
 async def selfcheck(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
     """Populations of one member: the first solution, the improved one, and what stands after each round.
 
-    A verdict that can't be read is neither a pass nor a failure: it is noted, and the next round reviews again. A
-    candidate with nothing to look at fails without a review, and is made afresh; a correction without an answer leaves
-    the solution as it was.
+    A verdict or classification that can't be read fails the solution, and is noted. A candidate with nothing to look at
+    fails without a review, and is made afresh; a review with nothing to read fails without a classification, and the
+    solution is improved without a report. A correction without an answer leaves the solution as it was.
     """
 
     async def rewritten(before: Member, messages: list[Message], *names: str | int) -> Member:
         is_there = is_spoken(before, config)
         made = await ask(messages if is_there else prompts.solve(problem.statement), *names)
         return latest_spoken(before, Member(made, [0] if is_there else [], notes=doubts(made, config)))
+
+    async def judged(text: str, number: int) -> tuple[bool, str, list[Completion], list[str]]:
+        """Whether a review accepts a solution, what it hands on, the requests spent, notes."""
+        cap = config.VERIFY_TOKENS
+        check = await ask(
+            review(problem.statement, text), "verify", number, max_tokens=cap, answer_opening=prompts.VERDICT
+        )
+        said, checks = check.text.strip(), [check]
+        if not said:
+            return False, "", checks, [EMPTY_REPORT]
+        if config.get("CLASSIFY", 1):
+            checks.append(await ask(classify(said), "classify", number, max_tokens=cap, answer_opening=ANSWER))
+            accepts = read_answer(checks[1].text)
+        else:
+            verdict = read_verdict(said)
+            accepts = None if verdict is None else verdict == 1.0
+        notes = [UNREADABLE] * (accepts is None) + [CUT_REPORT] * check.truncated
+        return accepts is True, summary(said), checks, notes
+
+    def correction(text: str, report: str) -> list[Message]:
+        return correct(problem.statement, text, report) if report else prompts.aggregate(problem.statement, [text])
 
     made = await ask(prompts.solve(problem.statement), 0, 0)
     member = Member(made, notes=doubts(made, config))
@@ -63,24 +106,14 @@ async def selfcheck(problem: Problem, ask: Ask, config: Config) -> AsyncIterator
     yield [member]
     passes = failures = 0
     for number in range(config.ROUNDS):
-        text, report = carried(member.completion, config).strip(), ""
-        verdict: float | None = 0.0
-        checks: list[Completion] = []
-        notes: list[str] = []
-        if text:
-            messages = review(problem.statement, text)
-            check = await ask(
-                messages, "verify", number, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT
-            )
-            verdict, report = read_verdict(check.text), check.text.strip()
-            checks.append(check)
-            notes += [UNREADABLE] if verdict is None else [CUT_REPORT] if check.truncated else []
-        if verdict == 0.0:
-            passes, failures = 0, failures + 1
-            member = await rewritten(member, correct(problem.statement, text, report), "correct", number)
-        else:
-            passes, failures = (passes, failures) if verdict is None else (passes + 1, 0)
+        text = carried(member.completion, config).strip()
+        accepts, report, checks, notes = await judged(text, number) if text else (False, "", [], [])
+        if accepts:
+            passes, failures = passes + 1, 0
             member = Member(member.completion, [0], again=True)
+        else:
+            passes, failures = 0, failures + 1
+            member = await rewritten(member, correction(text, report), "correct", number)
         is_over = failures == config.FAILURES or number == config.ROUNDS - 1
         notes += [UNACCEPTED] if is_over and passes < config.PASSES else []
         yield [replace(member, checks=[*checks, *member.checks], notes=[*notes, *member.notes])]
@@ -89,8 +122,14 @@ async def selfcheck(problem: Problem, ask: Ask, config: Config) -> AsyncIterator
 
 
 def review(problem: str, solution: str) -> list[Message]:
-    """Messages that ask for a report on `solution`, with a last line "Verdict: True" or "Verdict: False"."""
+    """Messages that ask for a report on `solution`: its flaws, a line "Details:" and what was checked, and a last line
+    "Verdict: True" or "Verdict: False"."""
     return [{"role": "user", "content": REVIEW.format(problem=problem, solution=solution)}]
+
+
+def classify(said: str) -> list[Message]:
+    """Messages that ask whether a review, of which nothing else is shown, accepts its solution: "yes" or "no"."""
+    return [{"role": "user", "content": ACCEPTED.format(review=said)}]
 
 
 def correct(problem: str, solution: str, report: str) -> list[Message]:
@@ -98,11 +137,25 @@ def correct(problem: str, solution: str, report: str) -> list[Message]:
     return [{"role": "user", "content": CORRECT.format(problem=problem, solution=solution, report=report)}]
 
 
+def summary(said: str) -> str:
+    """What stands before the details of a review; all of it where it has none, or nothing before them."""
+    return _DETAILS.split(said, maxsplit=1)[0].strip() or said
+
+
+def read_answer(text: str) -> bool | None:
+    """True for yes, False for no: the word with which `text` begins or ends, or else the only one of both in it. None
+    where there is none, or both."""
+    text = text.strip()
+    ends = [match[1].lower() for match in (_FIRST.match(text), _LAST.search(text)) if match]
+    said = set(ends) or {word.lower() for word in _WORDS.findall(text)}
+    return said == {"yes"} if len(said) == 1 else None
+
+
 def generations(config: Config) -> int:
-    """The most completions that a problem takes: a review and a correction in every round. Passes between the failures
-    make it a few less."""
+    """The most completions that a problem takes: a review, its classification and a correction in every round. Passes
+    between the failures make it a few less."""
     rounds: int = config.ROUNDS
-    return 2 + 2 * rounds
+    return 2 + (3 if config.get("CLASSIFY", 1) else 2) * rounds
 
 
 def shown(_: Config) -> int:

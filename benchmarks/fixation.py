@@ -1,0 +1,75 @@
+"""How soon one first solution is the ancestor of a whole population, by how candidates are ordered. Simulated.
+
+    python -m benchmarks.fixation [--problems 400]
+
+core/rsa.py runs as it is (N=8, K=3); the model is made up: it has no opinion of a text, copies one of the candidates
+that it is shown, and may prefer a place: the first candidate, or the last, is so many times as likely as each other.
+Each solution thus goes back to one founder of step 0. Told: the share of populations with one founder left, and the
+mean number of founders. All of it is drift: nothing of what is lost was worse.
+"""
+
+import argparse
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from core import seeds
+from core.config import Config
+from core.generate import Completion
+from core.problems import Problem
+from core.prompts import Message
+from core.rsa import rsa
+
+N, K, STEPS = 8, 3, (5, 10)
+MODELS = (  # name, how many times as likely: the first, the last
+    ("prefers no place", 1, 1),
+    ("the first, 3 times", 3, 1),
+    ("the first, 10 times", 10, 1),
+    ("the first, always", 10**9, 1),
+    ("the last, 10 times", 1, 10),
+)
+
+
+def founders(order: str, first: float, last: float, seed: int, steps: int = max(STEPS)) -> list[int]:
+    """How many founders are left in each population of one problem."""
+    problem = Problem(f"p{seed}", "?", "0")
+    config = Config({"N": N, "K": K, "T": steps, "CARRY": "answer", "ORDER": order, "SEED": 0})
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        shown = re.findall(r"^founder \d+$", messages[0]["content"], re.MULTILINE)
+        if not shown:
+            return Completion("", 0, answer=f"founder {names[1]}")
+        weights = [first] + [1.0] * (len(shown) - 2) + [last]
+        chosen = seeds.rng(seed, *names).choice(len(shown), p=[weight / sum(weights) for weight in weights])
+        return Completion("", 0, answer=shown[chosen])
+
+    async def counted() -> list[int]:
+        return [len({m.completion.text for m in population}) async for population in rsa(problem, ask, config)]
+
+    return asyncio.run(counted())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", type=int, default=400)
+    args = parser.parse_args()
+    print(f"N={N}, K={K}, {args.problems} problems; one founder left (mean number of founders)\n")
+    columns = [f"{order}, t={t}" for t in STEPS for order in ("random", "shared")]
+    print(f"| the model prefers | {' | '.join(columns)} |")
+    print(f"| --- |{' ---: |' * len(columns)}")
+    for name, first, last in MODELS:
+        made = {
+            order: [founders(order, first, last, seed) for seed in range(args.problems)]
+            for order in ("random", "shared")
+        }
+        cells = []
+        for t in STEPS:
+            for runs in made.values():
+                left = [counts[t] for counts in runs]
+                cells.append(f"{left.count(1) / len(left):.0%} ({sum(left) / len(left):.1f})")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""RSA with the settings of its paper's code: N = 16, K = 4, 10 loops, temperature 1, whole responses carried.
+
+Question: what does RSA add to a model as its authors run it (arXiv 2509.26626), at 160 completions a problem?
+Expected: mean accuracy climbs over all steps; the paper has 43.9 to 73.2 on AIME 2025 for Qwen3-4B-Instruct-2507.
+The cap is the code's default, for instruct models; its scripts give thinking ones, like QED-Nano, MAX_TOKENS=32768. The
+embedded model never meets it: its context of 2,048 tokens is shorter, and a solution takes about 122.
+Command: bash scripts/run.sh 16_rsa_paper; before it on a GPU, bash scripts/plan.sh 16_rsa_paper
+"""
+
+from core.runner import run
+from core.scaffolds.rsa_paper import generations, rsa_paper
+
+N = 16  # population: solutions kept at every step
+K = 4  # subset: solutions that one aggregation sees; 1 is self-refinement, with words of its own
+T = 9  # aggregation steps after step 0: 10 loops in all
+MAX_TOKENS = 8192  # cap of one completion, thinking included; the code's default
+TEMPERATURE = 1.0
+TOP_P = 1.0  # off
+TOP_K = 0  # off
+MIN_P = 0.0  # off
+CARRY = "full"  # what aggregation sees of a candidate: "answer" (after thinking), "tail", "full"
+CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
+ORDER = "random"  # of the candidates in a prompt; "shared" (the most used first) helps a prefix cache, at a price
+ANSWER_TOKENS = 0  # no budget forcing: a response that the cap cuts off has no answer, and is carried all the same
+PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+LIMIT = 0  # first problems only; 0 is all
+SEED = 0
+CONCURRENCY = 0  # requests in flight; 0 asks the server
+TIMEOUT = 3600.0  # seconds for one request
+STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
+
+if __name__ == "__main__":
+    run(rsa_paper, globals(), generations)
