@@ -3,9 +3,9 @@
 function frontier(runs, metric, name) {
   const colors = ["right", "wrong", "third", "fourth", "fifth", "sixth"].map(color);
   const series = runs.map((run, n) => {
-    const sums = spent(run.head.metrics.steps);
+    const sums = spent(run.head.metrics.steps), isKnown = !sums.includes(null);
     return { name: run.name, color: colors[n % colors.length], shape: SHAPE_NAMES[n % SHAPE_NAMES.length], dashed: n % 2 === 1,
-      points: run.head.metrics.steps.map((step, t) =>
+      points: !isKnown ? [] : run.head.metrics.steps.map((step, t) =>
         asPoint(sums[t] / Math.max(1, run.head.problem_set.n), step[metric], `${run.name}, t=${step.step}, ${count(sums[t])} tokens in all`)) };
   });
   return figure({ title: `${name} against tokens`, xLabel: "completion tokens per problem so far",
