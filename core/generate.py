@@ -236,9 +236,10 @@ class Generator:
     ) -> tuple[Completion, bool]:
         """The completion, and whether it is final: a passing failure is not, and is owed again at the next run."""
         began = time.monotonic()
-        error, is_final = None, True
+        error, is_final, prompt = None, True, content_key(list(messages))
         try:
-            completion = self._read(await self._patiently(self._body(messages, seed, sampling)), key, seed, sampling)
+            reply = await self._patiently(self._body(messages, seed, sampling), prompt)
+            completion = self._read(reply, key, seed, sampling)
             is_cut = completion.truncated and completion.thinking and not completion.answer
             if is_cut and sampling.answer_tokens:
                 completion = await self._force(completion, messages, sampling)
@@ -255,7 +256,7 @@ class Generator:
             completion, is_final = Completion(key, seed), False
             error = f"the server's answer could not be read: {malformed}"
         if error and not is_final:
-            self._patience.used_up(content_key(list(messages)), error, self._wire.is_at_work)
+            self._patience.used_up(prompt, error, self._wire.is_at_work)
         return replace(completion, seconds=round(time.monotonic() - began, 3), error=error), is_final
 
     def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
@@ -278,12 +279,13 @@ class Generator:
             body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
         return body
 
-    async def _patiently(self, body: dict[str, Any]) -> Reply:
-        """One request; asked again after what may pass by itself: no connection, overload, a server error, silence."""
+    async def _patiently(self, body: dict[str, Any], prompt: str = "") -> Reply:
+        """One request, of what `prompt` stands for; asked again after what may pass by itself: no connection, overload,
+        a server error, silence."""
         overtimes = stalls = 0
         sent = time.monotonic()
         for attempt in range(RETRIES + 1):
-            is_last = attempt == RETRIES or self._patience.is_hopeless
+            is_last = attempt == RETRIES or self._patience.is_hopeless(prompt)
             wait = _backoff(attempt)
             try:
                 if self._doubted:

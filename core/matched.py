@@ -36,6 +36,7 @@ from core.stats import Estimate, Paired, mean_by_problem, paired
 from core.tables import aligned, chance, interval, shift
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
+FEWEST = 8  # completions without a count, and none with one, until that is said
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,17 @@ class Budgeted:
     tokens: float
 
     async def __call__(self, problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
-        spent = 0
+        spent = uncounted = 0
         async with aclosing(self.func(problem, ask, config)) as populations:  # type: ignore[type-var]
             async for population in populations:
                 made = [c for m in population for c in ([] if m.again else [m.completion]) + m.checks]
-                counts = [completion.counted[-1] for completion in made if not completion.error]
-                if counts and all(count is None for count in counts):
-                    raise UserError(f"{UNCOUNTED}. Serve the model where usage is told")
+                counts = [completion.counted[-1] for completion in made]
                 spent += sum(count or 0 for count in counts)
+                uncounted += counts.count(None)
+                if uncounted >= FEWEST and not spent:
+                    raise UserError(f"{UNCOUNTED}. Serve the model where usage is told")
                 yield population
-                if spent > self.tokens or (None in counts and self.tokens < math.inf):
+                if spent > self.tokens or (uncounted and self.tokens < math.inf):
                     return
 
 

@@ -14,7 +14,7 @@ from core.errors import RunFailed
 FEW = 3  # unusable replies to one request after which it is said, where nothing else was usable meanwhile
 # A server is given up when so many different prompts came to nothing and no other was usable meanwhile: one whose first
 # reply is still to come, and one that has answered before and has sent nothing usable for so many seconds.
-PROMPTS_NEVER = 3
+PROMPTS_NEVER = 2
 PROMPTS_SINCE, SECONDS_SINCE = 8, 600.0
 
 
@@ -29,10 +29,9 @@ class Patience:
         self._prompts: set[str] = set()  # that came to nothing since
         self._is_told = False
 
-    @property
-    def is_hopeless(self) -> bool:
-        """A request has used up all its tries, and nothing was ever usable: the next ones get one try each."""
-        return bool(self._prompts) and not self.is_answered
+    def is_hopeless(self, prompt: str) -> bool:
+        """Whether it has used up all its tries already, and nothing was ever usable: then one more will do."""
+        return prompt in self._prompts and not self.is_answered
 
     def usable(self) -> None:
         """A reply has come."""
@@ -53,7 +52,7 @@ class Patience:
         self._say(
             f"note: the server at {self._address} sends nothing usable{'' if self.is_answered else ' so far'} "
             f"({words.rstrip('.')}). It is asked for about {_span(left)} more"
-            f"{'' if self.is_answered else ', then the run ends'}; what is finished is kept"
+            f"{'' if self.is_answered else '; if nothing comes, the run ends'}; what is finished is kept"
         )
 
     def used_up(self, prompt: str, words: str, is_at_work: bool) -> None:

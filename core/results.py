@@ -42,7 +42,7 @@ def grade(problem: Problem, step: int, population: Sequence[Member]) -> dict[str
     members = [_member(problem, member) for member in population]
     voted = vote([m["answer"] for m in members], problem.answer, problem.answer_type)
     made = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
-    spoken = [said for c in made if any(said := (c.thinking, c.text))]  # silence is no repetition
+    spoken = [(c.thinking, c.text) for c in made if (c.thinking + c.text).strip()]  # silence is no repetition
     return {
         "step": step,
         "mean_accuracy": sum(m["correct"] for m in members) / len(members),

@@ -50,7 +50,7 @@ _WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # w
 _CODES = ("code", "type", "param", "status")
 _DEEPEST = 5  # levels of an error that are looked into
 _SHORTEST_KEY = 8  # characters: a shorter one may be any word
-_LONG = 120.0  # seconds after which a request on its way is at work, and not about to fail
+_LONG = 60.0  # seconds after which a request on its way is at work, and not about to fail
 
 
 @dataclass(frozen=True)
