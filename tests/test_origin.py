@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ from core import server as engines
 from core.errors import UserError
 from core.generate import Generator, Sampling
 from core.journal import Journal
+from core.origin import SameOrigin
 from core.server import Server
 from core.wire import Wire
 from tests.conftest import answer, run
@@ -116,8 +118,8 @@ def test_the_list_of_models_is_asked_of_no_other_server(here: Place, there: Plac
 
 def test_a_scheme_below_is_another_origin(here: Place) -> None:
     """From https to http on the same host and port, as urllib would follow it."""
-    handler = engines.SameOrigin()
-    asked = engines.urllib.request.Request("https://a.example/v1/models", headers={"Authorization": "x"})
+    handler = SameOrigin()
+    asked = urllib.request.Request("https://a.example/v1/models", headers={"Authorization": "x"})
     with pytest.raises(UserError, match="http://a.example"):
         handler.redirect_request(asked, None, 302, "", {}, "http://a.example/v1/models")
     for same in ("https://a.example/other", "https://A.example:443/other"):

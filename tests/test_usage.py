@@ -13,7 +13,7 @@ import pytest
 from core import compare, lengths, page, plot, tables
 from core.config import Config
 from core.errors import UserError
-from core.forecast import Expected, Forecast
+from core.forecast import Expected, Forecast, Kind
 from core.generate import Completion, Generator, Sampling
 from core.journal import Journal
 from core.matched import Budgeted, bought, in_tokens
@@ -87,7 +87,14 @@ def test_a_run_of_failures_took_no_tokens_that_are_unknown() -> None:
     assert step["completion_tokens"] == 10 and "uncounted" not in step
 
 
-USAGES = [None, {}, [], {"total_tokens": 12}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": "9"}]
+USAGES: list[Any] = [
+    None,
+    {},
+    [],
+    {"total_tokens": 12},
+    {"prompt_tokens": 0, "completion_tokens": 0},
+    {"prompt_tokens": "9"},
+]
 
 
 @pytest.mark.parametrize("usage", USAGES)
@@ -143,7 +150,7 @@ def test_lengths_are_measured_on_what_was_counted(results: Path) -> None:
 
 
 def test_completions_of_unknown_length_are_as_long_as_the_plan_has_them() -> None:
-    expected = {(0,): Expected(10, 100.0, 10.0), (1,): Expected(10, 100.0, 30.0)}
+    expected: dict[Kind, Expected] = {(0,): Expected(10, 100.0, 10.0), (1,): Expected(10, 100.0, 30.0)}
     told, untold = Forecast(expected), Forecast(expected)
     for _ in range(5):
         told.arrived((0,), 100)

@@ -20,9 +20,9 @@ function pairedTable(comparison) {
       ...pair.metrics.map((m) => h("tr", {}, h("th", { scope: "row" }, pair.name), h("td", {}, m.name),
         h("td", {}, `${signed(m.difference)} [${signed(m.low)}, ${signed(m.high)}]`), h("td", {}, m.p < 0.001 ? "< 0.001" : m.p.toFixed(3)),
         [m.n, m.wins, m.losses, m.ties].map((n) => h("td", {}, n)))),
-      pair.tokens && h("tr", {}, h("th", { scope: "row" }, pair.name), h("td", {}, "completion tokens"),
-        h("td", {}, `${signed(pair.tokens.value)}% [${signed(pair.tokens.low)}, ${signed(pair.tokens.high)}]`), h("td", {}, ""),
-        h("td", {}, pair.tokens.n), h("td", {}), h("td", {}), h("td", {})),
+      h("tr", {}, h("th", { scope: "row" }, pair.name), h("td", {}, "completion tokens"),
+        h("td", {}, pair.tokens ? `${signed(pair.tokens.value)}% [${signed(pair.tokens.low)}, ${signed(pair.tokens.high)}]` : "unknown"), h("td", {}, ""),
+        h("td", {}, pair.tokens?.n), h("td", {}), h("td", {}), h("td", {})),
     ]))));
 }
 
