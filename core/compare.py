@@ -15,7 +15,7 @@ from core import stored
 from core.errors import UserError, command, one_line
 from core.files import amount, results_dir
 from core.stats import Estimate, Paired, change, mean_by_problem, paired
-from core.tables import chance, interval, shift
+from core.tables import chance, interval, shift, spent_tokens
 
 
 class NoResults(UserError):
@@ -38,10 +38,10 @@ class Result:
     engine: str
     complete: bool
     step: int
-    completion_tokens: int
+    completion_tokens: int | None  # None where the server told none
     problems: int
     final: dict[tuple[str, str], tuple[float, ...]]
-    tokens: dict[tuple[str, str], int]  # generated for each of them, verifications included
+    tokens: dict[tuple[str, str], int | None]  # generated for each of them, verifications included; None: not all known
 
 
 def path_of(name: str, folder: Path) -> Path:
@@ -79,7 +79,8 @@ def _result(name: str, head: dict[str, Any], problems: Iterable[dict[str, Any]])
             step = max(step, last)
             reached[id] = last if not problem.get("finished") else math.inf
             final[id] = tuple(amount(steps[-1][key], 1) for key in METRICS.values())
-            tokens[id] = sum(map(_generated, steps))
+            counts = [_generated(step) for step in steps]
+            tokens[id] = None if None in counts else sum(count for count in counts if count)
     ended = [id for id in final if reached[id] >= step]
     return Result(
         name=name,
@@ -90,17 +91,22 @@ def _result(name: str, head: dict[str, Any], problems: Iterable[dict[str, Any]])
         engine=_name(head["engine"]["kind"]),
         complete=head["complete"] is True,
         step=step,
-        completion_tokens=int(amount(head["metrics"]["tokens"]["completion"])),
+        completion_tokens=_tokens(head["metrics"]["tokens"]["completion"]),
         problems=int(amount(head["problem_set"]["n"])),
         final={id: final[id] for id in ended},
         tokens={id: tokens[id] for id in ended},
     )
 
 
-def _generated(step: dict[str, Any]) -> int:
-    """Tokens generated for one step of a problem."""
+def _generated(step: dict[str, Any]) -> int | None:
+    """Tokens generated for one step of a problem; None where the server did not tell all of them."""
     made = [done for m in step["members"] for done in (m, *m.get("checks", []))]
-    return sum(int(amount(done["completion_tokens"])) for done in made)
+    counts = [_tokens(done["completion_tokens"]) for done in made]
+    return None if None in counts else sum(count for count in counts if count)
+
+
+def _tokens(told: Any) -> int | None:
+    return None if told is None else int(amount(told))
 
 
 def _name(told: Any) -> str:
@@ -146,7 +152,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     rows = [("result", "problems", "step", *METRICS, "completion tokens")]
     for r in results:
         accuracies = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
-        rows.append((r.name, str(len(r.final)), str(r.step), *accuracies, f"{r.completion_tokens:,}"))
+        rows.append((r.name, str(len(r.final)), str(r.step), *accuracies, spent_tokens(r.completion_tokens)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [f"{first.set_name}, {first.model}; accuracies in %, with 95% intervals over problems", ""]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -186,9 +192,11 @@ def pair(first: Result, other: Result, anyway: bool = False) -> Pair:
     return Pair(other.name, len(shared), metrics, tokens, notes)
 
 
-def _tokens_against(a: Sequence[int], b: Sequence[int]) -> Estimate | None:
-    """The change from a to b in tokens of a problem, as a share of a's mean, with its interval over problems."""
-    if not sum(a):
+def _tokens_against(of_a: Sequence[int | None], of_b: Sequence[int | None]) -> Estimate | None:
+    """The change from a to b in tokens of a problem, as a share of a's mean, with its interval over problems; None
+    where not all are known."""
+    a, b = ([count for count in counts if count is not None] for counts in (of_a, of_b))
+    if not sum(a) or len(a) < len(of_a) or len(b) < len(of_b):
         return None
     unit = max(*a, *b)  # change() expects values in [0, 1]
     d = change([x / unit for x in a], [x / unit for x in b])

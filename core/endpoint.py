@@ -104,10 +104,13 @@ class Solved:
     order: list[int]
     spent: list[Completion]
 
-    def usage(self) -> dict[str, Any]:
-        """OpenAI's usage object, summed over all completions: what the answer took when it was made."""
+    def usage(self) -> dict[str, Any] | None:
+        """OpenAI's usage object, summed over all completions: what the answer took when it was made. None where the
+        server behind did not tell all of it."""
         prompt = sum(made.prompt_tokens for made in self.spent)
         completion = sum(made.completion_tokens for made in self.spent)
+        if any(None in made.counted for made in self.spent):
+            return None
         return {
             "prompt_tokens": prompt,
             "completion_tokens": completion,

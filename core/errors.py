@@ -11,6 +11,14 @@ LONGEST_LINE = 2000  # characters
 class UserError(Exception):
     """Bad input or a bad environment. The message says what is wrong and what to do about it."""
 
+    status = 2  # with which a command ends
+
+
+class RunFailed(UserError):
+    """The command was right, and the run came to nothing: no completion of it is usable."""
+
+    status = 1
+
 
 def one_line(text: str, most: int = LONGEST_LINE) -> str:
     """`text` on one line of at most `most` characters, fit for any terminal: a server's words, or a file's, may hold
@@ -22,13 +30,13 @@ def one_line(text: str, most: int = LONGEST_LINE) -> str:
 
 @contextmanager
 def command() -> Iterator[None]:
-    """Wrap the body of a command: a UserError becomes one line on standard error and exit status 2; Ctrl-C, status
-    130."""
+    """Wrap the body of a command: a UserError becomes one line on standard error and exit status 2 (RunFailed: 1);
+    Ctrl-C, status 130."""
     try:
         yield
     except UserError as error:
         print("error: " + one_line(str(error)), file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(error.status) from None
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         raise SystemExit(130) from None

@@ -17,6 +17,7 @@ from core.eval import pass_at_k
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
+SILENT = ("empty", "filtered")  # replies that say nothing, or not all; told where there are any, as "uncounted" is
 
 
 class _Step:
@@ -27,6 +28,7 @@ class _Step:
         self.correct = np.zeros(problems, np.int32)
         self.majority = np.zeros(problems)
         self.counts: Counter[str] = Counter()
+        self.untold: Counter[str] = Counter()  # completions of unknown length: of solutions, of checks
         self.seconds = 0.0
 
     def set(self, problem: int, record: dict[str, Any]) -> None:
@@ -45,6 +47,7 @@ class Figures:
         self._steps: list[_Step] = []
         self._newest = _Step(problems)  # the last population of each problem, whatever its step
         self._tokens: Counter[str] = Counter()
+        self._untold: Counter[str] = Counter()  # completions whose tokens of this kind nobody has told
         self._errors: Counter[str] = Counter()
         self._scores = {True: array("d"), False: array("d")}  # of right and wrong candidates, where they are readable
         self._verification: Counter[str] = Counter()
@@ -62,22 +65,27 @@ class Figures:
         checks = [check for m in members for check in m.get("checks", [])]
         costs = [*members, *checks]
         step.seconds += sum(cost["seconds"] for cost in costs)
+        for kind, of in (("completion_tokens", members), ("verification_tokens", checks)):
+            step.counts[kind] += sum(cost["completion_tokens"] or 0 for cost in of)
+            step.untold[kind] += sum(cost["completion_tokens"] is None for cost in of)
+        step.counts.update({name: sum(name in m for m in members) for name in SILENT})
         step.counts.update(
-            completion_tokens=sum(m["completion_tokens"] for m in members),
-            verification_tokens=sum(check["completion_tokens"] for check in checks),
             truncated=sum(m["finish_reason"] == "length" for m in members),
             forced=sum("unforced" in m for m in members),
             doubtful=sum(m["doubt"] is not None for m in members),
             failed=sum("error" in m for m in members),
             identical=record["identical"],
         )
-        self._tokens.update({kind: sum(cost[f"{kind}_tokens"] for cost in costs) for kind in TOKENS})
+        for kind in TOKENS:
+            self._tokens[kind] += sum(cost[f"{kind}_tokens"] or 0 for cost in costs)
+            self._untold[kind] += sum(cost[f"{kind}_tokens"] is None for cost in costs)
         self._notes.update(note for m in members for note in m.get("notes", []))
         self._errors.update(cost["error"] for cost in costs if "error" in cost)
         self._checks.update(
             completions=len(checks),
             truncated=sum(check["finish_reason"] == "length" for check in checks),
             failed=sum("error" in check for check in checks),
+            **{name: n for name in SILENT if (n := sum(name in check for check in checks))},
         )
         self._add_scores([m for m in members if "verdicts" in m])
 
@@ -103,6 +111,12 @@ class Figures:
         return float((self._newest.correct[there] / self._newest.size[there]).mean()) if there.any() else None
 
     @property
+    def is_all_failed(self) -> bool:
+        """Whether there are completions, and no member is one."""
+        members = sum(int(step.size.sum()) for step in self._steps)
+        return 0 < members == sum(step.counts["failed"] for step in self._steps)
+
+    @property
     def commonest_error(self) -> str | None:
         """Of several, the first by alphabet: whichever came first, the results are the same."""
         return min(self._errors, key=lambda error: (-self._errors[error], error), default=None)
@@ -115,7 +129,7 @@ class Figures:
         found: dict[str, Any] = {
             "steps": steps,
             "final": {name: steps[-1][name] for name in names} if steps else {},
-            "tokens": {kind: self._tokens[kind] for kind in TOKENS},
+            "tokens": {kind: _known(self._tokens[kind], self._untold[kind]) for kind in TOKENS},
             "seconds": round(seconds, 1),
         }
         if self._notes:
@@ -151,12 +165,17 @@ class Figures:
                 str(k): stats.mean_by_problem(passed).to_json()
                 for k, passed in _pass_at(size, correct, (k for k in PASS_AT if k <= size.min()))
             },
-            "completion_tokens": step.counts["completion_tokens"],
-            "verification_tokens": step.counts["verification_tokens"],
+            **{
+                kind: _known(step.counts[kind], step.untold[kind])
+                for kind in ("completion_tokens", "verification_tokens")
+            },
             "generation_seconds": round(step.seconds, 1),
             "completions": int(step.size.sum()),
             "problems": int(here.sum()),
-        } | {name: step.counts[name] for name in ("truncated", "forced", "doubtful", "failed", "identical")}
+            **{name: step.counts[name] for name in ("truncated", "forced", "doubtful", "failed", "identical")},
+            **{name: step.counts[name] for name in SILENT if step.counts[name]},
+            **({"uncounted": step.untold.total()} if step.untold.total() else {}),
+        }
 
 
 def _pass_at(
@@ -166,3 +185,8 @@ def _pass_at(
     kinds, which = np.unique(np.stack([size, correct]), axis=1, return_inverse=True)
     for k in ks:
         yield k, np.array([pass_at_k(int(n), int(c), k) for n, c in kinds.T])[which.ravel()]
+
+
+def _known(tokens: int, untold: int) -> int | None:
+    """A sum of tokens, without those of `untold` completions; None where it is nothing for their sake."""
+    return None if untold and not tokens else tokens

@@ -31,6 +31,7 @@ from urllib.parse import urlsplit
 from core import gateway
 from core.errors import UserError, command
 from core.files import open_log, results_dir, write_atomically
+from core.origin import SameOrigin
 from core.process import end_group, last_words
 from core.server import HOST, PORT, START_SECONDS, check_environment, has_gpu
 
@@ -86,7 +87,7 @@ class Process:
         """Whether it is up and says that it is ready."""
         if self.process.poll() is not None:
             return False
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        direct = urllib.request.build_opener(SameOrigin, urllib.request.ProxyHandler({}))
         try:
             with direct.open(f"{self.url}/health", timeout=10) as reply:
                 is_healthy = bool(reply.status == 200)

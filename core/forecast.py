@@ -35,7 +35,7 @@ class Expected:
 @dataclass
 class _Seen:
     count: int = 0
-    tokens: int = 0
+    tokens: float = 0
 
 
 class Forecast:
@@ -48,10 +48,12 @@ class Forecast:
         self._spared = dict.fromkeys(expected, 0.0)  # completions that nobody will ask for
         self._done = 0.0  # work done in this run, in planned seconds
 
-    def arrived(self, kind: Kind, tokens: int, is_new: bool = True) -> None:
-        """One more of `kind` is there. From the journal (not `is_new`), it teaches its length but no speed."""
+    def arrived(self, kind: Kind, tokens: float | None, is_new: bool = True) -> None:
+        """One more of `kind` is there. From the journal (not `is_new`), it teaches its length but no speed; of unknown
+        length (None), it is as long as the plan has it."""
         if kind not in self._seen:
             return  # no part of the plan
+        tokens = self._expected[kind].tokens if tokens is None else tokens
         self._seen[kind].count += 1
         self._seen[kind].tokens += tokens
         if is_new:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from core.errors import UserError, command
+from core.origin import SameOrigin
 from core.server import API_KEY, HOST, START_SECONDS
 
 # Every default that matters is set on purpose; checked with sglang-router 0.3.2, see docs/LOG.md.
@@ -85,7 +86,7 @@ def _ask(method: str, url: str, content: dict[str, Any] | None = None) -> dict[s
     request = urllib.request.Request(url, body, {"content-type": "application/json"}, method=method)
     if API_KEY:
         request.add_header("Authorization", f"Bearer {API_KEY}")
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # our own gateway is behind no proxy
+    direct = urllib.request.build_opener(SameOrigin, urllib.request.ProxyHandler({}))  # our own is behind no proxy
     with direct.open(request, timeout=10) as reply:
         answer: dict[str, Any] = json.load(reply)
     return answer

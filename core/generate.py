@@ -7,13 +7,15 @@ time-out or a refused request means, when to ask again, and budget forcing at th
 import asyncio
 import math
 import random
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from core.errors import UserError, one_line
+from core.errors import RunFailed, UserError, one_line
 from core.journal import Journal, content_key
+from core.patience import FEW, Patience
 from core.prompts import FORCED_ANSWER, Message
 from core.server import Server
 from core.slots import Slots
@@ -26,6 +28,8 @@ STALL_TRIES = 3  # and one that fell silent twice more, with double the patience
 STALL_SECONDS = 300.0  # patience with a silent request, where nothing else is said
 PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
 REFUSED = (400, 413, 422)  # this very request can never succeed: recorded, never asked again
+FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
+CHARACTERS = 3  # of a token, about, where the server counts none
 KEY_VERSION = 2  # raise it when the meaning of a journaled completion changes
 
 
@@ -49,7 +53,8 @@ class Completion:
     """What came back for one request. A truncated, empty or failed completion is data, never passed off as wrong.
 
     `answer` is the text after thinking as the model left it; `forced` what it stated when thinking was closed for it
-    at the cap (None: not forced). Token counts include the forced part. `seconds` is wall time, waiting included.
+    at the cap (None: not forced). Token counts include the forced part, and are 0 where nobody has counted: see
+    `counted`. `seconds` is wall time, waiting included.
     """
 
     key: str
@@ -74,6 +79,25 @@ class Completion:
     @property
     def truncated(self) -> bool:
         return self.finish_reason == "length"
+
+    @property
+    def filtered(self) -> bool:
+        """A filter of the server's ended it."""
+        return (self.finish_reason or "").lower() in FILTERED
+
+    @property
+    def empty(self) -> bool:
+        """The server says that it is done, and has said nothing."""
+        return not (self.error or self.truncated or self.filtered or self.thinking.strip() or self.text.strip())
+
+    @property
+    def counted(self) -> tuple[int | None, int | None, int | None]:
+        """Prompt, cached and completion tokens, None where the server tells none: no prompt takes 0, nor does a reply
+        that says something. A failed request took none that we know of."""
+        prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
+        cached = None if prompt is None else self.cached_tokens
+        is_silent = prompt is not None and not (self.thinking or self.text)
+        return prompt, cached, self.completion_tokens if self.completion_tokens or is_silent else None
 
 
 class Late(Exception):
@@ -143,7 +167,8 @@ class Generator:
     """Ask one server, at most `limit` requests at a time; finished completions come from the journal at once.
 
     A request may take `timeout` seconds in all, and be silent for `stall` seconds. `on_completion(completion, is_new)`
-    is called for every completion, in order of arrival.
+    is called for every completion, in order of arrival, `say(line)` where the user should know of a trouble that
+    goes on.
     """
 
     def __init__(
@@ -154,6 +179,7 @@ class Generator:
         timeout: float,
         on_completion: Callable[[Completion, bool], None] = lambda completion, is_new: None,
         stall: float = STALL_SECONDS,
+        say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     ) -> None:
         self.server = server
         self.journal = journal
@@ -161,7 +187,7 @@ class Generator:
         self.on_completion = on_completion
         self._slots = Slots(limit)
         self._wire = Wire(server, limit)
-        self._answered = False  # whether this server has completed anything yet
+        self._patience = Patience(server.base_url, say)
         self._names: set[str] = set()  # what its replies call the model
         self._doubted = False  # whether another server may have taken its place
         self._checking = asyncio.Lock()
@@ -210,9 +236,10 @@ class Generator:
     ) -> tuple[Completion, bool]:
         """The completion, and whether it is final: a passing failure is not, and is owed again at the next run."""
         began = time.monotonic()
-        error, is_final = None, True
+        error, is_final, prompt = None, True, content_key(list(messages))
         try:
-            completion = self._read(await self._patiently(self._body(messages, seed, sampling)), key, seed, sampling)
+            reply = await self._patiently(self._body(messages, seed, sampling), prompt)
+            completion = self._read(reply, key, seed, sampling)
             is_cut = completion.truncated and completion.thinking and not completion.answer
             if is_cut and sampling.answer_tokens:
                 completion = await self._force(completion, messages, sampling)
@@ -228,6 +255,8 @@ class Generator:
         except Malformed as malformed:
             completion, is_final = Completion(key, seed), False
             error = f"the server's answer could not be read: {malformed}"
+        if error and not is_final:
+            self._patience.used_up(prompt, error, self._wire.is_at_work)
         return replace(completion, seconds=round(time.monotonic() - began, 3), error=error), is_final
 
     def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
@@ -250,11 +279,13 @@ class Generator:
             body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
         return body
 
-    async def _patiently(self, body: dict[str, Any]) -> Reply:
-        """One request; asked again after what may pass by itself: no connection, overload, a server error, silence."""
+    async def _patiently(self, body: dict[str, Any], prompt: str = "") -> Reply:
+        """One request, of what `prompt` stands for; asked again after what may pass by itself: no connection, overload,
+        a server error, silence."""
         overtimes = stalls = 0
+        sent = time.monotonic()
         for attempt in range(RETRIES + 1):
-            is_last = attempt == RETRIES
+            is_last = attempt == RETRIES or self._patience.is_hopeless(prompt)
             wait = _backoff(attempt)
             try:
                 if self._doubted:
@@ -265,34 +296,57 @@ class Generator:
                         self._doubted = True
                         await self._check()
                     self._names.add(reply.model)
-                self._answered = True
+                self._patience.usable()
                 return reply
             except Overtime:
                 overtimes += 1
+                self._unusable(
+                    f"no answer within {self.timeout:.0f} s", sent, attempt, self.timeout * (TIMEOUT_TRIES - overtimes)
+                )
                 if overtimes == TIMEOUT_TRIES or is_last:
                     raise
             except Stalled:
                 stalls += 1
+                left = self.stall * (2**STALL_TRIES - 2**stalls)
+                self._unusable(f"silent for {time.monotonic() - sent:.0f} s", sent, attempt, left)
                 if stalls == STALL_TRIES or is_last:
                     raise
             except Lost as lost:
                 self._doubted = True
                 if why := self.server.failure():
                     raise UserError(f"{why}. Run the same command again: what is finished is kept") from None
+                self._unusable(f"no connection: {lost}", sent, attempt)
                 if is_last:
                     raise UserError(
                         f"the server at {self.server.base_url} does not answer any more ({lost}). Start it again "
                         "and run the same command: what is finished is kept"
                     ) from None
             except Refused as refusal:
-                if (refusal.status not in PASSING and refusal.status < 500) or is_last:
+                if refusal.is_unpaid:
+                    raise RunFailed(
+                        f"the server at {self.server.base_url} has no quota or credit left for us: {refusal.said} "
+                        "(run the same command again when it has: what is finished is kept)"
+                    ) from None
+                if refusal.status not in PASSING and refusal.status < 500:
+                    raise
+                self._unusable(f"status {refusal.status}: {refusal.said}", sent, attempt)
+                if is_last:
                     raise
                 wait = max(wait, min(LONGEST_WAIT, refusal.wait or 0.0))  # told to come back at once, we still back off
-            except Malformed:
+            except Malformed as malformed:
+                self._unusable(str(malformed), sent, attempt)
                 if is_last:
                     raise
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
+
+    def _unusable(self, words: str, sent: float, attempt: int, left: float | None = None) -> None:
+        """A try came to nothing; others follow, for `left` seconds. Where they wait on purpose, a few failures may
+        happen to any request; where a server was waited for in vain, it is said at once."""
+        tries = attempt + 1 if left is None else FEW
+        if left is None:
+            left = sum(min(LONGEST_WAIT, 0.5 * 2**each) for each in range(attempt, RETRIES))
+        self._patience.unusable(one_line(words, 200), sent, tries, left)
 
     async def _check(self) -> None:
         """Whether the server is still the one that the run began with: after a lost connection, another may have been
@@ -335,9 +389,11 @@ class Generator:
         answer. Where the server's context would overflow, the newest part of the thinking that fits is kept."""
         thinking = cut.thinking
         if self.server.context:
-            room = self.server.context - cut.prompt_tokens - sampling.answer_tokens - 32
-            if cut.completion_tokens > room:
-                thinking = thinking[-max(1, len(thinking) * max(room, 0) // cut.completion_tokens) :]
+            characters = sum(len(message["content"]) for message in messages)
+            room = self.server.context - (cut.prompt_tokens or characters // CHARACTERS) - sampling.answer_tokens - 32
+            spent = cut.completion_tokens or sampling.max_tokens  # it hit the cap
+            if spent > room:
+                thinking = thinking[-max(1, len(thinking) * max(room, 0) // spent) :]
         body = self._body(messages, cut.seed, replace(sampling, max_tokens=sampling.answer_tokens))
         body |= continued(messages, thinking, sampling.answer_opening, self.server)
         try:
@@ -345,12 +401,13 @@ class Generator:
         except (Refused, Overtime, Stalled, Malformed):
             return cut  # the unforced reading stands; "truncated" is its doubt
         rest = reply.content.removeprefix(sampling.answer_opening) or reply.reasoning
+        is_told = bool(cut.prompt_tokens and reply.prompt_tokens)  # else nobody knows the sum
         return replace(
             cut,
             forced=sampling.answer_opening + rest,
-            prompt_tokens=cut.prompt_tokens + reply.prompt_tokens,
-            cached_tokens=cut.cached_tokens + reply.cached_tokens,
-            completion_tokens=cut.completion_tokens + reply.completion_tokens,
+            prompt_tokens=is_told * (cut.prompt_tokens + reply.prompt_tokens),
+            cached_tokens=is_told * (cut.cached_tokens + reply.cached_tokens),
+            completion_tokens=is_told * (cut.completion_tokens + reply.completion_tokens),
         )
 
     def _refusal(self, error: Refused) -> str:
@@ -363,9 +420,11 @@ class Generator:
                 f"the server at {self.server.base_url} does not know the model {self.server.model!r}: {said}"
             )
         is_overflow = any(word in said.lower() for word in ("context", "too long", "maximum length"))
-        if error.status < 500 and error.status not in PASSING and not is_overflow and not self._answered:
+        is_its_own = is_overflow or error.is_filtered
+        if error.status < 500 and error.status not in PASSING and not is_its_own and not self._patience.is_answered:
             raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}")
-        return f"{'context overflow' if is_overflow else f'status {error.status}'}: {said}"
+        kind = "context overflow" if is_overflow else "filtered" if error.is_filtered else f"status {error.status}"
+        return f"{kind}: {said}"
 
 
 def _backoff(attempt: int) -> float:

@@ -106,7 +106,7 @@ def _log(run: Run, t: int, said: Sequence[dict[str, dict[str, Any]]]) -> Any:
         stats=EvalStats(
             started_at=head["started"],
             completed_at=head["ended"],
-            model_usage={head["model"]["name"]: sum((s.output.usage for s in samples), ModelUsage())},
+            model_usage={head["model"]["name"]: sum((s.output.usage for s in samples if s.output.usage), ModelUsage())},
         ),
         samples=samples,
     )
@@ -141,12 +141,14 @@ def _sample(run: Run, number: int, t: int, i: int, said: dict[str, dict[str, Any
     content: list[Any] = [ContentReasoning(reasoning=more["t"])] if "t" in more else []
     content.append(ContentText(text=_text(answers)))
     reply = ChatMessageAssistant(content=content, model=model, source="generate")
-    usage = ModelUsage(
-        input_tokens=row[PROMPT],
-        output_tokens=row[TOKENS],
-        total_tokens=row[PROMPT] + row[TOKENS],
-        input_tokens_cache_read=row[CACHED],
-    )
+    usage = None
+    if None not in (row[PROMPT], row[TOKENS]):  # else the server told none, and inspect knows no other word for that
+        usage = ModelUsage(
+            input_tokens=row[PROMPT],
+            output_tokens=row[TOKENS],
+            total_tokens=row[PROMPT] + row[TOKENS],
+            input_tokens_cache_read=row[CACHED],
+        )
     question = ChatMessageUser(content=prompt, source="input")
     return EvalSample(
         id=problem["id"],
@@ -169,7 +171,7 @@ def _sample(run: Run, number: int, t: int, i: int, said: dict[str, dict[str, Any
             )
         },
         metadata={"step": t, "member": i, "parents": row[PARENTS], "input": "the prompt" if pieces else "the problem"},
-        model_usage={model: usage},
+        model_usage={model: usage} if usage else {},
         error=EvalError(message=row[ERROR], traceback="", traceback_ansi="") if row[ERROR] else None,
         total_time=row[SECONDS],
     )

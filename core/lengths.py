@@ -91,7 +91,7 @@ def _lengths(name: str, data: Mapping[str, Any], problems: Iterable[dict[str, An
     seen = 0
     for problem in problems:
         for step in problem["steps"]:
-            made = [m for m in step["members"] if "error" not in m]
+            made = [m for m in step["members"] if "error" not in m and _is_counted(m)]
             by_step.setdefault(step["step"], []).extend(made)
             seen += len(step["members"])
             for each in (each for m in made for each in (m, *_checks(m))):
@@ -131,7 +131,12 @@ def _lengths(name: str, data: Mapping[str, Any], problems: Iterable[dict[str, An
 
 
 def _checks(member: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return list(member.get("checks", []))
+    return [check for check in member.get("checks", []) if _is_counted(check)]
+
+
+def _is_counted(made: Mapping[str, Any]) -> bool:
+    """Whether its server told how long it is."""
+    return made["prompt_tokens"] is not None and made["completion_tokens"] is not None
 
 
 def _sample(members: Sequence[Mapping[str, Any]]) -> Sample:

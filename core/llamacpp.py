@@ -21,6 +21,7 @@ from pathlib import Path
 from core.errors import UserError
 from core.gguf_file import Gguf
 from core.launch import PROMPT_TOKENS, Need
+from core.origin import SameOrigin
 
 KV_ELEMENT = 2  # bytes: f16
 # Bytes that, beside a tenth of the memory, are left to the system, other programs and llama.cpp's own buffers (0.1 GB
@@ -162,7 +163,8 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, key: str, e
                 url = f"{engine.listening_address}/completion"
                 first = urllib.request.Request(url, b'{"prompt": "1", "n_predict": 1}')
                 first.add_header("Authorization", f"Bearer {key}")
-                urllib.request.build_opener(urllib.request.ProxyHandler({})).open(first, timeout=600).read()
+                direct = urllib.request.build_opener(SameOrigin, urllib.request.ProxyHandler({}))
+                direct.open(first, timeout=600).read()
             except Exception as error:
                 where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
                 raise UserError(f"llama.cpp does not start with {gguf.name}{where} ({error})") from None

@@ -35,6 +35,9 @@ from core.signals import Stop
 from core.stats import Estimate, Paired, mean_by_problem, paired
 from core.tables import aligned, chance, interval, shift
 
+UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
+FEWEST = 8  # completions without a count, and none with one, until that is said
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -52,19 +55,24 @@ class Entry:
 @dataclass(frozen=True)
 class Budgeted:
     """`func`, a scaffold, stopped after the step with which a problem goes beyond `tokens` completion tokens: where
-    they are used up exactly, what costs nothing (the selection of one, say) is still to come."""
+    they are used up exactly, what costs nothing (the selection of one, say) is still to come. A step of unknown length
+    is beyond them; raises UserError where the server counts nothing at all."""
 
     func: Scaffold
-    tokens: int
+    tokens: float
 
     async def __call__(self, problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
-        spent = 0
+        spent = uncounted = 0
         async with aclosing(self.func(problem, ask, config)) as populations:  # type: ignore[type-var]
             async for population in populations:
                 made = [c for m in population for c in ([] if m.again else [m.completion]) + m.checks]
-                spent += sum(completion.completion_tokens for completion in made)
+                counts = [completion.counted[-1] for completion in made]
+                spent += sum(count or 0 for count in counts)
+                uncounted += counts.count(None)
+                if uncounted >= FEWEST and not spent:
+                    raise UserError(f"{UNCOUNTED}. Serve the model where usage is told")
                 yield population
-                if spent > self.tokens:
+                if spent > self.tokens or (uncounted and self.tokens < math.inf):
                     return
 
 
@@ -87,19 +95,21 @@ def bought(steps: Sequence[Mapping[str, Any]], budget: int) -> Bought:
     """What `budget` completion tokens buy of the `steps` of a problem (its records in the results).
 
     A step waits for all of the one before: for what it was chosen by too, which its parents do not tell. Within it,
-    the checks of a member wait for that member alone. Plain samples wait for nobody.
+    the checks of a member wait for that member alone. Plain samples wait for nobody. A step of which not all tokens
+    are known may not be paid for, and so ends what was bought.
     """
     found, is_plain = Bought(), True
     for step in steps:
         members = step["members"]
         made = [c for m in members for c in ([] if m.get("again") else [m]) + m.get("checks", [])]
-        tokens = sum(c["completion_tokens"] for c in made)
-        if found.tokens + tokens > budget:
+        tokens = sum(c["completion_tokens"] or 0 for c in made)
+        is_known = all(c["completion_tokens"] is not None for c in made)
+        if found.tokens + tokens > budget or not is_known:
             found.cut = tokens
             break
         found.tokens += tokens
-        found.prompt += sum(c["prompt_tokens"] for c in made)
-        found.cached += sum(c["cached_tokens"] for c in made)
+        found.prompt += sum(c["prompt_tokens"] or 0 for c in made)
+        found.cached += sum(c["cached_tokens"] or 0 for c in made)
         found.calls += len(made)
         if tokens or len(members) == 1 or found.score is None:  # else it only shows what the next step is made of
             found.score = step["majority_correct"]
@@ -155,10 +165,10 @@ def in_tokens(budgets: Sequence[float], paths: Sequence[Path]) -> list[int]:
     """`budgets`, told in samples, in completion tokens: a sample is the mean of the results in `paths`. Raises
     UserError where those hold no tokens."""
     steps = [stored.read(path)[0]["metrics"]["steps"] for path in paths]
-    spent = sum(step["completion_tokens"] for each in steps for step in each)
-    samples = sum(each[-1]["completions"] for each in steps)
+    spent = sum(step["completion_tokens"] or 0 for each in steps for step in each)
+    samples = sum(each[-1]["completions"] - sum(step.get("uncounted", 0) for step in each) for each in steps)
     if not spent:
-        raise UserError("all samples failed, or the server counts no tokens: there is nothing to measure budgets by")
+        raise UserError(f"all samples failed, or {UNCOUNTED}: there is nothing to measure budgets by")
     return [round(budget * spent / samples) for budget in budgets]
 
 
@@ -224,7 +234,7 @@ def compare_matched(
                     for seed in seeds:
                         experiment = Experiment(
                             f"{entry.name}-seed{seed}",
-                            Budgeted(entry.scaffold, max(tokens)) if tokens else entry.scaffold,
+                            Budgeted(entry.scaffold, max(tokens, default=math.inf)),
                             entry.generations,
                             Config(dict(configs[entry.name]) | {"SEED": seed}),
                             server,

@@ -110,14 +110,21 @@ def _estimate(told: Any) -> dict[str, Any]:
     }
 
 
-COUNTS = ("step", "completion_tokens", "verification_tokens", "completions", "problems")
+COUNTS = ("step", "completions", "problems")
 SHARES = ("truncated", "forced", "doubtful", "failed", "identical")
+
+
+def _tokens(value: Any) -> int | None:
+    """None where the server did not tell."""
+    return None if value is None else int(amount(value))
 
 
 def _head(head: dict[str, Any]) -> dict[str, Any]:
     metrics = head["metrics"]
     steps = [
         {name: int(amount(step[name])) for name in (*COUNTS, *SHARES)}
+        | {name: _tokens(step[name]) for name in ("completion_tokens", "verification_tokens")}
+        | {"uncounted": int(amount(step.get("uncounted", 0)))}
         | {name: _estimate(step[name]) for name in ("mean_accuracy", "majority_accuracy")}
         | {"pass_at_k": {str(int(k)): _estimate(e) for k, e in step["pass_at_k"].items()}}
         | {"generation_seconds": amount(step["generation_seconds"])}
@@ -125,7 +132,7 @@ def _head(head: dict[str, Any]) -> dict[str, Any]:
     ]
     found: dict[str, Any] = {
         "steps": steps,
-        "tokens": {kind: int(amount(metrics["tokens"][kind])) for kind in ("prompt", "cached", "completion")},
+        "tokens": {kind: _tokens(metrics["tokens"][kind]) for kind in ("prompt", "cached", "completion")},
         "seconds": amount(metrics["seconds"]),
     }
     if checked := metrics.get("verification"):
@@ -178,11 +185,11 @@ def _member(m: dict[str, Any]) -> list[Any]:
         int(m["correct"] is True),
         _maybe(m["doubt"]),
         _maybe(m["finish_reason"]),
-        int(amount(m["completion_tokens"])),
+        _tokens(m["completion_tokens"]),
         amount(m["seconds"]),
         [int(amount(j)) for j in m["parents"]],
-        int(amount(m["prompt_tokens"])),
-        int(amount(m["cached_tokens"])),
+        _tokens(m["prompt_tokens"]),
+        _tokens(m["cached_tokens"]),
         None if unforced is None else [_maybe(unforced["answer"]), int(unforced["correct"] is True)],
         _maybe(m.get("error")),
         [_text(note, 100) for note in m["notes"]] if m.get("notes") else None,

@@ -39,6 +39,8 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "maj
     with _figure(documents, path) as axes:
         for n, document in enumerate(documents):
             steps = document["metrics"]["steps"]
+            if any(step[kind] is None for step in steps for kind in ("completion_tokens", "verification_tokens")):
+                continue  # the server told none: its accuracies have no place here
             sums: list[float] = []
             for step in steps:
                 spent = step["completion_tokens"] + step["verification_tokens"]

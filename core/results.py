@@ -41,7 +41,8 @@ def grade(problem: Problem, step: int, population: Sequence[Member]) -> dict[str
     """The record of one step of one problem."""
     members = [_member(problem, member) for member in population]
     voted = vote([m["answer"] for m in members], problem.answer, problem.answer_type)
-    spoken = [(m.completion.thinking, m.completion.text) for m in population if m.completion.error is None]
+    made = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
+    spoken = [(c.thinking, c.text) for c in made if (c.thinking + c.text).strip()]  # silence is no repetition
     return {
         "step": step,
         "mean_accuracy": sum(m["correct"] for m in members) / len(members),
@@ -59,7 +60,7 @@ def _member(problem: Problem, member: Member) -> dict[str, Any]:
     record: dict[str, Any] = {
         "answer": read["answer"],
         "correct": read["correct"],
-        "doubt": "failed" if made.error else read["doubt"],
+        "doubt": _silence(made) or read["doubt"],
         "parents": member.parents,
     } | _cost(made)
     if made.forced is not None:
@@ -75,18 +76,26 @@ def _member(problem: Problem, member: Member) -> dict[str, Any]:
     return record
 
 
+def _silence(made: Completion) -> str | None:
+    """Why a completion says nothing, or not all that it would have said, where that is the server's doing."""
+    return "failed" if made.error else "filtered" if made.filtered else "empty" if made.empty else None
+
+
 def _cost(made: Completion) -> dict[str, Any]:
-    """Where a completion is kept, what it took, and why it failed, if it did."""
+    """Where a completion is kept, what it took (None: the server does not tell), and why it failed or is empty, if it
+    is."""
+    prompt, cached, completion = made.counted
     cost = {
         "finish_reason": made.finish_reason,
-        "prompt_tokens": made.prompt_tokens,
-        "cached_tokens": made.cached_tokens,
-        "completion_tokens": made.completion_tokens,
+        "prompt_tokens": prompt,
+        "cached_tokens": cached,
+        "completion_tokens": completion,
         "seconds": made.seconds,
         "seed": made.seed,
         "key": made.key,
     }
-    return cost | ({"error": made.error} if made.error else {})
+    silence = _silence(made)
+    return cost | ({"error": made.error} if made.error else {silence: True} if silence else {})
 
 
 def _read(problem: Problem, made: Completion, text: str) -> dict[str, Any]:
@@ -121,12 +130,18 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
         if share > (MANY_TRUNCATED if count != "failed" else 0):
             why = f"; most often: {one_line(str(commonest_error), 300)}" if count == "failed" else ""
             found.append(f"{share:.1%} of {completions} completions {words}{why}")
+    for count, words in (("empty", "are empty: the server sent no text"), ("filtered", "were ended by a filter")):
+        some = sum(s.get(count, 0) for s in steps)
+        if some > (MANY_TRUNCATED * completions if count == "empty" else 0):  # single ones are a model's own
+            found.append(f"{some / completions:.1%} of {completions} completions {words}")
+    if uncounted := sum(s.get("uncounted", 0) for s in steps):
+        found.append(f"the server did not tell the tokens of {uncounted} completions and checks: figures lack them")
     if steps and steps[0]["identical"] > MANY_IDENTICAL * steps[0]["completions"]:
         found.append(
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another of their population "
             "word for word although their seeds differ; does the server ignore seeds, or is TEMPERATURE 0?"
         )
-    for what in ("truncated", "failed"):
+    for what in ("truncated", "failed", "empty", "filtered"):
         if count := document["metrics"].get("checks", {}).get(what):
             why = f"; most often: {one_line(str(commonest_error), 300)}" if what == "failed" else ""
             words = "hit the token cap" if what == "truncated" else what

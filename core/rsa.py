@@ -14,7 +14,7 @@ import numpy as np
 
 from core import prompts, seeds
 from core.config import Config
-from core.generate import Ask, Completion
+from core.generate import CHARACTERS, Ask, Completion
 from core.problems import Problem
 from core.prompts import Message
 
@@ -69,13 +69,15 @@ def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: 
 
 def carried(completion: Completion, config: Config) -> str:
     """What aggregation sees of a candidate: CARRY = "answer" (after thinking), "tail" (the last CARRY_TOKENS tokens
-    of thinking and answer) or "full". Tokens are cut by the completion's own characters per token."""
+    of thinking and answer) or "full". Tokens are cut by the completion's own characters per token, where they are
+    known."""
     if config.CARRY == "answer":
         return completion.text
     whole = f"{completion.thinking}\n\n{completion.text}".strip()
-    if config.CARRY == "full" or completion.completion_tokens <= config.CARRY_TOKENS:
+    tokens = completion.completion_tokens or len(whole) // CHARACTERS
+    if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
         return whole
-    return whole[-max(1, len(whole) * config.CARRY_TOKENS // completion.completion_tokens) :]
+    return whole[-max(1, len(whole) * config.CARRY_TOKENS // tokens) :]
 
 
 async def sample(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:

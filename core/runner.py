@@ -17,7 +17,7 @@ from tqdm import tqdm
 from core import config as constants
 from core import forecast, judge, plan, plot, problems, results, seeds, tables
 from core.config import Config
-from core.errors import UserError, command, one_line
+from core.errors import RunFailed, UserError, command, one_line
 from core.figures import Figures
 from core.files import results_dir
 from core.generate import Ask, Completion, Generator, Sampling
@@ -49,7 +49,7 @@ def run(
 
     `scaffold(problem, ask, config)` yields one population per step; `generations(config)` is the number of
     completions that a problem takes, `shown(config)` the most texts that one prompt shows (default: K). Ends the
-    process: status 0, 2 (a user's error) or 130 (stopped).
+    process: status 0, 1 (every completion failed), 2 (a user's error) or 130 (stopped).
     """
     with command():
         stop = Stop()
@@ -187,7 +187,7 @@ class Experiment:
         )
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
-        self.new_tokens = 0
+        self.new_tokens = self.uncounted = 0  # tokens, and completions whose tokens the server did not tell
         self.reused = 0  # completions that came from the journal
         expected = plan.expected(config, len(chosen.problems), server.model, folder, name, generations)
         self.forecast = forecast.Forecast(expected)
@@ -220,6 +220,11 @@ class Experiment:
         """Run to the end and save the results; their path comes back. Stopped or broken off, save what there is."""
         try:
             asyncio.run(self._run(journal, stop))
+            if self.figures.is_all_failed:
+                raise RunFailed(
+                    f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Mend that "
+                    "and run the same command again"
+                )
             return self.save(complete=True)
         except (KeyboardInterrupt, asyncio.CancelledError):
             path = self.save(complete=False)
@@ -227,7 +232,8 @@ class Experiment:
                 print(f"\nstopped; {path}. Run the same command again to go on.", flush=True)
             raise SystemExit(130) from None
         except UserError as error:
-            raise UserError(f"{error} (so far: {self.save(complete=False)})") from None
+            kind = RunFailed if isinstance(error, RunFailed) else UserError
+            raise kind(f"{error} (so far: {self.save(complete=False)})") from None
 
     async def _run(self, journal: Journal, stop: Stop) -> None:
         """So many problems in flight that the server never waits for one; the steps are graded, and saved, as they
@@ -257,7 +263,13 @@ class Experiment:
                 async with (
                     _stopping_judge(),
                     Generator(
-                        self.server, journal, limit, self.config.TIMEOUT, count, self.config.STALL_SECONDS
+                        self.server,
+                        journal,
+                        limit,
+                        self.config.TIMEOUT,
+                        count,
+                        self.config.STALL_SECONDS,
+                        say=lambda line: bar.write(line, file=sys.stderr),
                     ) as generator,
                     asyncio.TaskGroup() as tasks,
                 ):
@@ -288,7 +300,7 @@ class Experiment:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
             completion = await generator(messages, seed, replace(self.sampling, **changes), priority, until)
             asked[kind] += 1
-            self.forecast.arrived(kind, completion.completion_tokens, not completion.reused)
+            self.forecast.arrived(kind, completion.counted[-1], not completion.reused)
             return completion
 
         steps = self.steps[number]
@@ -307,6 +319,7 @@ class Experiment:
         def count(completion: Completion, is_new: bool) -> None:
             if is_new:
                 self.new_tokens += completion.completion_tokens
+                self.uncounted += completion.counted[-1] is None
             else:
                 self.reused += 1
             bar.update()
@@ -317,7 +330,7 @@ class Experiment:
         """The time left, tokens per second, and the mean accuracy of the newest population of every problem that has
         one."""
         elapsed = time.monotonic() - self.began
-        shown = [f"{self.new_tokens / max(1e-9, elapsed):,.0f} tok/s"]
+        shown = ["tok/s unknown" if self.uncounted else f"{self.new_tokens / max(1e-9, elapsed):,.0f} tok/s"]
         if (left := self.forecast.seconds_left(elapsed)) is not None:
             shown.insert(0, f"{tqdm.format_interval(left)} left")
         if (accuracy := self.figures.accuracy) is not None:
@@ -361,7 +374,7 @@ class Experiment:
             print(f"\nverification: {told}")
         print(
             "\naccuracies in %, with 95% intervals over problems; request s: seconds summed over requests; cut: hit "
-            f"the cap\n{figures['tokens']['completion']:,} tokens, {figures['seconds']:.0f} s"
+            f"the cap\n{tables.spent_tokens(figures['tokens']['completion'])} tokens, {figures['seconds']:.0f} s"
             + (f"; {self.reused:,} completions came from the journal" if self.reused else "")
         )
         for warning in self.document["warnings"]:

@@ -29,6 +29,7 @@ from core.errors import UserError, command
 from core.files import results_dir
 from core.gguf_file import Gguf
 from core.launch import Need
+from core.origin import Elsewhere, SameOrigin
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = os.environ.get("BIND", "").strip() or "127.0.0.1"  # the address that our servers listen on
@@ -164,7 +165,7 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
         raise UserError("BASE_URL holds a user name or a password, which would be printed. Put the secret into API_KEY")
     if not base_url.endswith("/v1"):
         base_url += "/v1"
-    listed = _get(f"{base_url}/models")
+    listed = _get(f"{base_url}/models", is_base=True)
     if listed is None:
         return None
     models = {m["id"]: m for m in listed.get("data") or [] if isinstance(m, dict) and isinstance(m.get("id"), str)}
@@ -236,9 +237,10 @@ def _closes(root: str, model: str) -> bool:
     return isinstance(rendered[1], list) and rendered[0] != rendered[1]
 
 
-def _get(url: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
+def _get(url: str, body: dict[str, Any] | None = None, is_base: bool = False) -> dict[str, Any] | None:
     """The JSON object at `url`, or that it answers a `body` with; {} where something else answers, None where nothing
-    does."""
+    does. Raises Elsewhere where `is_base`, all that we do with the server rests on it; what is asked besides, it may
+    send on to its manual, say."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {})
     if API_KEY:
@@ -249,6 +251,10 @@ def _get(url: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
             raise UserError(f"the server at {url} refuses the key. Set API_KEY to a valid one") from None
+        return {}
+    except Elsewhere:
+        if is_base:
+            raise
         return {}
     except ValueError:
         return {}
@@ -265,7 +271,7 @@ def is_local(url: str) -> bool:
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
     """A proxy of the environment (http_proxy) is for the world outside, never for a server on this machine."""
-    return urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_local(url) else []))
+    return urllib.request.build_opener(SameOrigin, *([urllib.request.ProxyHandler({})] if is_local(url) else []))
 
 
 def _serves_models() -> bool:

@@ -18,6 +18,11 @@ def shift(difference: float, low: float, high: float) -> str:
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
+def spent_tokens(count: int | None, is_partly: bool = False) -> str:
+    """A number of tokens; `is_partly`: those of some completions are not in it, for nobody has told them."""
+    return "unknown" if count is None else f"{'≥ ' if is_partly else ''}{count:,}"
+
+
 def chance(p: float) -> str:
     """A p-value: "0.012", or "< 0.001"."""
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
@@ -29,9 +34,9 @@ def table(document: dict[str, Any]) -> str:
     steps = document["metrics"]["steps"]
     rows = [["t", "mean accuracy", "majority accuracy", "tokens", "request s", "cut", "doubtful", "failed"]]
     for s in steps:
-        spent = f"{s['completion_tokens']:,}"
-        if s["verification_tokens"]:
-            spent += f" + {s['verification_tokens']:,}"
+        spent = spent_tokens(s["completion_tokens"], is_partly=bool(s.get("uncounted")))
+        if s["verification_tokens"] != 0:
+            spent += f" + {spent_tokens(s['verification_tokens'])}"
         rows.append(
             [
                 str(s["step"]),

@@ -12,6 +12,8 @@ import re
 import resource
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -20,6 +22,7 @@ import openai
 from openai.types.chat import ChatCompletionChunk
 
 from core.errors import UserError, one_line
+from core.origin import Elsewhere
 from core.server import Server, is_local
 
 CONNECT_SECONDS = 10.0
@@ -29,16 +32,31 @@ LONGEST_WORDS = 300  # characters of a server's own words that are shown
 LIST_SECONDS = 30.0  # for the list of models
 MOST_TOKENS = 10**12  # that one reply may claim to have taken
 
+_BOM = b"\xef\xbb\xbf"  # may stand before anything, and means nothing
 _EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")  # how server-sent events begin; JSON begins otherwise
 _LONGEST_FIELD = 6  # bytes of "event:": so many tell them apart
 _BROKEN_OFF = ("abort", "error")  # finish reasons of a reply that the server gave up
-_STREAM = re.compile(r"\bstream(?:ing|_options)?\b")
+# How a reply is asked for, the best first. Few servers refuse one, and of those most take the next; a stream without
+# usage comes last, for nobody knows its tokens.
+_WAYS: tuple[dict[str, Any], ...] = ({"stream": True, "stream_options": {"include_usage": True}}, {}, {"stream": True})
+_STREAM = re.compile(r"\bstream(?:s|ed|ing|_options)?\b|include_usage")
+_CANNOT = re.compile(r"stream_options|support|implement|allow|permit|disabled")  # of a 5xx: not what passes by itself
+_PASSING = (408, 409, 425, 429)  # besides 5xx
+_UNPAID = re.compile(
+    r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|billing|payment[ _]required|quota[ _]exhausted"
+)
+_LATER = re.compile(r"(?:retry|try again|wait)\D{0,20}[\d.]+ ?(?:m?s|sec|min|h)")
+_WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # where errors say what is wrong
+_CODES = ("code", "type", "param", "status")
+_DEEPEST = 5  # levels of an error that are looked into
+_SHORTEST_KEY = 8  # characters: a shorter one may be any word
+_LONG = 60.0  # seconds after which a request on its way is at work, and not about to fail
 
 
 @dataclass(frozen=True)
 class Reply:
     """What the server said. Texts are as they came, but for halves of surrogate pairs, which can't be sent again.
-    Tokens are 0 where the server does not tell."""
+    Tokens are 0 where the server does not tell (Completion says which are)."""
 
     model: str
     content: str
@@ -67,15 +85,35 @@ class Overtime(Exception):
 
 
 class Refused(Exception):
-    """The server answered with an error: its status, its own words on one line, and how long it asks us to wait."""
+    """The server answered with an error: its status, its own words on one line, and how long it asks us to wait, in
+    seconds."""
 
-    def __init__(self, status: int, said: str, headers: Mapping[str, str]) -> None:
-        super().__init__(said)
-        self.status, self.said = status, said
-        try:
-            self.wait: float | None = max(0.0, float(headers["retry-after"]))  # seconds; dates are not read
-        except (KeyError, ValueError):
-            self.wait = None
+    def __init__(self, status: int, told: Any, headers: Mapping[str, str], text: str = "") -> None:
+        """`told`: the error, JSON where it is; `text`: the whole body as it came."""
+        words = _words(told) or text
+        self.status, self.said = status, one_line(words or f"Error code: {status}", LONGEST_WORDS)
+        super().__init__(self.said)
+        self.wait = _wait(headers)
+        self._all = f"{words} {_codes(told)}".lower()
+
+    @property
+    def is_of_streaming(self) -> bool:
+        """Whether it is streaming that the server refuses, and not the request."""
+        is_about = bool(_STREAM.search(self._all)) and self.status not in _PASSING
+        return is_about and (self.status < 500 or bool(_CANNOT.search(self._all)))
+
+    @property
+    def is_unpaid(self) -> bool:
+        """Whether it is quota or credit that is used up, which does not pass by itself, as limits of a rate do."""
+        if self.status == 402 or "insufficient_quota" in self._all:
+            return True
+        is_passing = self.wait is not None or _LATER.search(self._all)
+        return bool(_UNPAID.search(self._all)) and not is_passing
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a filter for contents refuses this very prompt."""
+        return bool(re.search(r"content[ _-]?(?:filter|management|policy)|moderation", self._all))
 
 
 @dataclass(eq=False)
@@ -95,7 +133,10 @@ class Wire:
 
     def __init__(self, server: Server, limit: int) -> None:
         _allow(limit)
-        self._streams = server.streams
+        self._ways = _WAYS if server.streams else ({},)
+        self._way = self._ways[0]  # the one that was taken last
+        self._home = httpx2.URL(server.base_url).origin
+        self._key = server.api_key
         self._flights: set[_Flight] = set()
         self._heard = 0.0  # when the last byte of any reply came
         self._served = 0.0  # when the newest request that a byte has come for was sent
@@ -107,6 +148,7 @@ class Wire:
                 # A proxy of the environment is for the world outside, never for a server on this machine.
                 trust_env=not is_local(server.base_url),
                 limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
+                event_hooks={"request": [self._stay]},
             ),
             max_retries=0,  # what may be asked again, and for how long, is the generator's to decide
         )
@@ -123,7 +165,7 @@ class Wire:
         """The reply to `body`, the JSON object of a chat request. It is given up when no byte has come for
         `patience` seconds, or when it is not complete after `limit` seconds.
 
-        Raises Lost, Malformed, Refused, Stalled or Overtime.
+        Raises Lost, Malformed, Refused, Stalled or Overtime, and Elsewhere where the server sends us on to another.
         """
         now = asyncio.get_running_loop().time()
         flight = _Flight(now, patience, asyncio.timeout_at(now + limit))
@@ -133,12 +175,20 @@ class Wire:
                 return await self._exchange(body, flight)
         except TimeoutError:
             raise (Stalled if flight.stalled else Overtime)() from None
-        except openai.APIStatusError as error:
-            raise Refused(error.status_code, _said(error.body, error.message), error.response.headers) from None
+        except Refused as refusal:
+            if len(self._key) >= _SHORTEST_KEY:  # some servers repeat it
+                refusal.said = refusal.said.replace(self._key, "(API_KEY)")
+            raise
         except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
             raise Lost(one_line(str(error.__cause__ or error), LONGEST_WORDS)) from None
         finally:
             self._flights.discard(flight)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the server is at work on a request: bytes of a reply are coming, or one takes its time."""
+        now = asyncio.get_running_loop().time()
+        return any(flight.heard is not None or now - flight.sent > _LONG for flight in self._flights)
 
     async def models(self) -> list[str]:
         """The names of the models that are served now; none where the server does not tell. Raises Lost."""
@@ -157,26 +207,43 @@ class Wire:
         return [str(model.get("id")) for model in found or [] if isinstance(model, dict)]
 
     async def _exchange(self, body: Mapping[str, Any], flight: _Flight) -> Reply:
-        asked = {"stream": True, "stream_options": {"include_usage": True}} if self._streams else {}
+        """In the first of our ways that the server takes. Each request looks for itself, and what it found is kept:
+        while a server is new to us, many are on their way at once."""
+        ways = [self._way, *(way for way in self._ways if way is not self._way)]
+        for way in ways:
+            try:
+                reply = await self._asked({**body, **way}, flight)
+            except Refused as refusal:
+                if way is ways[-1] or not refusal.is_of_streaming:
+                    raise
+            else:
+                self._way = way
+                return reply
+        raise AssertionError("the last way returns or raises")
+
+    async def _stay(self, request: httpx2.Request) -> None:
+        """Before each request, those that follow a redirect among them."""
+        if request.url.origin != self._home:
+            raise Elsewhere(*map(_shown, (self._home, request.url.origin)))
+
+    async def _asked(self, body: Mapping[str, Any], flight: _Flight) -> Reply:
         try:
             # The bytes are ours to write and to read: most of the client's own CPU goes into checking their types.
             stream = await self._client.post(
                 "/chat/completions",
-                content=json.dumps({**body, **asked}).encode(),
+                content=json.dumps(body).encode(),
                 cast_to=ChatCompletionChunk,
                 stream=True,  # also where the server sends all at once
                 stream_cls=openai.AsyncStream[ChatCompletionChunk],
             )
         except openai.APIStatusError as error:
-            if not (self._streams and _STREAM.search(_said(error.body, error.message)) and error.status_code < 500):
-                raise
-            self._streams = False  # a server that can't
-            return await self._exchange(body, flight)
+            raise Refused(error.status_code, *_told(error.response)) from None
         async with stream:
             received = self._received(stream.response.aiter_bytes(), flight)
             head = b""
-            while len(head.lstrip()) < _LONGEST_FIELD and (part := await anext(received, b"")):
+            while len(head.removeprefix(_BOM).lstrip()) < _LONGEST_FIELD and (part := await anext(received, b"")):
                 head += part
+            head = head.removeprefix(_BOM)
             if _EVENT.match(head):  # what it is labelled as is not to be relied on
                 return _reply(await _assembled(head, received))
             return _reply(_object(head + b"".join([part async for part in received])))
@@ -259,24 +326,39 @@ async def _assembled(head: bytes, rest: AsyncIterator[bytes]) -> dict[str, Any]:
     """The chat completion that server-sent events make: `head`, and the `rest` as it comes. Cut off, it is Malformed:
     a piece must not pass for the whole."""
     message, is_done = _Message(), False
+    open_event: list[bytes] = []  # lines of one that has not ended
     async for line in _lines(head, rest):
+        if not line and open_event:
+            message.add(_object(b"\n".join(open_event)))
+            open_event = []
         if not line.startswith(b"data:"):
             continue  # a comment, an event's name, a blank line
         data = line[5:].strip()
         if data == b"[DONE]":
             is_done = True
-        elif data:
+        elif open_event or (data and not data.endswith(b"}")):  # JSON over several lines
+            open_event.append(data)
+        elif data:  # in one, as almost always; not all servers put a blank line behind it
             message.add(_object(data))
+    if open_event:
+        message.add(_object(b"\n".join(open_event)))
     if not is_done and not (message.finish_reason and message.usage):
         raise Malformed("the stream ended before the reply did")
     return message.whole()
 
 
 async def _lines(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines, which end with LF, CR or both, as the format has it."""
     open_line: list[bytes] = []  # pieces of the line that has not ended; joined once, however long it is
     part: bytes | None = head
+    is_after_cr = False
     while part is not None:
-        *ended, last = part.split(b"\n")
+        plain = part.removeprefix(b"\n") if is_after_cr else part
+        if part:
+            is_after_cr = part.endswith(b"\r")
+        if b"\r" in plain:
+            plain = plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *ended, last = plain.split(b"\n")
         for piece in ended:
             yield b"".join([*open_line, piece])
             open_line = []
@@ -288,14 +370,14 @@ async def _lines(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes
 def _object(data: bytes) -> dict[str, Any]:
     """The JSON object in `data`. Raises Malformed, and Refused where it tells of an error."""
     try:
-        found = json.loads(data.decode("utf-8", "replace"))
+        found = json.loads(data.removeprefix(_BOM).decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise Malformed(f"no JSON: {data[:80]!r}") from None
     if not isinstance(found, dict):
         raise Malformed(f"no JSON object: {data[:80]!r}")
-    if error := found.get("error"):
+    if error := found.get("error") or (found.get("object") == "error" and found):
         code = error.get("code") if isinstance(error, dict) else None
-        raise Refused(code if isinstance(code, int) and 400 <= code < 600 else 500, _said(error, ""), {})
+        raise Refused(code if isinstance(code, int) and 400 <= code < 600 else 500, error, {})
     return found
 
 
@@ -350,7 +432,62 @@ def _logprobs(found: Any) -> dict[str, float]:
     return {token: logprob for token, logprob in told.items() if not math.isnan(logprob)}
 
 
-def _said(body: Any, otherwise: str) -> str:
-    """A server's own words on one line, and not too many."""
-    message = body.get("message") if isinstance(body, dict) else body
-    return one_line(str(message or otherwise), LONGEST_WORDS)
+def _told(response: httpx2.Response) -> tuple[Any, Mapping[str, str], str]:
+    """What Refused wants to know of an error: its JSON, if it is any, headers and body."""
+    try:
+        text = response.text.strip().removeprefix("\ufeff")
+    except httpx2.StreamError:  # nobody has read it, and nobody can now
+        return None, response.headers, ""
+    try:
+        return json.loads(text), response.headers, text
+    except (ValueError, RecursionError):
+        return None, response.headers, text
+
+
+def _words(told: Any, depth: int = 0) -> str:
+    """What an error says in words, wherever its server puts them: OpenAI's {"error": {"message"}} and plainer forms,
+    {"detail"} as a text or as the list of a validator, which names the place too."""
+    if isinstance(told, str):
+        return told.strip()
+    if depth > _DEEPEST or not isinstance(told, dict | list):
+        return ""
+    if isinstance(told, list):
+        return "; ".join(filter(None, (_words(each, depth + 1) for each in told[:8])))
+    said = next(filter(None, (_words(told.get(name), depth + 1) for name in _WORDS)), "")
+    place = told.get("loc")
+    return f"{'.'.join(map(str, place))}: {said}" if said and isinstance(place, list | tuple) else said
+
+
+def _codes(told: Any, depth: int = 0) -> str:
+    """The codes by which an error names itself, and the parameter that it is about."""
+    if depth > _DEEPEST or not isinstance(told, dict | list):
+        return ""
+    if isinstance(told, list):
+        return " ".join(_codes(each, depth + 1) for each in told[:8])
+    here = [told[name] for name in _CODES if isinstance(told.get(name), str)]
+    return " ".join([*here, *(_codes(told.get(name), depth + 1) for name in ("error", "detail"))])
+
+
+def _wait(headers: Mapping[str, str]) -> float | None:
+    """Seconds until a server wants to be asked again, told as such or as a date, by its own clock where it shows that;
+    None where it tells nothing that can be read."""
+    said = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            now = _moment(headers["date"]) if "date" in headers else datetime.now(UTC)
+            seconds = (_moment(said) - now).total_seconds()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None
+    return None if math.isnan(seconds) else max(0.0, seconds)
+
+
+def _moment(said: str) -> datetime:
+    found = parsedate_to_datetime(said)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _shown(origin: Any) -> str:
+    """An origin as it is written."""
+    return str(httpx2.URL(scheme=origin.scheme, host=origin.host, port=origin.port))

@@ -33,9 +33,11 @@ def results(
     T: int = 2,
     lost: Sequence[int] = (),
     complete: bool = True,
+    counted: bool = True,
     say: Callable[[int, int, int], str] = lambda p, t, i: f"Adding up, \\boxed{{{p + 1}}}.",
 ) -> Path:
-    """A folder with 02_rsa_basic.json and its journal. Aggregation loses the majorities of the problems in `lost`."""
+    """A folder with 02_rsa_basic.json and its journal. Aggregation loses the majorities of the problems in `lost`.
+    Not `counted`: the server told no tokens."""
     rng = random.Random(5)
     chosen = [Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1)) for p in range(problems)]
     figures, rows = Figures(problems), []
@@ -56,8 +58,8 @@ def results(
                         f"Let me think about {p}.",
                         text,
                         finish_reason="stop",
-                        completion_tokens=100,
-                        prompt_tokens=50,
+                        completion_tokens=100 * counted,
+                        prompt_tokens=50 * counted,
                         seconds=1.5,
                     )
                     kept = dict(vars(made))

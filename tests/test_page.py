@@ -96,6 +96,18 @@ def test_the_overview_tells_the_figures_of_the_results(tab: Tab, results_of_runs
     assert tab.page.evaluate("shares => shares.map(percent)", shares) == [f"{100 * share:.1f}" for share in shares]
 
 
+def test_tokens_that_no_server_told_are_unknown(tab: Tab, tmp_path: Path) -> None:
+    reports.results(tmp_path, counted=False)
+    (tmp_path / "02_rsa_basic.json").rename(tmp_path / "other.json")
+    path = written(reports.results(tmp_path), "02_rsa_basic", "other")
+    for route, least in (("#/1/overview", 7), ("#/1/map", 3), ("#/1/problem/0/0/0", 3), ("#/compare", 1)):
+        shown = tab.open(path, route).inner_text("main")
+        assert shown.count("unknown") >= least and "NaN" not in shown and "null" not in shown, (route, shown)
+        tab.page.goto("about:blank")
+    shown = tab.open(path, "#/0/overview").inner_text("main")
+    assert "1,200" in shown and "the server did not tell" not in shown
+
+
 def test_without_scripts_the_tables_are_there(browser: Any, results_of_runs: Path) -> None:
     path = written(results_of_runs, "02_rsa_basic")
     plain = Tab(browser, java_script_enabled=False)

@@ -26,7 +26,8 @@ const decimal = (x) => (x % 1 === 0.25 ? x - 0.05 : x).toFixed(1);
 const percent = (share) => (share == null ? "–" : decimal(100 * share));
 const estimate = (e) => (e.value == null ? "–" : `${percent(e.value)} [${percent(e.low)}, ${percent(e.high)}]`);
 const signed = (share) => (share >= 0 ? "+" : "−") + decimal(100 * Math.abs(share));
-const count = (n) => Math.round(n).toLocaleString("en-US");
+const count = (n) => (n == null ? "unknown" : Math.round(n).toLocaleString("en-US"));
+const plus = (a, b) => (a == null || b == null ? null : a + b); // with something unknown, the sum is
 const seconds = (x) => (x >= 100 ? count(x) : x.toFixed(1)) + " s";
 const cut = (text, most) => ([...text].length > most ? [...text].slice(0, most - 1).join("") + "…" : text);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();

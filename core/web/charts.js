@@ -11,7 +11,7 @@ function ticks(low, high, wanted) {
 }
 
 const short = (n) =>
-  n >= 1e9 ? +(n / 1e9).toPrecision(3) + "G" : n >= 1e6 ? +(n / 1e6).toPrecision(3) + "M"
+  n == null ? "unknown" : n >= 1e9 ? +(n / 1e9).toPrecision(3) + "G" : n >= 1e6 ? +(n / 1e6).toPrecision(3) + "M"
     : n >= 1e4 ? +(n / 1e3).toPrecision(3) + "k" : String(+n.toPrecision(6));
 
 const SHAPES = {

@@ -3,9 +3,9 @@
 function frontier(runs, metric, name) {
   const colors = ["right", "wrong", "third", "fourth", "fifth", "sixth"].map(color);
   const series = runs.map((run, n) => {
-    const sums = spent(run.head.metrics.steps);
+    const sums = spent(run.head.metrics.steps), isKnown = !sums.includes(null);
     return { name: run.name, color: colors[n % colors.length], shape: SHAPE_NAMES[n % SHAPE_NAMES.length], dashed: n % 2 === 1,
-      points: run.head.metrics.steps.map((step, t) =>
+      points: !isKnown ? [] : run.head.metrics.steps.map((step, t) =>
         asPoint(sums[t] / Math.max(1, run.head.problem_set.n), step[metric], `${run.name}, t=${step.step}, ${count(sums[t])} tokens in all`)) };
   });
   return figure({ title: `${name} against tokens`, xLabel: "completion tokens per problem so far",
@@ -20,9 +20,9 @@ function pairedTable(comparison) {
       ...pair.metrics.map((m) => h("tr", {}, h("th", { scope: "row" }, pair.name), h("td", {}, m.name),
         h("td", {}, `${signed(m.difference)} [${signed(m.low)}, ${signed(m.high)}]`), h("td", {}, m.p < 0.001 ? "< 0.001" : m.p.toFixed(3)),
         [m.n, m.wins, m.losses, m.ties].map((n) => h("td", {}, n)))),
-      pair.tokens && h("tr", {}, h("th", { scope: "row" }, pair.name), h("td", {}, "completion tokens"),
-        h("td", {}, `${signed(pair.tokens.value)}% [${signed(pair.tokens.low)}, ${signed(pair.tokens.high)}]`), h("td", {}, ""),
-        h("td", {}, pair.tokens.n), h("td", {}), h("td", {}), h("td", {})),
+      h("tr", {}, h("th", { scope: "row" }, pair.name), h("td", {}, "completion tokens"),
+        h("td", {}, pair.tokens ? `${signed(pair.tokens.value)}% [${signed(pair.tokens.low)}, ${signed(pair.tokens.high)}]` : "unknown"), h("td", {}, ""),
+        h("td", {}, pair.tokens?.n), h("td", {}), h("td", {}), h("td", {})),
     ]))));
 }
 

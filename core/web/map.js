@@ -15,7 +15,7 @@ const withFate = (run, which) => run.problems.filter((problem) => fate(problem) 
 const lost = (run) => withFate(run, "lost");
 const won = (run) => withFate(run, "won");
 
-const tokensOf = (problem) => problem.steps.reduce((sum, step) => sum + step.m.reduce((all, m) => all + m[TOKENS], 0), 0);
+const tokensOf = (problem) => problem.steps.reduce((sum, step) => step.m.reduce((all, m) => plus(all, m[TOKENS]), sum), 0);
 const finalOf = (problem) => (problem.steps.length ? rightShare(problem.steps.at(-1)) : -1);
 const gainOf = (problem) => (problem.steps.length ? finalOf(problem) - rightShare(problem.steps[0]) : 0);
 const ORDERS = {

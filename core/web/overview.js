@@ -26,11 +26,12 @@ function accuracyFigure(run) {
 
 function spent(steps) {
   let sum = 0;
-  return steps.map((step) => (sum += step.completion_tokens + step.verification_tokens));
+  return steps.map((step) => (sum = plus(sum, plus(step.completion_tokens, step.verification_tokens))));
 }
 
 function tokensFigure(run) {
   const steps = run.head.metrics.steps, sums = spent(steps);
+  if (sums.includes(null)) return h("p", { class: "quiet" }, "Accuracy against tokens: the server did not tell how many tokens its replies took.");
   const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `t=${step.step}, ${count(sums[t])} tokens`));
   return figure({ title: "Accuracy against tokens", xLabel: "completion tokens so far", series: [
     { name: "mean (pass@1)", color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) },
@@ -50,7 +51,8 @@ function stepTable(run) {
       "truncated", "forced", "doubtful", "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, run.head.metrics.steps.map((step, t) => {
       const [k, best] = Object.entries(step.pass_at_k).at(-1) || [];
-      const tokens = count(step.completion_tokens) + (step.verification_tokens ? " + " + count(step.verification_tokens) : "");
+      const tokens = (step.uncounted && step.completion_tokens != null ? "≥ " : "") + count(step.completion_tokens)
+        + (step.verification_tokens === 0 ? "" : " + " + count(step.verification_tokens));
       return h("tr", {}, h("th", { scope: "row" }, step.step), h("td", {}, estimate(step.mean_accuracy)),
         h("td", {}, estimate(step.majority_accuracy)), h("td", {}, best ? `${k}: ${estimate(best)}` : "–"), h("td", {}, tokens),
         h("td", {}, count(sum[t])), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", "doubtful", "failed"].map((name) => share(step, name)),
@@ -82,12 +84,12 @@ function headline(run) {
   const from = (metric) => (steps.length > 1 ? `from ${percent(first[metric].value)} at t=0` : `n=${last[metric].n}`);
   const only = last.mean_accuracy.n < first.mean_accuracy.n ? ` · only ${plural(last.mean_accuracy.n, "problem")} so far` : "";
   const range = (metric) => `${from(metric)} · [${percent(last[metric].low)}, ${percent(last[metric].high)}]${only}`;
-  const checks = run.head.metrics.verification;
+  const checks = run.head.metrics.verification, tokens = run.head.metrics.tokens;
   return h("div", { class: "cards" },
     card("mean accuracy, %", percent(last.mean_accuracy.value), range("mean_accuracy")),
     card("majority accuracy, %", percent(last.majority_accuracy.value), range("majority_accuracy")),
-    card("completion tokens", short(run.head.metrics.tokens.completion), `${short(run.head.metrics.tokens.prompt)} prompt, ${
-      percent(run.head.metrics.tokens.cached / Math.max(1, run.head.metrics.tokens.prompt))}% of it cached`),
+    card("completion tokens", short(tokens.completion), `${short(tokens.prompt)} prompt, ${
+      tokens.cached == null ? "cached unknown" : percent(tokens.cached / Math.max(1, tokens.prompt)) + "% of it cached"}`),
     steps.length > 1 && card("problems lost / won", `${lost(run)} / ${won(run)}`, "majority right at t=0 and wrong at the end / the reverse"),
     checks && card("verification AUC", checks.auc == null ? "–" : checks.auc.toFixed(3), `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates`));
 }
