@@ -17,6 +17,7 @@ from core.eval import pass_at_k
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
+COUNTED = ("truncated", "forced", "doubtful", "failed", "identical", "undecided", "undecided_pairs")
 
 
 class _Step:
@@ -70,6 +71,8 @@ class Figures:
             doubtful=sum(m["doubt"] is not None for m in members),
             failed=sum("error" in m for m in members),
             identical=record["identical"],
+            undecided=sum("undecided" in m for m in members),
+            undecided_pairs=record.get("undecided_pairs", 0),
         )
         self._tokens.update({kind: sum(cost[f"{kind}_tokens"] for cost in costs) for kind in TOKENS})
         self._notes.update(note for m in members for note in m.get("notes", []))
@@ -156,7 +159,7 @@ class Figures:
             "generation_seconds": round(step.seconds, 1),
             "completions": int(step.size.sum()),
             "problems": int(here.sum()),
-        } | {name: step.counts[name] for name in ("truncated", "forced", "doubtful", "failed", "identical")}
+        } | {name: step.counts[name] for name in COUNTED}
 
 
 def _pass_at(

@@ -27,7 +27,10 @@ def table(document: dict[str, Any]) -> str:
     """The steps of a run as text: accuracies in percent with 95% intervals over problems, tokens (of solutions
     + of verifications), seconds summed over requests."""
     steps = document["metrics"]["steps"]
-    rows = [["t", "mean accuracy", "majority accuracy", "tokens", "request s", "cut", "doubtful", "failed"]]
+    counts = {"cut": "truncated", "doubtful": "doubtful", "failed": "failed"}
+    if any(s.get("undecided") for s in steps):  # rare; results of earlier versions do not count them
+        counts["undecided"] = "undecided"
+    rows = [["t", "mean accuracy", "majority accuracy", "tokens", "request s", *counts]]
     for s in steps:
         spent = f"{s['completion_tokens']:,}"
         if s["verification_tokens"]:
@@ -39,7 +42,7 @@ def table(document: dict[str, Any]) -> str:
                 interval(s["majority_accuracy"]),
                 spent,
                 f"{s['generation_seconds']:,.0f}",
-                *(str(s[count]) for count in ("truncated", "doubtful", "failed")),
+                *(str(s.get(count, 0)) for count in counts.values()),
             ]
         )
     return aligned(rows)
