@@ -17,7 +17,8 @@ from core.eval import pass_at_k
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
-COUNTED = ("truncated", "forced", "doubtful", "failed", "identical", "undecided", "undecided_pairs")
+COUNTED = ("truncated", "forced", "doubtful", "failed", "identical")
+UNDECIDED = ("undecided", "undecided_pairs")  # rare, and told only where there are any
 
 
 class _Step:
@@ -136,6 +137,7 @@ class Figures:
     def _step_metrics(self, t: int) -> dict[str, Any]:
         """Accuracy over the populations of step `t` and those that ended before it, costs and counts over the first."""
         step, newest = self._steps[t], self._newest
+        counted = [*COUNTED, *(name for name in UNDECIDED if step.counts[name])]
         here = step.size > 0
         ended = ~here & self.finished & (newest.size > 0)
         size, correct, majority = (
@@ -159,7 +161,7 @@ class Figures:
             "generation_seconds": round(step.seconds, 1),
             "completions": int(step.size.sum()),
             "problems": int(here.sum()),
-        } | {name: step.counts[name] for name in COUNTED}
+        } | {name: step.counts[name] for name in counted}
 
 
 def _pass_at(

@@ -23,6 +23,7 @@ from core import compare, prompts, results, stored, tables
 from core.config import Config
 from core.errors import UserError, one_line
 from core.eval import Groups
+from core.figures import UNDECIDED
 from core.files import amount, write_atomically
 from core.generate import KEY_VERSION, Completion, Sampling
 from core.journal import Archive, content_key
@@ -112,14 +113,13 @@ def _estimate(told: Any) -> dict[str, Any]:
 
 COUNTS = ("step", "completion_tokens", "verification_tokens", "completions", "problems")
 SHARES = ("truncated", "forced", "doubtful", "failed", "identical")
-LATER = ("undecided", "undecided_pairs")  # results of earlier versions do not count them
 
 
 def _head(head: dict[str, Any]) -> dict[str, Any]:
     metrics = head["metrics"]
     steps = [
         {name: int(amount(step[name])) for name in (*COUNTS, *SHARES)}
-        | {name: int(amount(step.get(name, 0))) for name in LATER}
+        | {name: int(amount(step.get(name, 0))) for name in UNDECIDED}
         | {name: _estimate(step[name]) for name in ("mean_accuracy", "majority_accuracy")}
         | {"pass_at_k": {str(int(k)): _estimate(e) for k, e in step["pass_at_k"].items()}}
         | {"generation_seconds": amount(step["generation_seconds"])}

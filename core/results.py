@@ -53,9 +53,8 @@ def grade(problem: Problem, step: int, population: Sequence[Member]) -> dict[str
         "majority_tied": list(voted.tied) if len(voted.tied) > 1 else [],
         "majority_correct": voted.score,
         "identical": len(spoken) - len(set(spoken)),
-        "undecided_pairs": voted.undecided,
         "members": members,
-    }
+    } | ({"undecided_pairs": voted.undecided} if voted.undecided else {})
 
 
 def _member(problem: Problem, member: Member) -> dict[str, Any]:
@@ -140,9 +139,8 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
     undecided, pairs = (sum(s.get(what, 0) for s in steps) for what in ("undecided", "undecided_pairs"))
     if undecided or pairs:
         found.append(
-            f"undecided: math-verify gave no verdict in time on {undecided} answers, which count as wrong, and on "
-            f"{pairs} pairs of answers, which count as different in votes. The same command grades all again, from the "
-            "journal"
+            f"math-verify gave no verdict in time: {undecided} answers are undecided and count as wrong, {pairs} pairs "
+            "of answers count as different in votes; the same command grades all again, from the journal"
         )
     for what in ("truncated", "failed"):
         if count := document["metrics"].get("checks", {}).get(what):

@@ -28,7 +28,7 @@ def table(document: dict[str, Any]) -> str:
     + of verifications), seconds summed over requests."""
     steps = document["metrics"]["steps"]
     counts = {"cut": "truncated", "doubtful": "doubtful", "failed": "failed"}
-    if any(s.get("undecided") for s in steps):  # rare; results of earlier versions do not count them
+    if any(s.get("undecided") for s in steps):
         counts["undecided"] = "undecided"
     rows = [["t", "mean accuracy", "majority accuracy", "tokens", "request s", *counts]]
     for s in steps:

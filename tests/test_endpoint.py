@@ -426,8 +426,8 @@ def test_the_openai_client_raises_its_own_errors(shared: Running) -> None:
 def test_other_paths_methods_and_content_types_are_refused_in_the_same_words(shared: Running) -> None:
     root = shared.url.removesuffix("/v1")
     for refused, status in (
-        (httpx2.get(f"{root}/v1/chat/completions"), 405),
-        (httpx2.post(f"{root}/v1/embeddings", json={}), 404),
+        (httpx2.get(f"{root}/v1/chat/completions", timeout=120), 405),
+        (httpx2.post(f"{root}/v1/embeddings", json={}, timeout=120), 404),
         (shared.post({}, content_type="text/plain"), 415),
     ):
         assert refused.status_code == status and refused.json()["error"]["type"] == "invalid_request_error"
@@ -457,9 +457,9 @@ def test_models_and_health(engine: Server, proxy: Proxy, start: Start) -> None:
     with running.client() as client:
         assert [model.id for model in client.models.list()] == [running.model]
     health = running.url.replace("/v1", "/health")
-    assert httpx2.get(health).status_code == 200
+    assert httpx2.get(health, timeout=120).status_code == 200
     proxy.close()
-    assert httpx2.get(health).status_code == 503
+    assert httpx2.get(health, timeout=120).status_code == 503
 
 
 def test_a_conversation_too_long_for_the_model_is_refused_at_once(engine: Server, proxy: Proxy, start: Start) -> None:
@@ -552,7 +552,7 @@ def test_where_there_is_a_key_requests_need_it(engine: Server, start: Start) -> 
         client.models.list()
     with running.client(api_key="sk-secret") as client:
         assert client.models.list().data
-    assert httpx2.get(running.url.replace("/v1", "/health")).status_code == 200
+    assert httpx2.get(running.url.replace("/v1", "/health"), timeout=120).status_code == 200
 
 
 def test_a_bug_of_ours_is_a_500_and_its_traceback_is_logged(
@@ -590,7 +590,7 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
             process.send_signal(sign)
             with pytest.raises(openai.APIError, match="the endpoint was stopped"):
                 list(said)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 0 and "stopped" in err and "Traceback" not in err, err
@@ -615,7 +615,7 @@ def test_bad_input_is_one_line_and_status_2(
     results: Path, args: list[str], changes: dict[str, str], words: str
 ) -> None:
     process = command("--port", "0", *args, **changes)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err.startswith("error: ") and err.count("\n") == 1 and words in err
     assert out == ""
 
@@ -623,6 +623,6 @@ def test_bad_input_is_one_line_and_status_2(
 def test_a_port_in_use_is_told_before_an_engine_starts(results: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         process = command("--port", str(taken.getsockname()[1]))
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err.count("\n") == 1 and "Address already in use" in err and "--port" in err
     assert not (results / "journal").exists() and out == ""

@@ -22,8 +22,6 @@ from core import judge as judge_module
 from core.errors import UserError
 from core.eval import DOUBTS, Extraction, canonical, equivalent, extract, is_correct, judge, pass_at_k, vote
 
-settings.register_profile("unhurried", deadline=None)  # machines that run tests are busy
-settings.load_profile("unhurried")
 FOLDER = Path(__file__).parent / "cases"
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "boxed.json").read_text(encoding="utf-8"))
 PAIRS: list[dict[str, Any]] = json.loads((FOLDER / "equal.json").read_text(encoding="utf-8"))

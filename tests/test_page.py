@@ -53,6 +53,7 @@ class Tab:
     def __init__(self, browser: Any, **options: Any) -> None:
         self.trouble: list[str] = []
         self._context = browser.new_context(accept_downloads=True, **options)
+        self._context.set_default_timeout(120_000)  # ms, for a busy machine
         self.page = self._context.new_page()
         self.page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self._note(str(error)))
@@ -426,6 +427,6 @@ def test_live_pages_follow_the_run(tab: Tab, results_of_runs: Path, tmp_path: Pa
         assert shown.locator("#read").count() == 1, "who reads is left alone where nothing is new"
         shown.goto(f"http://127.0.0.1:{port}/#/0/map")
         reports.results(tmp_path, problems=5, complete=False)
-        shown.wait_for_selector("table.map tbody tr >> nth=4", timeout=15_000)
-    shown.wait_for_selector("#pulse:has-text('does not answer')", timeout=15_000)
+        shown.wait_for_selector("table.map tbody tr >> nth=4")
+    shown.wait_for_selector("#pulse:has-text('does not answer')")
     tab.trouble.clear()  # the browser notes what was refused
