@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from core import chat, endpoint, generate, seeds
 from core.chat import Refusal
 from core.config import Config
+from core.eval import groups
 from core.generate import Completion, Generator, Sampling
 from core.journal import Journal
 from core.rsa import Population, rsa
@@ -139,6 +141,37 @@ def test_the_answer_is_a_member_of_what_rsa_gives_with_the_same_seeds(
     assert made.choices[0].message.content == steps[-1][first].completion.text
     assert made.choices[0].finish_reason == "stop" and told["members"][0] == first
     assert told["config"] | {"SEED": 1, "N": 5, "K": 2, "T": 2} == told["config"]
+
+
+def test_members_vote_for_what_they_say_however_they_spell_it(engine: Server, proxy: Proxy, start: Start) -> None:
+    running = start(replace(engine, base_url=proxy.url), N=5, K=1, T=0, CONCURRENCY=1)
+    boxes = ["3", r"2\sqrt{2}", "3", r"\sqrt{8}", r"2^{3/2}"]
+    proxy.script = [answer(200, reply(f"so \\boxed{{{box}}}")) for box in boxes]
+    told = running.ask(extra_body={"rsa": {"N": 5}})
+    found = told.model_extra["rsa"]
+    assert found["vote"] == {"answer": "2^{3/2}", "votes": 3, "tied": False}  # the shortest of three
+    assert found["steps"][0]["answers"] == {"2^{3/2}": 3, "3": 2}
+    assert sorted(m["answer"] for m in found["population"]) == ["2^{3/2}"] * 3 + ["3"] * 2
+    assert "{3}" not in told.choices[0].message.content
+
+
+def test_others_are_answered_while_answers_are_compared(
+    engine: Server, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, others = start(engine), threading.Event()
+
+    def slow(*args: Any) -> Any:
+        assert others.wait(120), "the loop stands still"
+        return groups(*args)
+
+    monkeypatch.setattr(endpoint, "groups", slow)
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(running.ask, seed=seed) for seed in range(endpoint.VOTING._max_workers + 4)]
+        with running.client() as client:
+            assert client.models.list().data
+        assert httpx2.get(running.url.replace("/v1", "/health"), timeout=120).status_code == 200
+        others.set()
+        assert all(each.result().choices[0].message.content for each in asked)
 
 
 def test_usage_is_the_sum_over_the_journal_and_progress_is_reasoning(engine: Server, start: Start) -> None:

@@ -426,8 +426,8 @@ def test_a_first_comparison_finds_the_judge_warm(own_judge: judge_module._Judge)
 def test_a_busy_machine_does_not_take_from_the_deadline(
     own_judge: judge_module._Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The child gets 2% of the time only, and is long past its deadline by the clock."""
-    monkeypatch.setattr(judge_module, "DEADLINE_S", 0.5)
+    """The child gets 4% of the time only, and is past its deadline by the clock."""
+    monkeypatch.setattr(judge_module, "DEADLINE_S", 1.0)
     assert own_judge.equal("x+1", "1+x")
     assert own_judge._process
     pid, done = own_judge._process.pid, threading.Event()
@@ -435,14 +435,14 @@ def test_a_busy_machine_does_not_take_from_the_deadline(
     def hamper() -> None:
         while not done.wait(0.002):
             os.kill(pid, signal.SIGSTOP)
-            done.wait(0.1)
+            done.wait(0.05)
             os.kill(pid, signal.SIGCONT)
 
     busy = threading.Thread(target=hamper)
     busy.start()
     began = time.monotonic()
     try:
-        assert own_judge.equal("(x+y)^{9}", "(y+x)^{9}") and own_judge.equal(r"\sqrt{11}-\pi", "5") is False
+        assert own_judge.equal(r"\frac{\sin^3 x+\cos^3 x}{\sin x+\cos x}", r"1-\sin x\cos x")  # 0.2 s by itself
     finally:
         done.set()
         busy.join()

@@ -154,6 +154,30 @@ def test_the_lineage_opens_candidates_and_lights_up_relatives(tab: Tab, results_
     assert kept["answer"].split("\n")[0] in shown.inner_text(".member")
 
 
+def test_members_of_one_group_stand_together_however_they_spell_it(tab: Tab, tmp_path: Path) -> None:
+    path = reports.results(tmp_path, problems=1, N=6, T=0) / "02_rsa_basic.json"
+    document = json.loads(path.read_text())
+    told = [("2", 1), (r"\sqrt8", 0), ("2.0", 1), (r"2\sqrt2", 0), (None, None), (r"2^{1.5}", 0)]
+    for m, (said, group) in zip(document["problems"][0]["steps"][0]["members"], told, strict=True):
+        m |= {"answer": said, "group": group, "correct": group == 0}
+    document["problems"][0]["steps"][0]["members"][0] |= {"doubt": "several", "undecided": True}
+    document["metrics"]["steps"][0]["undecided"] = 1
+    path.write_text(json.dumps(document))
+    shown = tab.open(written(tmp_path, "02_rsa_basic"), "#/0/problem/0/0/1")
+    shown.get_by_label("group by answer").check()
+    rows = {
+        box.get_attribute("data-id"): float(box.locator("rect").first.get_attribute("y") or 0)
+        for box in shown.locator(".node").all()
+    }
+    assert sorted(rows, key=lambda id: rows[id]) == ["0,1", "0,3", "0,5", "0,0", "0,2", "0,4"]
+    shown.wait_for_selector(".member .prose")
+    assert "votes for it" in shown.inner_text(".member") and "\n3\n" in shown.inner_text(".member .facts")
+    shown.get_by_role("button", name="undecided 1").click()
+    assert shown.locator(".node:not([opacity])").count() == 1
+    shown.goto(shown.url.partition("#")[0] + "#/0/overview")
+    shown.wait_for_selector("th:has-text('undecided')")
+
+
 def test_the_prompt_is_the_one_that_was_sent(tab: Tab, results_of_runs: Path) -> None:
     """Its hash, with model, sampling and seed, is the journal's key."""
     path = written(results_of_runs, "02_rsa_basic")
