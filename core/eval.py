@@ -18,7 +18,7 @@ from core.units import unit_of
 
 MAX_ANSWER_CHARS = 1000  # a longer box holds no answer
 MAX_PASSES = 20  # of cleaning; a box wrapped more deeply holds no answer
-MAX_COMPARISONS = 600  # that one vote asks of the judge: about 25 s when no two of 25 spellings are equal
+MAX_COMPARISONS = 600  # that one vote asks of the judge: some 20 s where no two of 25 spellings are equal
 NEUTRAL = r"\sqrt{2}"  # quickly compared with any answer that is quickly compared with others
 MAX_OTHERS = 8  # answers of earlier boxes that are compared with the last one's
 
