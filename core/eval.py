@@ -18,7 +18,7 @@ from core.units import unit_of
 
 MAX_ANSWER_CHARS = 1000  # a longer box holds no answer
 MAX_PASSES = 20  # of cleaning; a box wrapped more deeply holds no answer
-MAX_COMPARISONS = 600  # that one vote asks of the judge: some 20 s where no two of 25 spellings are equal
+MAX_COMPARISONS = 600  # that one vote asks of the judge: enough for 35 answers of which no two are equal
 NEUTRAL = r"\sqrt{2}"  # quickly compared with any answer that is quickly compared with others
 MAX_OTHERS = 8  # answers of earlier boxes that are compared with the last one's
 
@@ -183,10 +183,10 @@ def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Group
     """The answers by what they say. A group is named by the canonical form of its commonest spelling (of several, the
     shortest, then the first by alphabet).
 
-    Answers of one canonical form say the same. Of type "math", forms are then compared by the judge, either of the two
-    as the reference. They come in order, the commonest first, and each joins the first group whose name it equals, or
-    begins one. So where verdicts do not chain (a = b and b = c, but not a = c), the commoner spelling decides, and the
-    order of `answers` never does. What stays undecided stays apart.
+    Answers of one canonical form say the same. Of type "math", forms are then compared by the judge. They come in
+    order, the commonest first, and each joins the first group whose name it equals, or begins one. So where verdicts
+    do not chain (5 m = 5 and 5 = 5 cm), the commoner spelling decides, and the order of `answers` never does. What
+    stays undecided stays apart.
 
     The judge is asked MAX_COMPARISONS times at most, never for "integer" and never about two numbers; what is left
     then, the rarest spellings, stays apart. Where a pair stays undecided, each of the two is compared with NEUTRAL, and
@@ -216,21 +216,20 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
     undecided, left = 0, MAX_COMPARISONS
     for form in spelled:
         for name in [name for name in names if names[name] == name]:
-            if form in hard or left < 4:
+            if form in hard or left < 3:
                 break
             if name in hard or (_NUMBER.fullmatch(form) and _NUMBER.fullmatch(name)):
                 continue
-            verdict = judge(spelled[form], spelled[name], "math")
-            if verdict is False:  # math-verify tells reference and answer apart
-                verdict = judge(spelled[name], spelled[form], "math")
-            left -= 2
+            one, other = sorted((spelled[form], spelled[name]))  # as in other votes: verdicts are kept
+            verdict = judge(one, other, "math")
+            left -= 1
             if verdict:
                 names[form] = name
                 break
             if verdict is None:
                 undecided += 1
                 left -= 2
-                hard |= {one for one in (form, name) if judge(spelled[one], NEUTRAL, "math") is None}
+                hard |= {each for each in (form, name) if judge(spelled[each], NEUTRAL, "math") is None}
         names.setdefault(form, form)
     return names, undecided
 

@@ -140,7 +140,6 @@ def _serve() -> None:
     with _ending_after(START_S):
         from core.equality import equal
 
-
         if sys.platform != "win32":
             import resource
 

@@ -214,7 +214,7 @@ def test_spellings_vote_together(one: str, other: str) -> None:
         assert (found.score, found.counts) == (1.0, {canonical(a, "math"): 5, "77777": 4})
 
 
-def test_one_verdict_for_equal_suffices_whichever_of_the_two_is_the_reference() -> None:
+def test_votes_do_not_depend_on_which_spelling_is_the_reference() -> None:
     """math-verify turns an inequality into a set where the other side is one, and not the other way round."""
     assert max(tally([r"x\le 3"] * 3 + [r"(-\infty,3]"] * 2, "math").values()) == 5
     assert max(tally([r"(-\infty,3]"] * 3 + [r"x\le 3"] * 2, "math").values()) == 5
