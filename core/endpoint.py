@@ -15,6 +15,7 @@ import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,14 +33,15 @@ from core import server as engines
 from core.chat import ChatRequest, Refusal
 from core.config import Config
 from core.errors import UserError, command
-from core.eval import canonical, extract, tally
+from core.eval import Groups, extract, groups
 from core.files import results_dir
 from core.generate import Completion, Generator, Sampling
 from core.journal import Journal
 from core.launch import Need
+from core.problems import Problem
 from core.prompts import Message
 from core.rsa import Member, Population, rsa
-from core.runner import check_context
+from core.runner import check_context, stopping_judge
 from core.signals import Stop
 
 # What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
@@ -67,6 +69,8 @@ KEEP_ALIVE = 15.0  # seconds of silence in a stream before a comment is sent, so
 PIECE = 2000  # characters of a content delta: some clients refuse lines of more than 16 kB
 SHOWN_ANSWERS = 5  # in a line of progress
 JSON = "application/json"
+# Threads of their own: math-verify may take seconds for one pair of answers, and asyncio's few serve /health too.
+VOTING = ThreadPoolExecutor(max_workers=4, thread_name_prefix="vote")
 
 
 # RSA
@@ -95,12 +99,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Solved:
-    """`order`: positions in the last population, the one to answer with first; `answers`: what each member says in its
-    box, in canonical form. `spent`: every completion."""
+    """`order`: positions in the last population, the one to answer with first; `answers`: what each member votes for,
+    in the commonest spelling of those who say the same. `spent`: every completion."""
 
     steps: list[Step]
     population: Population
-    answers: list[str | None]
+    answers: Sequence[str | None]
     order: list[int]
     spent: list[Completion]
 
@@ -167,9 +171,8 @@ async def solve(asked: ChatRequest, generator: Generator, tell: Callable[[str], 
             made = [member.completion for member in population]
             if all(completion.error for completion in made):
                 raise _all_failed(made[0].error or "")
-            read = [extract(c.text, problem.answer_type, c.truncated).answer for c in made]
-            answers = [None if answer is None else canonical(answer, problem.answer_type) for answer in read]
-            votes = tally(answers, problem.answer_type)
+            found = await asyncio.get_running_loop().run_in_executor(VOTING, _voted, problem, made)
+            answers, votes = found.names, found.counts
             failed, truncated = sum(c.error is not None for c in made), sum(c.truncated for c in made)
             steps.append(Step(len(steps), votes, answers.count(None) - failed, failed, truncated))
             tell(steps[-1].line(config))
@@ -181,6 +184,11 @@ async def solve(asked: ChatRequest, generator: Generator, tell: Callable[[str], 
     ]
     order = sorted(range(config.N), key=rank.__getitem__)  # stable: members that stand equal keep their order
     return Solved(steps, population, answers, order, spent)
+
+
+def _voted(problem: Problem, made: Sequence[Completion]) -> Groups:
+    read = [extract(c.text, problem.answer_type, c.truncated).answer for c in made]
+    return groups(read, problem.answer_type)
 
 
 def _all_failed(error: str) -> Refusal:
@@ -432,7 +440,8 @@ async def serve(place: socket.socket, server: engines.Server, defaults: Config, 
 
 async def _until_stopped(work: Coroutine[Any, Any, None], stop: Stop) -> None:
     with stop.cancelling():
-        await work
+        async with stopping_judge():
+            await work
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -6,9 +6,9 @@ text and then by what they mean (core/judge.py, core/equality.py).
 """
 
 import re
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from math import comb
@@ -18,6 +18,9 @@ from core.units import unit_of
 
 MAX_ANSWER_CHARS = 1000  # a longer box holds no answer
 MAX_PASSES = 20  # of cleaning; a box wrapped more deeply holds no answer
+MAX_COMPARISONS = 600  # that one vote asks of the judge: enough for 35 answers of which no two are equal
+NEUTRAL = r"\sqrt{2}"  # quickly compared with any answer that is quickly compared with others
+MAX_OTHERS = 8  # answers of earlier boxes that are compared with the last one's
 
 # Why an answer may be wrong or missing. One doubt is told, the first that applies.
 DOUBTS = {
@@ -33,22 +36,44 @@ DOUBTS = {
 
 @dataclass(frozen=True)
 class Extraction:
-    """`answer`: the text of the last complete box, cleaned; None without one. `doubt`: None or a key of DOUBTS."""
+    """`answer`: the text of the last complete box, cleaned; None without one. `doubt`: None or a key of DOUBTS.
+    `others`: with the doubt "several", the answers of the other boxes, one of each canonical form; groups() tells
+    whether they say the same all the same. Empty where they are more than MAX_OTHERS, or one is unreadable."""
 
     answer: str | None
     doubt: str | None
+    others: tuple[str, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which answers say the same. `names`: for each answer the name of its group, None where there is no answer;
+    `spelled`: by name, an answer as it was given, to judge the group by; `undecided`: pairs of spellings that the judge
+    gave no verdict on."""
+
+    names: tuple[str | None, ...]
+    spelled: dict[str, str]
+    undecided: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Votes by name, most votes first; among equals, shortest first, then alphabetically."""
+        counts = Counter(name for name in self.names if name is not None)
+        return {name: counts[name] for name in sorted(counts, key=lambda name: (-counts[name], len(name), name))}
 
 
 @dataclass(frozen=True)
 class Vote:
     """A majority vote. `answer`: the winner; of several, the first of `tied`; None when nobody voted. `tied`: all
     answers with the most votes, shortest first, then alphabetically, so that integers stand in order. `score`: the mean
-    correctness of the tied answers, in [0, 1]. `counts`: votes by canonical answer, most votes first."""
+    correctness of the tied answers, in [0, 1]. `counts`: votes by answer, most votes first; an answer goes by the name
+    of its group. `undecided`: as in Groups."""
 
     answer: str | None
     tied: tuple[str, ...]
     score: float
     counts: dict[str, int]
+    undecided: int = 0
 
 
 def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
@@ -58,9 +83,10 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     unless that never closes. Empty boxes are passed over. Never raises, and takes time linear in `text`.
     """
     boxes, unclosed = _boxes(text)
-    answers = (_answer(box, answer_type) for box in reversed(boxes))  # lazily: the first that differs ends the reading
+    answers = (_answer(box, answer_type) for box in reversed(boxes))  # lazily: some that differ end the reading
     answer = next((a for a in answers if a != ""), "")
     doubt = None
+    others: list[str | None] = []
     if truncated:
         doubt = "truncated"
     elif unclosed:
@@ -69,9 +95,23 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
         doubt = "unreadable" if answer is None else "empty" if boxes else "none"
     elif answer_type == "integer" and not _is_aime(answer):
         doubt = "not an integer"
-    elif any(a != "" and a != answer for a in answers):
+    elif others := _others(answers, answer, answer_type):
         doubt = "several"
-    return Extraction(answer or None, doubt)
+    told = tuple(other for other in others if other is not None)
+    return Extraction(answer or None, doubt, told if len(told) == len(others) <= MAX_OTHERS else ())
+
+
+def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
+    """One of `answers` for each canonical form that is not that of `answer`, newest first, to MAX_OTHERS + 1."""
+    seen: set[str | None] = {"", answer}
+    forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
+    for other in answers:
+        if other not in seen:
+            seen.add(other)
+            forms.setdefault(other and canonical(other, answer_type), other)
+            if len(forms) > MAX_OTHERS + 1:
+                break
+    return list(forms.values())[1:]
 
 
 def canonical(answer: str, answer_type: str = "integer") -> str:
@@ -122,20 +162,76 @@ def equivalent(a: str, b: str, answer_type: str = "integer") -> bool:
 
 def vote(answers: Sequence[str | None], truth: str, answer_type: str = "integer") -> Vote:
     """Majority vote (self-consistency, Wang et al. 2022, arXiv 2203.11171) over extracted answers; None does not vote.
+    Votes are counted on what answers say, not on how they are written: see groups(), also for how long it blocks.
 
-    Ties are not broken by order or luck: they score the mean of the tied answers. Nobody voting scores 0.
+    Ties are not broken by order or luck: they score the mean of the tied answers. A group is right when its commonest
+    spelling is. Nobody voting scores 0.
     """
-    counts = tally(answers, answer_type)
+    found = groups(answers, answer_type)
+    counts = found.counts
     tied = tuple(a for a in counts if counts[a] == max(counts.values()))
-    score = sum(is_correct(a, truth, answer_type) for a in tied) / len(tied) if tied else 0.0
-    return Vote(tied[0] if tied else None, tied, score, counts)
+    score = sum(is_correct(found.spelled[a], truth, answer_type) for a in tied) / len(tied) if tied else 0.0
+    return Vote(tied[0] if tied else None, tied, score, counts, found.undecided)
 
 
 def tally(answers: Sequence[str | None], answer_type: str = "integer") -> dict[str, int]:
-    """Votes by canonical answer, most votes first; among equals, shortest first, then alphabetically. None does not
-    vote."""
-    counts = Counter(canonical(answer, answer_type) for answer in answers if answer is not None)
-    return {a: counts[a] for a in sorted(counts, key=lambda a: (-counts[a], len(a), a))}
+    """Votes by answer, most votes first; among equals, shortest first, then alphabetically. None does not vote."""
+    return groups(answers, answer_type).counts
+
+
+def groups(answers: Sequence[str | None], answer_type: str = "integer") -> Groups:
+    """The answers by what they say. A group is named by the canonical form of its commonest spelling (of several, the
+    shortest, then the first by alphabet).
+
+    Answers of one canonical form say the same. Of type "math", forms are then compared by the judge. They come in
+    order, the commonest first, and each joins the first group whose name it equals, or begins one. So where verdicts
+    do not chain (5 m = 5 and 5 = 5 cm), the commoner spelling decides, and the order of `answers` never does. What
+    stays undecided stays apart.
+
+    The judge is asked MAX_COMPARISONS times at most, never for "integer" and never about two numbers; what is left
+    then, the rarest spellings, stays apart. Where a pair stays undecided, each of the two is compared with NEUTRAL, and
+    no more where that stays undecided too, so that one answer that hangs costs two deadlines. Like judge(), this
+    blocks: call it in a thread.
+    """
+    spellings: defaultdict[str, list[str]] = defaultdict(list)
+    forms = [None if answer is None else canonical(answer, answer_type) for answer in answers]
+    for answer, form in zip(answers, forms, strict=True):
+        if answer is not None and form is not None:
+            spellings[form].append(answer)
+    ranked = sorted(spellings, key=lambda form: (-len(spellings[form]), len(form), form))
+    spelled = {form: min(spellings[form], key=lambda answer: (len(answer), answer)) for form in ranked}
+    names, undecided = _joined(spelled) if answer_type == "math" else ({form: form for form in ranked}, 0)
+    return Groups(
+        tuple(None if form is None else names[form] for form in forms),
+        {form: spelled[form] for form in ranked if names[form] == form},
+        undecided,
+    )
+
+
+def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
+    """Canonical forms, in order, each with the name of its group; and the pairs that stayed undecided. `spelled`: an
+    answer of each form."""
+    names: dict[str, str] = {}
+    hard: set[str] = set()
+    undecided, left = 0, MAX_COMPARISONS
+    for form in spelled:
+        for name in [name for name in names if names[name] == name]:
+            if form in hard or left < 3:
+                break
+            if name in hard or (_NUMBER.fullmatch(form) and _NUMBER.fullmatch(name)):
+                continue
+            one, other = sorted((spelled[form], spelled[name]))  # as in other votes: verdicts are kept
+            verdict = judge(one, other, "math")
+            left -= 1
+            if verdict:
+                names[form] = name
+                break
+            if verdict is None:
+                undecided += 1
+                left -= 2
+                hard |= {each for each in (form, name) if judge(spelled[each], NEUTRAL, "math") is None}
+        names.setdefault(form, form)
+    return names, undecided
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -243,6 +339,7 @@ _WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")  # 1
 _ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A-Z]+|[A-Za-z]{{4,}}){_INDEX}")
 _CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
 _FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
+_NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # a canonical form that is exact: another one is another number
 _RATIONAL = re.compile(r"-? ?[0-9.]+(?: ?/ ?[0-9]+)?")
 _WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z]+(?: [A-Za-z]+)*")
 _NOTHING = {"no solution", "no solutions", "empty set", "the empty set", r"\emptyset", r"\varnothing", "∅", r"\{\}"}

@@ -17,7 +17,10 @@ from core.eval import pass_at_k
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
-SILENT = ("empty", "filtered")  # replies that say nothing, or not all; told where there are any, as "uncounted" is
+COUNTED = ("truncated", "forced", "doubtful", "failed", "identical")
+# Told only where there are any, as "uncounted" is.
+SILENT = ("empty", "filtered")  # replies that say nothing, or not all
+UNDECIDED = ("undecided", "undecided_pairs")  # comparisons without a verdict
 
 
 class _Step:
@@ -75,6 +78,8 @@ class Figures:
             doubtful=sum(m["doubt"] is not None for m in members),
             failed=sum("error" in m for m in members),
             identical=record["identical"],
+            undecided=sum("undecided" in m for m in members),
+            undecided_pairs=record.get("undecided_pairs", 0),
         )
         for kind in TOKENS:
             self._tokens[kind] += sum(cost[f"{kind}_tokens"] or 0 for cost in costs)
@@ -172,8 +177,8 @@ class Figures:
             "generation_seconds": round(step.seconds, 1),
             "completions": int(step.size.sum()),
             "problems": int(here.sum()),
-            **{name: step.counts[name] for name in ("truncated", "forced", "doubtful", "failed", "identical")},
-            **{name: step.counts[name] for name in SILENT if step.counts[name]},
+            **{name: step.counts[name] for name in COUNTED},
+            **{name: step.counts[name] for name in (*SILENT, *UNDECIDED) if step.counts[name]},
             **({"uncounted": step.untold.total()} if step.untold.total() else {}),
         }
 

@@ -16,6 +16,7 @@ from core.page import (
     DOUBT,
     ERROR,
     FINISH,
+    GROUP,
     PARENTS,
     PROMPT,
     SECONDS,
@@ -167,7 +168,12 @@ def _sample(run: Run, number: int, t: int, i: int, said: dict[str, dict[str, Any
                 value=RIGHT if row[CORRECT] else WRONG,
                 answer=row[ANSWER],
                 explanation=f"doubt: {row[DOUBT]}" if row[DOUBT] else None,
-                metadata={"doubt": row[DOUBT], "parents": row[PARENTS], "finish_reason": row[FINISH]},
+                metadata={
+                    "doubt": row[DOUBT],
+                    "parents": row[PARENTS],
+                    "finish_reason": row[FINISH],
+                    "group": row[GROUP],  # of members that say the same; 0 is the largest
+                },
             )
         },
         metadata={"step": t, "member": i, "parents": row[PARENTS], "input": "the prompt" if pieces else "the problem"},

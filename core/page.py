@@ -22,6 +22,8 @@ import jinja2
 from core import compare, prompts, results, stored, tables
 from core.config import Config
 from core.errors import UserError, one_line
+from core.eval import Groups
+from core.figures import UNDECIDED
 from core.files import amount, write_atomically
 from core.generate import KEY_VERSION, Completion, Sampling
 from core.journal import Archive, content_key
@@ -35,7 +37,7 @@ PAGE_BYTES = 4_900_000  # what goes into the page itself; what does not fit lies
 SHOWN = 2000  # characters of an answer in the lists; its text has all of it
 # The fields of a member's row, in the order in which main.js names them too; only scored members have the last two.
 ANSWER, CORRECT, DOUBT, FINISH, TOKENS, SECONDS, PARENTS, PROMPT = range(8)
-CACHED, UNFORCED, ERROR, NOTES, SCORE, VERDICTS = range(8, 14)
+CACHED, UNFORCED, ERROR, NOTES, GROUP, SCORE, VERDICTS = range(8, 15)
 TIERS = ("a", "b")  # of a problem's texts: answers and prompts; thinking
 
 
@@ -125,6 +127,7 @@ def _head(head: dict[str, Any]) -> dict[str, Any]:
         {name: int(amount(step[name])) for name in (*COUNTS, *SHARES)}
         | {name: _tokens(step[name]) for name in ("completion_tokens", "verification_tokens")}
         | {"uncounted": int(amount(step.get("uncounted", 0)))}
+        | {name: int(amount(step.get(name, 0))) for name in UNDECIDED}
         | {name: _estimate(step[name]) for name in ("mean_accuracy", "majority_accuracy")}
         | {"pass_at_k": {str(int(k)): _estimate(e) for k, e in step["pass_at_k"].items()}}
         | {"generation_seconds": amount(step["generation_seconds"])}
@@ -174,16 +177,27 @@ def _step(step: dict[str, Any]) -> dict[str, Any]:
         "step": int(amount(step["step"])),
         "majority": _maybe(step["majority_answer"]),
         "right": amount(step["majority_correct"], 1),
-        "m": [_member(m) for m in step["members"]],
+        "m": [_member(m, group) for m, group in zip(step["members"], _groups(step["members"]), strict=True)],
     }
 
 
-def _member(m: dict[str, Any]) -> list[Any]:
+def _groups(members: Sequence[dict[str, Any]]) -> list[int | None]:
+    """Which members say the same, the largest group being number 0. Results of earlier versions do not tell; there,
+    answers of one spelling do."""
+    if all("group" in m for m in members):
+        return [None if m["group"] is None else int(amount(m["group"])) for m in members]
+    answers = [_maybe(m["answer"]) for m in members]
+    ranks = {name: rank for rank, name in enumerate(Groups(tuple(answers), {}).counts)}
+    return [None if answer is None else ranks[answer] for answer in answers]
+
+
+def _member(m: dict[str, Any], group: int | None) -> list[Any]:
     unforced = m.get("unforced")
+    doubts = [_maybe(m["doubt"]), "undecided" if m.get("undecided") is True else None]
     row: list[Any] = [
         _maybe(m["answer"]),
         int(m["correct"] is True),
-        _maybe(m["doubt"]),
+        ", ".join(dict.fromkeys(filter(None, doubts))) or None,
         _maybe(m["finish_reason"]),
         _tokens(m["completion_tokens"]),
         amount(m["seconds"]),
@@ -193,6 +207,7 @@ def _member(m: dict[str, Any]) -> list[Any]:
         None if unforced is None else [_maybe(unforced["answer"]), int(unforced["correct"] is True)],
         _maybe(m.get("error")),
         [_text(note, 100) for note in m["notes"]] if m.get("notes") else None,
+        group,
     ]
     if "verdicts" in m:
         row.append(None if m["score"] is None else amount(m["score"], 1))

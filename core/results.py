@@ -16,7 +16,7 @@ from typing import Any
 
 from core import stored
 from core.errors import UserError, one_line
-from core.eval import extract, judge, vote
+from core.eval import extract, groups, judge, vote
 from core.files import remove, write_atomically
 from core.generate import Completion
 from core.problems import Problem
@@ -38,9 +38,13 @@ MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accura
 
 
 def grade(problem: Problem, step: int, population: Sequence[Member]) -> dict[str, Any]:
-    """The record of one step of one problem."""
+    """The record of one step of one problem. Members of one "group" say the same; the largest group is number 0."""
     members = [_member(problem, member) for member in population]
-    voted = vote([m["answer"] for m in members], problem.answer, problem.answer_type)
+    answers = [m["answer"] for m in members]
+    voted = vote(answers, problem.answer, problem.answer_type)
+    ranks = {name: rank for rank, name in enumerate(voted.counts)}
+    for m, name in zip(members, groups(answers, problem.answer_type).names, strict=True):
+        m["group"] = None if name is None else ranks[name]
     made = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
     spoken = [(c.thinking, c.text) for c in made if (c.thinking + c.text).strip()]  # silence is no repetition
     return {
@@ -51,7 +55,7 @@ def grade(problem: Problem, step: int, population: Sequence[Member]) -> dict[str
         "majority_correct": voted.score,
         "identical": len(spoken) - len(set(spoken)),
         "members": members,
-    }
+    } | ({"undecided_pairs": voted.undecided} if voted.undecided else {})
 
 
 def _member(problem: Problem, member: Member) -> dict[str, Any]:
@@ -63,6 +67,8 @@ def _member(problem: Problem, member: Member) -> dict[str, Any]:
         "doubt": _silence(made) or read["doubt"],
         "parents": member.parents,
     } | _cost(made)
+    if "undecided" in read:
+        record["undecided"] = True
     if made.forced is not None:
         record["unforced"] = _read(problem, made, made.answer)
     if member.again:
@@ -99,12 +105,16 @@ def _cost(made: Completion) -> dict[str, Any]:
 
 
 def _read(problem: Problem, made: Completion, text: str) -> dict[str, Any]:
-    """One reading of a completion, forced or not. A comparison that math-verify could not decide counts as wrong,
-    with the doubt "undecided"."""
+    """One reading of a completion, forced or not. A comparison that math-verify could not decide counts as wrong, is
+    marked as undecided, and has that for its doubt where there is no other."""
     read = extract(text, problem.answer_type, truncated=made.truncated)
     verdict = judge(read.answer, problem.answer, problem.answer_type)
-    doubt = read.doubt or ("undecided" if verdict is None else None)
-    return {"answer": read.answer, "correct": verdict is True, "doubt": doubt}
+    doubt = read.doubt
+    if read.others and len(groups([read.answer, *read.others], problem.answer_type).counts) == 1:
+        doubt = None  # several spellings of one answer
+    if verdict is None:
+        return {"answer": read.answer, "correct": False, "doubt": doubt or "undecided", "undecided": True}
+    return {"answer": read.answer, "correct": verdict, "doubt": doubt}
 
 
 # Doubts
@@ -140,6 +150,12 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
         found.append(
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another of their population "
             "word for word although their seeds differ; does the server ignore seeds, or is TEMPERATURE 0?"
+        )
+    undecided, pairs = (sum(s.get(what, 0) for s in steps) for what in ("undecided", "undecided_pairs"))
+    if undecided or pairs:
+        found.append(
+            f"math-verify gave no verdict in time: {undecided} answers are undecided and count as wrong, {pairs} pairs "
+            "of answers count as different in votes; the same command grades all again, from the journal"
         )
     for what in ("truncated", "failed", "empty", "filtered"):
         if count := document["metrics"].get("checks", {}).get(what):

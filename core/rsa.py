@@ -130,7 +130,8 @@ async def rsa(
             if score and t < config.T:
                 await score(problem, population, t, ask, config)
             yield population
-            if t == config.T or (stop and stop(problem, population, config)):
+            # In a thread, as grading is: telling whether answers say the same may take seconds.
+            if t == config.T or (stop and await asyncio.to_thread(stop, problem, population, config)):
                 return
             if not is_eager:
                 steps.append(step(steps[t], t + 1, [member.score for member in population]))

@@ -87,7 +87,7 @@ def opened(path: Path) -> Iterator[Journal]:
 
 
 @asynccontextmanager
-async def _stopping_judge() -> AsyncIterator[None]:
+async def stopping_judge() -> AsyncIterator[None]:
     """When a run is stopped, end the judge: asyncio waits for its threads, and one may be at a line that hangs."""
     try:
         yield
@@ -261,7 +261,7 @@ class Experiment:
             count = self._counter(bar)
             try:
                 async with (
-                    _stopping_judge(),
+                    stopping_judge(),
                     Generator(
                         self.server,
                         journal,

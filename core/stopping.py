@@ -33,7 +33,8 @@ def confidence(votes: int, n: int) -> float:
 
 
 def leading_votes(problem: Problem, population: Population) -> int:
-    """Votes of the most frequent answer; those without one don't vote. Members are read as for the results."""
+    """Votes of the most frequent answer; those without one don't vote. Members are read and votes are counted as for
+    the results, so that this may block for seconds (eval.groups)."""
     made = (member.completion for member in population)
     answers = [extract(c.text, problem.answer_type, truncated=c.truncated).answer for c in made]
     return max(tally(answers, problem.answer_type).values(), default=0)

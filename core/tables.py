@@ -32,7 +32,10 @@ def table(document: dict[str, Any]) -> str:
     """The steps of a run as text: accuracies in percent with 95% intervals over problems, tokens (of solutions
     + of verifications), seconds summed over requests."""
     steps = document["metrics"]["steps"]
-    rows = [["t", "mean accuracy", "majority accuracy", "tokens", "request s", "cut", "doubtful", "failed"]]
+    counts = {"cut": "truncated", "doubtful": "doubtful", "failed": "failed"}
+    if any(s.get("undecided") for s in steps):
+        counts["undecided"] = "undecided"
+    rows = [["t", "mean accuracy", "majority accuracy", "tokens", "request s", *counts]]
     for s in steps:
         spent = spent_tokens(s["completion_tokens"], is_partly=bool(s.get("uncounted")))
         if s["verification_tokens"] != 0:
@@ -44,7 +47,7 @@ def table(document: dict[str, Any]) -> str:
                 interval(s["majority_accuracy"]),
                 spent,
                 f"{s['generation_seconds']:,.0f}",
-                *(str(s[count]) for count in ("truncated", "doubtful", "failed")),
+                *(str(s.get(count, 0)) for count in counts.values()),
             ]
         )
     return aligned(rows)

@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from core import server as engines
 from core.server import Server
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in the background, where CI may run us
+# Machines that run tests are busy, all of the time or for a moment: no test of properties has a deadline.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -153,7 +153,7 @@ PROBLEM_FILES = st.one_of(
 def load_problems(path: Path) -> str | None:
     """Load a problem file; what is said where it is refused. Problems that are taken can be used."""
     try:
-        with within(30):
+        with within(300):
             found = problems.load(str(path))
     except UserError as error:
         return told(error)
@@ -265,7 +265,7 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
     (folder / "good.json").write_bytes(dumped(good))
     bad = folder / "hostile.json"
     bad.write_bytes(content)
-    with within(60):
+    with within(300):
         for pair in (("good", "hostile"), ("hostile", "good"), ("hostile", "hostile")):
             try:
                 shown = compare.table([compare.read(each, folder) for each in pair], anyway=True)
@@ -314,7 +314,7 @@ def journal_bytes(folder: Path) -> bytes:
 def check_journal(content: bytes, whole: bytes) -> None:
     """A journal with `content` opens, gives back what was put or nothing, and takes new records. What was lost from the
     middle of a `whole` one is named; what was cut off can't be known of."""
-    with tempfile.TemporaryDirectory() as folder, within(30):
+    with tempfile.TemporaryDirectory() as folder, within(300):
         path = Path(folder) / "hostile.jsonl"
         path.write_bytes(content)
         with Journal(path) as journal:

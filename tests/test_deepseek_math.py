@@ -243,7 +243,7 @@ def test_any_text_has_a_proof_unless_it_is_blank(before: str, heading: str, afte
 
 
 def test_hostile_texts_take_linear_time() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     for text in (
         " " * 10**6,
         "#" * 10**6,
@@ -252,7 +252,7 @@ def test_hostile_texts_take_linear_time() -> None:
         "Self-assessment Score: 1" * 10**5,
     ):
         read_proof(text)
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_the_answer_can_be_read_from_a_proof_with_its_self_assessment() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from core import chat, endpoint, generate, seeds
 from core.chat import Refusal
 from core.config import Config
+from core.eval import groups
 from core.generate import Completion, Generator, Sampling
 from core.journal import Journal
 from core.rsa import Population, rsa
@@ -139,6 +141,37 @@ def test_the_answer_is_a_member_of_what_rsa_gives_with_the_same_seeds(
     assert made.choices[0].message.content == steps[-1][first].completion.text
     assert made.choices[0].finish_reason == "stop" and told["members"][0] == first
     assert told["config"] | {"SEED": 1, "N": 5, "K": 2, "T": 2} == told["config"]
+
+
+def test_members_vote_for_what_they_say_however_they_spell_it(engine: Server, proxy: Proxy, start: Start) -> None:
+    running = start(replace(engine, base_url=proxy.url), N=5, K=1, T=0, CONCURRENCY=1)
+    boxes = ["3", r"2\sqrt{2}", "3", r"\sqrt{8}", r"2^{3/2}"]
+    proxy.script = [answer(200, reply(f"so \\boxed{{{box}}}")) for box in boxes]
+    told = running.ask(extra_body={"rsa": {"N": 5}})
+    found = told.model_extra["rsa"]
+    assert found["vote"] == {"answer": "2^{3/2}", "votes": 3, "tied": False}  # the shortest of three
+    assert found["steps"][0]["answers"] == {"2^{3/2}": 3, "3": 2}
+    assert sorted(m["answer"] for m in found["population"]) == ["2^{3/2}"] * 3 + ["3"] * 2
+    assert "{3}" not in told.choices[0].message.content
+
+
+def test_others_are_answered_while_answers_are_compared(
+    engine: Server, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, others = start(engine), threading.Event()
+
+    def slow(*args: Any) -> Any:
+        assert others.wait(120), "the loop stands still"
+        return groups(*args)
+
+    monkeypatch.setattr(endpoint, "groups", slow)
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(running.ask, seed=seed) for seed in range(endpoint.VOTING._max_workers + 4)]
+        with running.client() as client:
+            assert client.models.list().data
+        assert httpx2.get(running.url.replace("/v1", "/health"), timeout=120).status_code == 200
+        others.set()
+        assert all(each.result().choices[0].message.content for each in asked)
 
 
 def test_usage_is_the_sum_over_the_journal_and_progress_is_reasoning(engine: Server, start: Start) -> None:
@@ -427,8 +460,8 @@ def test_the_openai_client_raises_its_own_errors(shared: Running) -> None:
 def test_other_paths_methods_and_content_types_are_refused_in_the_same_words(shared: Running) -> None:
     root = shared.url.removesuffix("/v1")
     for refused, status in (
-        (httpx2.get(f"{root}/v1/chat/completions"), 405),
-        (httpx2.post(f"{root}/v1/embeddings", json={}), 404),
+        (httpx2.get(f"{root}/v1/chat/completions", timeout=120), 405),
+        (httpx2.post(f"{root}/v1/embeddings", json={}, timeout=120), 404),
         (shared.post({}, content_type="text/plain"), 415),
     ):
         assert refused.status_code == status and refused.json()["error"]["type"] == "invalid_request_error"
@@ -458,9 +491,9 @@ def test_models_and_health(engine: Server, proxy: Proxy, start: Start) -> None:
     with running.client() as client:
         assert [model.id for model in client.models.list()] == [running.model]
     health = running.url.replace("/v1", "/health")
-    assert httpx2.get(health).status_code == 200
+    assert httpx2.get(health, timeout=120).status_code == 200
     proxy.close()
-    assert httpx2.get(health).status_code == 503
+    assert httpx2.get(health, timeout=120).status_code == 503
 
 
 def test_a_conversation_too_long_for_the_model_is_refused_at_once(engine: Server, proxy: Proxy, start: Start) -> None:
@@ -553,7 +586,7 @@ def test_where_there_is_a_key_requests_need_it(engine: Server, start: Start) -> 
         client.models.list()
     with running.client(api_key="sk-secret") as client:
         assert client.models.list().data
-    assert httpx2.get(running.url.replace("/v1", "/health")).status_code == 200
+    assert httpx2.get(running.url.replace("/v1", "/health"), timeout=120).status_code == 200
 
 
 def test_a_bug_of_ours_is_a_500_and_its_traceback_is_logged(
@@ -591,7 +624,7 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
             process.send_signal(sign)
             with pytest.raises(openai.APIError, match="the endpoint was stopped"):
                 list(said)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 0 and "stopped" in err and "Traceback" not in err, err
@@ -616,7 +649,7 @@ def test_bad_input_is_one_line_and_status_2(
     results: Path, args: list[str], changes: dict[str, str], words: str
 ) -> None:
     process = command("--port", "0", *args, **changes)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err.startswith("error: ") and err.count("\n") == 1 and words in err
     assert out == ""
 
@@ -624,6 +657,6 @@ def test_bad_input_is_one_line_and_status_2(
 def test_a_port_in_use_is_told_before_an_engine_starts(results: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         process = command("--port", str(taken.getsockname()[1]))
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err.count("\n") == 1 and "Address already in use" in err and "--port" in err
     assert not (results / "journal").exists() and out == ""

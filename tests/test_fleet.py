@@ -33,7 +33,7 @@ GENERATIONS = 4 * 4 * 3
 KEY = "sk-of-the-fleet"
 
 
-def wait_until(done: Callable[[], Any], seconds: float = 120) -> None:
+def wait_until(done: Callable[[], Any], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline, "waited in vain"
@@ -51,13 +51,13 @@ def started(*flags: str, **changes: str) -> Iterator["subprocess.Popen[str]"]:
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
 
 
 def read_until(process: "subprocess.Popen[str]", words: str) -> str:
     """The first line of its output with `words`."""
     assert process.stdout is not None and process.stderr is not None
-    watchdog = threading.Timer(120, process.terminate)
+    watchdog = threading.Timer(300, process.terminate)
     watchdog.start()
     seen = []
     for line in process.stdout:
@@ -103,7 +103,7 @@ def parent_of(pid: int) -> int:
 
 def answered(metrics: str) -> int:
     """How many completions the servers behind the gateway have given, by its own count."""
-    text = urllib.request.urlopen(metrics, timeout=10).read().decode()
+    text = urllib.request.urlopen(metrics, timeout=60).read().decode()
     return int(re.findall(r'^smg_router_upstream_responses_total\{[^}]*status_code="200"[^}]*\} (\d+)', text, re.M)[0])
 
 
@@ -117,7 +117,7 @@ def test_a_server_killed_under_a_run_loses_nothing_and_changes_nothing(engine: S
         metrics = re.findall(r"http://\S+/metrics", read_until(process, "ready on http://127.0.0.1:29900/v1"))[0]
         for port in (29900, 29901):  # neither the gateway nor a server answers without the key
             with pytest.raises(urllib.error.HTTPError, match="401"):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/{'workers' if port == 29900 else 'props'}", timeout=10)
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/{'workers' if port == 29900 else 'props'}", timeout=60)
         running = start("02_rsa_basic", *SMALL, **common)
         journal = behind / "journal" / "02_rsa_basic.jsonl"
         wait_until(lambda: running.poll() is not None or (journal.exists() and journal.read_bytes().count(b"\n") >= 8))
@@ -133,7 +133,7 @@ def test_a_server_killed_under_a_run_loses_nothing_and_changes_nothing(engine: S
         log = behind / "fleet" / "server-29902.log"
         wait_until(lambda: log.read_text().count("on http://127.0.0.1:29902/v1") == 2)  # and it is back
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert process.returncode == 0 and "stopped" in out and not err
     with pytest.raises(AssertionError, match="no server"):
         process_with(RESULTS_DIR=str(behind))
@@ -282,7 +282,7 @@ def test_a_port_in_use_is_named(results: Path) -> None:
     other = Pages({})
     port = int(other.url.rpartition(":")[2])
     with started("--embedded", "1", PORT=str(port - 1)) as process:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
     other.close()
     assert process.returncode == 2 and f"port {port} is in use" in err and err.count("\n") == 1
 

@@ -201,18 +201,18 @@ def test_failures_that_may_pass_are_owed_again(engine: Server, proxy: Proxy, tmp
 
 
 def test_a_request_without_an_answer_ends_at_its_timeout(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    proxy.script = [silence(3)] * generate.TIMEOUT_TRIES
-    made, beside = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT), (6, SHORT)], limit=1, timeout=1)
-    assert made.error == f"no answer within 1 s, asked {generate.TIMEOUT_TRIES} times"
+    proxy.script = [silence(10)] * generate.TIMEOUT_TRIES
+    made, beside = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT), (6, SHORT)], limit=1, timeout=4)
+    assert made.error == f"no answer within 4 s, asked {generate.TIMEOUT_TRIES} times"
     assert beside.error is None
 
 
 def test_a_silent_request_is_asked_again_with_more_patience(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     through = replace(engine, base_url=proxy.url)
-    proxy.script = [silence(20)]
+    proxy.script = [silence(120)]
     began = time.monotonic()
     (made,) = ask(through, tmp_path / "a", [(5, SHORT)], stall=2)
-    assert made.error is None and 2 <= time.monotonic() - began < 15
+    assert made.error is None and 2 <= time.monotonic() - began < 100
     proxy.script = [silence(20)] * generate.STALL_TRIES
     (failed,) = ask(through, tmp_path / "b", [(5, SHORT)], stall=0.5)
     assert failed.error == f"silent for 0 s and longer, asked {generate.STALL_TRIES} times"
@@ -221,7 +221,7 @@ def test_a_silent_request_is_asked_again_with_more_patience(engine: Server, prox
 def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     """Far more requests than slots, asked for with far less patience than all take together: they wait their turn."""
     requests = [(seed, SHORT) for seed in range(160)]
-    made = ask(replace(engine, base_url=proxy.url), tmp_path, requests, limit=160, stall=8)
+    made = ask(replace(engine, base_url=proxy.url), tmp_path, requests, limit=160, stall=15)
     assert all(c.error is None for c in made) and len(proxy.bodies) == 160
 
 

@@ -169,7 +169,7 @@ with Journal(Path({str(tmp_path / "b.jsonl")!r})) as journal:
         [sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
     count, seconds, kilobytes = map(float, done.stdout.split())
-    assert count == 100_000 and seconds < 3 and kilobytes < 30_000, done.stdout
+    assert count == 100_000 and seconds < 10 and kilobytes < 30_000, done.stdout
 
 
 @settings(max_examples=60, deadline=None)

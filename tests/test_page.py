@@ -53,6 +53,7 @@ class Tab:
     def __init__(self, browser: Any, **options: Any) -> None:
         self.trouble: list[str] = []
         self._context = browser.new_context(accept_downloads=True, **options)
+        self._context.set_default_timeout(120_000)  # ms, for a busy machine
         self.page = self._context.new_page()
         self.page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self._note(str(error)))
@@ -163,6 +164,30 @@ def test_the_lineage_opens_candidates_and_lights_up_relatives(tab: Tab, results_
     shown.get_by_label("source text").check()
     shown.wait_for_selector(".member .prose")
     assert kept["answer"].split("\n")[0] in shown.inner_text(".member")
+
+
+def test_members_of_one_group_stand_together_however_they_spell_it(tab: Tab, tmp_path: Path) -> None:
+    path = reports.results(tmp_path, problems=1, N=6, T=0) / "02_rsa_basic.json"
+    document = json.loads(path.read_text())
+    told = [("2", 1), (r"\sqrt8", 0), ("2.0", 1), (r"2\sqrt2", 0), (None, None), (r"2^{1.5}", 0)]
+    for m, (said, group) in zip(document["problems"][0]["steps"][0]["members"], told, strict=True):
+        m |= {"answer": said, "group": group, "correct": group == 0}
+    document["problems"][0]["steps"][0]["members"][0] |= {"doubt": "several", "undecided": True}
+    document["metrics"]["steps"][0]["undecided"] = 1
+    path.write_text(json.dumps(document))
+    shown = tab.open(written(tmp_path, "02_rsa_basic"), "#/0/problem/0/0/1")
+    shown.get_by_label("group by answer").check()
+    rows = {
+        box.get_attribute("data-id"): float(box.locator("rect").first.get_attribute("y") or 0)
+        for box in shown.locator(".node").all()
+    }
+    assert sorted(rows, key=lambda id: rows[id]) == ["0,1", "0,3", "0,5", "0,0", "0,2", "0,4"]
+    shown.wait_for_selector(".member .prose")
+    assert "votes for it" in shown.inner_text(".member") and "\n3\n" in shown.inner_text(".member .facts")
+    shown.get_by_role("button", name="undecided 1").click()
+    assert shown.locator(".node:not([opacity])").count() == 1
+    shown.goto(shown.url.partition("#")[0] + "#/0/overview")
+    shown.wait_for_selector("th:has-text('undecided')")
 
 
 def test_the_prompt_is_the_one_that_was_sent(tab: Tab, results_of_runs: Path) -> None:
@@ -438,6 +463,6 @@ def test_live_pages_follow_the_run(tab: Tab, results_of_runs: Path, tmp_path: Pa
         assert shown.locator("#read").count() == 1, "who reads is left alone where nothing is new"
         shown.goto(f"http://127.0.0.1:{port}/#/0/map")
         reports.results(tmp_path, problems=5, complete=False)
-        shown.wait_for_selector("table.map tbody tr >> nth=4", timeout=15_000)
-    shown.wait_for_selector("#pulse:has-text('does not answer')", timeout=15_000)
+        shown.wait_for_selector("table.map tbody tr >> nth=4")
+    shown.wait_for_selector("#pulse:has-text('does not answer')")
     tab.trouble.clear()  # the browser notes what was refused

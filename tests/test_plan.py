@@ -114,7 +114,7 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(whole=JSON, field=st.sampled_from([*CONFIG_JSON]), value=JSON, other=st.booleans())
 def test_any_json_gives_a_shape_or_a_users_error(
     whole: Any, field: str, value: Any, other: bool, tmp_path: Path
@@ -463,7 +463,7 @@ def test_of_a_large_results_file_only_the_first_problems_are_read(tmp_path: Path
 
 
 @given(whole=JSON, place=st.sampled_from(["schema", "model", "config", "engine", "problems", "steps", "members"]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_damaged_results_file_is_passed_over(whole: Any, place: str, tmp_path: Path) -> None:
     member = {"parents": [], "prompt_tokens": 9, "completion_tokens": 9, "seconds": 1.0, "finish_reason": "stop"}
     document: dict[str, Any] = {
@@ -529,7 +529,7 @@ def test_the_gpu_of_this_machine_is_asked_for_by_nvidia_smi(
     assert hardware.detect() is None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(whole=JSON, data=st.data())
 def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObject, tmp_path: Path) -> None:
     fields = {"name": "x", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2, "fp8": True}

@@ -33,7 +33,7 @@ def is_alive(pid: int) -> bool:
     return state != "Z"  # a zombie only waits for its parent to look
 
 
-def eventually(true: object, seconds: float = 30) -> bool:
+def eventually(true: object, seconds: float = 120) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if true():  # type: ignore[operator]

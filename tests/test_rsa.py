@@ -194,7 +194,10 @@ def test_a_member_is_asked_for_as_soon_as_its_own_parents_are_there() -> None:
 
     async def collect() -> list[Population]:
         running = asyncio.ensure_future(_collected(rsa(PROBLEM, model, config)))
-        await asyncio.sleep(0.2)
+        seen = [-1]
+        while len(set(seen[-20:])) > 1 or len(seen) < 20:  # until nobody has asked for anything for a while
+            await asyncio.sleep(0.01)
+            seen.append(len(model.asked))
         early.extend(names for names, _ in model.asked)
         released.set()
         return await running

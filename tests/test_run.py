@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -96,7 +97,7 @@ def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> N
     while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= 100):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130 and "Traceback" not in err, err
     assert "Run the same command again" in out
     document = load(results, "02_rsa_basic.partial")
@@ -139,7 +140,7 @@ def test_a_second_run_on_the_same_journal_is_refused(results: Path) -> None:
     time.sleep(0.3)
     status, _, err = run("02_rsa_basic", *SMALL)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert status == 2 and err.startswith("error: another run is writing") and err.count("\n") == 1
     assert process.returncode == 130
 
@@ -199,7 +200,9 @@ def test_another_program_on_the_port_is_no_server_of_models(results: Path) -> No
     other = [sys.executable, "-m", "http.server", "29877", "--bind", "127.0.0.1"]
     process = subprocess.Popen(other, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=results)
     try:
-        time.sleep(1)
+        while process.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", 29877)):
+                break
         status, out, err = run("02_rsa_basic", "LIMIT=1", "T=0", "MAX_TOKENS=300", PORT="29877")
         assert status == 0 and "no server of models answers on port 29877" in out, err
     finally:
@@ -212,7 +215,7 @@ def test_a_signal_at_any_moment_of_the_start_ends_the_run_without_a_traceback(re
         process = start("02_rsa_basic", "LIMIT=8", "T=5", "MAX_TOKENS=300")
         time.sleep(moment)
         process.send_signal(sign)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         if process.returncode != -sign:  # -sign: so early that Python was still reading the imports
             assert process.returncode == 130 and "stopped" in out + err
 

@@ -5,14 +5,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from core import stats
 from core.stats import Estimate, auc, mean_by_problem, paired
-
-settings.register_profile("unhurried", deadline=None)  # machines that run tests are busy
-settings.load_profile("unhurried")
 
 RATES = st.floats(0, 1, allow_nan=False)
 

@@ -1,7 +1,9 @@
 """Stopping early: the two rules by hand, and what a run makes of them."""
 
+import asyncio
 import json
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from core.config import Config
 from core.generate import Completion
 from core.problems import Problem
-from core.rsa import Member, Population
+from core.rsa import Member, Population, rsa
 from core.stopping import adaptive, confidence, leading_votes
 from tests.conftest import run
 
@@ -21,8 +23,8 @@ def population(*answers: str | None) -> Population:
     return [Member(Completion("0" * 32, 1, "", text, finish_reason="stop")) for text in texts]
 
 
-def stops(population: Population, unanimous: int, confident: float) -> bool:
-    return adaptive(PROBLEM, population, Config({"STOP_WHEN_UNANIMOUS": unanimous, "STOP_CONFIDENCE": confident}))
+def stops(population: Population, unanimous: int, confident: float, problem: Problem = PROBLEM) -> bool:
+    return adaptive(problem, population, Config({"STOP_WHEN_UNANIMOUS": unanimous, "STOP_CONFIDENCE": confident}))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,43 @@ def test_the_rules_by_hand(answers: list[str | None], unanimous: bool, at_95: bo
     made = population(*answers)
     assert (stops(made, 1, 0), stops(made, 0, 0.95), stops(made, 0, 0.9)) == (unanimous, at_95, at_90)
     assert not stops(made, 0, 0)
+
+
+def test_members_that_say_the_same_agree_however_they_spell_it() -> None:
+    problem = Problem("p", "?", "?", "math")
+    spelled = [r"2\sqrt{2}", r"\sqrt{8}", r"2^{3/2}", r"\frac{4}{\sqrt{2}}"]
+    assert stops(population(*spelled, *spelled), 1, 0, problem)
+    made = population(*spelled, *spelled[:3], "3")
+    assert leading_votes(problem, made) == 7
+    assert not stops(made, 1, 0, problem) and stops(made, 0, 0.95, problem) and not stops(made, 0, 0.99, problem)
+
+
+def test_the_loop_goes_on_while_a_rule_thinks() -> None:
+    """Telling whether answers say the same may take seconds, and requests of other problems must not wait for it."""
+    asked = threading.Event()
+
+    async def ask(messages: object, *names: str | int, **changes: object) -> Completion:
+        return population("7")[0].completion
+
+    async def both() -> list[Population]:
+        async def other_work() -> None:
+            asked.set()
+
+        made: list[Population] = []
+        async for newest in rsa(
+            PROBLEM, ask, Config({"SEED": 0, "N": 2, "K": 1, "T": 2, "CARRY": "answer"}), stop=rule
+        ):
+            made.append(newest)
+            asked.clear()
+            asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(other_work()))
+        return made
+
+    def rule(*_: object) -> bool:
+        heard.append(asked.wait(30))
+        return False
+
+    heard: list[bool] = []
+    assert len(asyncio.run(both())) == 3 and heard == [True, True]
 
 
 def test_the_reference_answer_plays_no_part() -> None:

@@ -37,10 +37,10 @@ const plainly = (tex) => tex.replace(/\\[dt]?frac\{(\w+)\}\{(\w+)\}/g, "$1/$2").
 function drawnOrder(step) {
   const order = step.m.map((_, i) => i);
   if (!lineageState.byAnswer) return order;
-  const votes = new Map();
-  for (const member of step.m) votes.set(member[ANSWER], (votes.get(member[ANSWER]) || 0) + 1);
-  const rank = (m) => (m[CORRECT] ? 1e6 : 0) + (m[ANSWER] == null ? -1 : votes.get(m[ANSWER]));
-  return order.sort((a, b) => rank(step.m[b]) - rank(step.m[a]) || String(step.m[a][ANSWER]).localeCompare(String(step.m[b][ANSWER])) || a - b);
+  // Groups say the same, however it is spelled; the largest is number 0. Those with right members come first.
+  const right = new Set(step.m.filter((m) => m[CORRECT]).map((m) => m[GROUP]));
+  const rank = (m) => (m[GROUP] == null ? 2e6 : (right.has(m[GROUP]) ? 0 : 1e6) + m[GROUP]);
+  return order.sort((a, b) => rank(step.m[a]) - rank(step.m[b]) || a - b);
 }
 
 /** What a node looks like: right a filled circle, wrong a square, no answer an empty diamond. */

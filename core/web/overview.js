@@ -45,17 +45,18 @@ function stepTable(run) {
     return h("td", { class: part > 0.1 ? "high" : null, title: `${step[name]} of ${step.completions}` }, percent(part));
   };
   const sum = spent(run.head.metrics.steps);
+  const undecided = run.head.metrics.steps.some((step) => step.undecided) ? ["undecided"] : []; // rare
   return scroll("Steps", h("table", {},
-    h("caption", {}, h("span", {}, "Steps. Truncated, forced, doubtful and failed in % of completions; seconds are summed over requests.")),
+    h("caption", {}, h("span", {}, `Steps. Truncated, forced, doubtful${undecided.length ? ", undecided" : ""} and failed in % of completions; seconds are summed over requests.`)),
     h("thead", {}, h("tr", {}, ["t", "mean accuracy", "majority accuracy", "pass@k", "tokens", "tokens so far", "request s",
-      "truncated", "forced", "doubtful", "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
+      "truncated", "forced", "doubtful", ...undecided, "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, run.head.metrics.steps.map((step, t) => {
       const [k, best] = Object.entries(step.pass_at_k).at(-1) || [];
       const tokens = (step.uncounted && step.completion_tokens != null ? "≥ " : "") + count(step.completion_tokens)
         + (step.verification_tokens === 0 ? "" : " + " + count(step.verification_tokens));
       return h("tr", {}, h("th", { scope: "row" }, step.step), h("td", {}, estimate(step.mean_accuracy)),
         h("td", {}, estimate(step.majority_accuracy)), h("td", {}, best ? `${k}: ${estimate(best)}` : "–"), h("td", {}, tokens),
-        h("td", {}, count(sum[t])), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", "doubtful", "failed"].map((name) => share(step, name)),
+        h("td", {}, count(sum[t])), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", "doubtful", ...undecided, "failed"].map((name) => share(step, name)),
         h("td", {}, step.problems));
     }))));
 }

@@ -7,6 +7,7 @@ const FILTERS = {
   right: (m) => m[CORRECT],
   truncated: (m) => m[FINISH] === "length",
   doubtful: (m) => m[DOUBT] != null,
+  undecided: (m) => m[DOUBT] != null && m[DOUBT].split(", ").includes("undecided"),
   failed: (m) => Boolean(m[ERROR]),
   forced: (m) => m[UNFORCED] !== null,
 };
@@ -78,6 +79,7 @@ const textOf = (kept) => ((kept?.f ?? kept?.a) || "").trim();
 function facts1(member, step, i) {
   const rows = [
     ["answer", member[ERROR] ? "failed" : member[ANSWER] ?? "none found"],
+    member[GROUP] != null && ["votes for it", step.m.filter((other) => other[GROUP] === member[GROUP]).length],
     ["judged", member[CORRECT] ? "✓ right" : "✗ wrong"],
     ["doubt", member[DOUBT] ?? "none"],
     ["ended", member[FINISH] ?? "–"],
