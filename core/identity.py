@@ -18,8 +18,10 @@ from core import weights
 UNKNOWN = "unknown"  # the origin of completions that were kept before origins were
 FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")  # of a model's folder: weights, tokenizer, template, shape
 # What SGLang tells beside the path; others tell less. At their defaults they are left out, however those are called.
-SETTINGS = ("base", "lora_paths", "revision", "weight_version", "chat_template")
-SETTINGS += ("quantization", "dtype", "kv_cache_dtype")
+SETTINGS = (
+    *("base", "lora_paths", "revision", "weight_version", "chat_template"),
+    *("quantization", "dtype", "kv_cache_dtype"),
+)
 DEFAULTS = ("", "auto", "default", "none")
 LONGEST = 300  # characters of anything told
 

@@ -21,7 +21,8 @@ from core.generate import Completion, Generator, Sampling
 from core.journal import Archive, Journal, content_key
 from core.server import EMBEDDED_GGUF, Server
 from tests.conftest import answer, reset, run
-from tests.test_run import SCHEMA, load
+from tests.test_results import SCHEMA
+from tests.test_run import load
 
 MESSAGES: list[Any] = [{"role": "user", "content": "How much is 6*7?"}]
 SHORT = Sampling(max_tokens=100)
