@@ -4,6 +4,7 @@ Differences are paired by problem: two runs share the problems, and most of what
 """
 
 import argparse
+import json
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,7 @@ class Result:
     set_sha256: str
     model: str
     weights: dict[str, str | None]  # revision and sha256, None where the server does not tell
+    told: Any  # what the server tells of them besides
     engine: str
     complete: bool
     step: int
@@ -88,6 +90,7 @@ def _result(name: str, head: dict[str, Any], problems: Iterable[dict[str, Any]])
         set_sha256=_name(head["problem_set"]["sha256"]),
         model=_name(head["model"]["name"]),
         weights={key: _name(told) if (told := head["model"].get(key)) else None for key in ("revision", "sha256")},
+        told=head["model"].get("told"),
         engine=_name(head["engine"]["kind"]),
         complete=head["complete"] is True,
         step=step,
@@ -132,7 +135,10 @@ def _check(first: Result, other: Result, anyway: bool) -> list[str]:
         raise UserError(f"{differences[0]}. To compare the problems they share all the same, add --anyway")
     if not first.final.keys() & other.final.keys():
         raise UserError(f"{both} have no finished problem in common")
-    if first.engine != other.engine:
+    if first.told and other.told and first.told != other.told and first.model == other.model:
+        shown = "; ".join(one_line(json.dumps(each.told), 300) for each in (first, other))
+        differences.append(f"{both} had different servers of {first.model} ({shown})")
+    elif first.engine != other.engine:
         differences.append(f"{both} ran on different engines ({first.engine}; {other.engine})")
     return differences
 

@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -36,12 +37,13 @@ from core.errors import UserError, command
 from core.eval import Groups, extract, groups
 from core.files import results_dir
 from core.generate import Completion, Generator, Sampling
+from core.identity import UNKNOWN
 from core.journal import Journal
 from core.launch import Need
 from core.problems import Problem
 from core.prompts import Message
 from core.rsa import Member, Population, rsa
-from core.runner import check_context, stopping_judge
+from core.runner import check_context, opened, stopping_judge
 from core.signals import Stop
 
 # What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
@@ -129,6 +131,7 @@ class Solved:
             "config": dict(config),
             "generations": len(self.spent),
             "reused": sum(made.reused for made in self.spent),
+            "origins": dict(Counter(made.origin or UNKNOWN for made in self.spent)),
             "steps": [vars(step) for step in self.steps],
             "vote": {
                 "answer": voted,
@@ -466,7 +469,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         # The port before the engine, which may take minutes to start.
         with bound(args.host, int(args.port)) as place, engines.serving(Need.of(defaults)) as server:
             check_context(server, defaults)
-            with Journal(folder / "journal" / "serve_rsa.jsonl") as journal:
+            with opened(folder / "journal" / "serve_rsa.jsonl") as journal:
                 place.listen()
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"

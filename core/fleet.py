@@ -298,15 +298,22 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
         say(f"{count} of {servers} servers answer; running {' '.join(args)}")
         # A run asks the servers behind the gateway what they are: not through a proxy of the environment.
         hosts = {str(urlsplit(url).hostname) for url in registered(folder)}
-        direct = ",".join(filter(None, [os.environ.get("no_proxy"), *sorted(hosts)]))
-        environment = os.environ | {"BASE_URL": f"{root}/v1", "no_proxy": direct, "NO_PROXY": direct}
-        job = subprocess.Popen(args, env=environment, start_new_session=True)
+        job = subprocess.Popen(args, env=environment_behind(root, hosts), start_new_session=True)
         try:
             fleet.tend_until(lambda: follow() < 0 or job.poll() is not None)
         finally:
             with deaf():
                 end_group(job)
         return job.returncode
+
+
+def environment_behind(root: str, hosts: set[str]) -> dict[str, str]:
+    """The environment of a command behind the gateway at `root`, whose servers run on `hosts`. A path in MODEL says
+    what they serve; they call it by another name."""
+    direct = ",".join(filter(None, [os.environ.get("no_proxy"), *sorted(hosts)]))
+    left_out = ("MODEL",) if Path(os.environ.get("MODEL", "").strip()).exists() else ()
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return kept | {"BASE_URL": f"{root}/v1", "no_proxy": direct, "NO_PROXY": direct}
 
 
 def healthy(root: str) -> int:

@@ -9,15 +9,18 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from types import NoneType, UnionType
+from typing import Any, Protocol, get_origin, get_type_hints
 
 from core.errors import RunFailed, UserError, one_line
+from core.identity import MARK
 from core.journal import Journal, content_key
 from core.patience import FEW, Patience
 from core.prompts import FORCED_ANSWER, Message
-from core.server import Server
+from core.server import Server, probe
 from core.slots import Slots
 from core.wire import Lost, Malformed, Overtime, Refused, Reply, Stalled, Wire
 
@@ -30,6 +33,10 @@ PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
 REFUSED = (400, 413, 422)  # this very request can never succeed: recorded, never asked again
 FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
 CHARACTERS = 3  # of a token, about, where the server counts none
+IDLE_SECONDS = 60.0  # after so long a pause, another server may have taken the place of ours
+TRIES = 3  # questions that are to show whether a server's model thinks before it answers,
+TRY_TOKENS = 4096  # their cap, and
+CUT_TOKENS = 16  # that of one that is to be cut off
 KEY_VERSION = 2  # raise it when the meaning of a journaled completion changes
 
 
@@ -69,7 +76,19 @@ class Completion:
     seconds: float = 0.0
     error: str | None = None
     logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
+    origin: str = field(default="", compare=False)  # who answered (Server.origin); "" where that was not recorded
     reused: bool = field(default=False, compare=False)  # it came from the journal, which does not hold this
+
+    @classmethod
+    def kept(cls, key: str, record: Mapping[str, Any]) -> "Completion":
+        """The completion that a journal holds under `key`. Raises ValueError where its fields are none of a
+        completion's."""
+        for name, value in record.items():
+            if name not in _FIELDS or not _fits(value, _FIELDS[name]):
+                raise ValueError(f"{name}: {value!r:.40}")
+        if "seed" not in record:
+            raise ValueError("no seed")
+        return cls(key=key, reused=True, **record)
 
     @property
     def text(self) -> str:
@@ -98,6 +117,20 @@ class Completion:
         cached = None if prompt is None else self.cached_tokens
         is_silent = prompt is not None and not (self.thinking or self.text)
         return prompt, cached, self.completion_tokens if self.completion_tokens or is_silent else None
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value read from JSON may stand in a field of this type; numbers are counts or amounts."""
+    if isinstance(hint, UnionType):
+        return any(_fits(value, each) for each in hint.__args__)
+    if get_origin(hint) is dict:
+        return isinstance(value, dict) and all(type(each) in (int, float) for each in value.values())
+    if hint in (int, float):
+        return type(value) in (int, hint) and 0 <= value < math.inf
+    return isinstance(value, hint or NoneType)
+
+
+_FIELDS = {name: hint for name, hint in get_type_hints(Completion).items() if name not in ("key", "reused")}
 
 
 class Late(Exception):
@@ -191,6 +224,9 @@ class Generator:
         self._names: set[str] = set()  # what its replies call the model
         self._doubted = False  # whether another server may have taken its place
         self._checking = asyncio.Lock()
+        self._asked = time.monotonic()  # when the last request was sent
+        self._opens: bool | None = None  # whether thinking is open where the model's text begins; None: not asked yet
+        self._finding_out = asyncio.Lock()
 
     async def __aenter__(self) -> "Generator":
         await self._wire.__aenter__()
@@ -201,7 +237,24 @@ class Generator:
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
         """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say)."""
-        return content_key([KEY_VERSION, self.server.identity, list(messages), vars(sampling), seed])
+        return content_key(self._content(messages, seed, sampling) + ([self.server.told] if self.server.told else []))
+
+    def _content(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> list[Any]:
+        return [KEY_VERSION, self.server.identity, list(messages), vars(sampling), seed]
+
+    def _kept(self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling) -> Completion | None:
+        """The completion in the journal. Until November 2026 keys held no more than the model's name; what was kept
+        then is taken all the same, and known by having no origin."""
+        keys = [key, content_key(self._content(messages, seed, sampling))] if self.server.told else [key]
+        for each in keys:
+            record = self.journal.get(each)
+            if record is None or (each != key and "origin" in record):
+                continue
+            try:
+                return Completion.kept(each, record)
+            except ValueError as error:
+                self.journal.doubt(each, str(error))
+        return None
 
     async def __call__(
         self,
@@ -215,19 +268,15 @@ class Generator:
         Raises Late for one that would be sent after `until`, and UserError when the server is lost, or refuses us
         altogether."""
         key = self.key(messages, seed, sampling)
-        kept = self.journal.get(key)
-        if kept is not None:
-            completion = Completion(key=key, reused=True, **kept)
-            self.on_completion(completion, False)
-            return completion
+        if found := self._kept(key, messages, seed, sampling):
+            self.on_completion(found, False)
+            return found
         async with self._slots.slot(priority):
             if time.monotonic() > until:
                 raise Late
             completion, is_final = await self._ask(key, messages, seed, sampling)
         if is_final:
-            kept = dict(vars(completion))
-            del kept["key"], kept["reused"]
-            self.journal.put(key, kept)
+            self.journal.put(key, _record(completion))
         self.on_completion(completion, True)
         return completion
 
@@ -239,7 +288,7 @@ class Generator:
         error, is_final, prompt = None, True, content_key(list(messages))
         try:
             reply = await self._patiently(self._body(messages, seed, sampling), prompt)
-            completion = self._read(reply, key, seed, sampling)
+            completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
             is_cut = completion.truncated and completion.thinking and not completion.answer
             if is_cut and sampling.answer_tokens:
                 completion = await self._force(completion, messages, sampling)
@@ -257,7 +306,8 @@ class Generator:
             error = f"the server's answer could not be read: {malformed}"
         if error and not is_final:
             self._patience.used_up(prompt, error, self._wire.is_at_work)
-        return replace(completion, seconds=round(time.monotonic() - began, 3), error=error), is_final
+        seconds = round(time.monotonic() - began, 3)
+        return replace(completion, seconds=seconds, error=error, origin=self.server.origin), is_final
 
     def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
         """The JSON object of one chat request."""
@@ -287,6 +337,8 @@ class Generator:
         for attempt in range(RETRIES + 1):
             is_last = attempt == RETRIES or self._patience.is_hopeless(prompt)
             wait = _backoff(attempt)
+            self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
+            self._asked = time.monotonic()
             try:
                 if self._doubted:
                     await self._check()
@@ -361,14 +413,28 @@ class Generator:
                     f"run began with {self.server.model}. Start that again and run the same command: what is finished "
                     "is kept"
                 )
+            ours = self.server
+            try:
+                now = await asyncio.to_thread(probe, ours.base_url, ours.why, ours.model)
+            except UserError as error:  # a gateway whose servers are being started again, say
+                raise Lost(str(error)) from None
+            if now is None:
+                raise Lost("it lists its models and falls silent")
+            if now.kind != ours.kind or any(ours.weights.get(name) != value for name, value in now.weights.items()):
+                raise UserError(
+                    f"the server at {ours.base_url} is {now.origin} now, and this run began with {ours.origin}. Start "
+                    "that again and run the same command, or run it again with this one: what is finished is kept, and "
+                    "each is given its own"
+                )
+            if now.version != ours.version:
+                self.server = replace(ours, version=now.version)
             self._doubted = False
 
-    def _read(self, reply: Reply, key: str, seed: int, sampling: Sampling) -> Completion:
+    def _read(self, reply: Reply, key: str, seed: int, sampling: Sampling, is_cut: bool) -> Completion:
         if sampling.opening:  # thinking was closed by us: whatever came is answer
             rest = reply.content.removeprefix(sampling.opening) if reply.content else reply.reasoning
             thinking, answer = "", sampling.opening + rest
         else:
-            is_cut = self.server.thinking and reply.finish_reason == "length"
             thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
         # Where one token was asked for, to read its probabilities, the cap has cut off nothing.
         finish_reason = "stop" if sampling.top_logprobs and sampling.max_tokens == 1 else reply.finish_reason
@@ -383,6 +449,64 @@ class Generator:
             completion_tokens=reply.completion_tokens,
             logprobs=reply.logprobs if sampling.opening else {},
         )
+
+    async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
+        """Whether a reply that the cap cut off, and that tells nothing apart, is thinking (the chat template has opened
+        it) or an answer. Decided once for a server and never by what other replies happened to come before: by its
+        chat template, where that is told, else by trying."""
+        is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
+        if not is_plain or sampling.opening:
+            return False
+        async with self._finding_out:
+            if self._opens is None:
+                self._opens = await asyncio.to_thread(lambda: self.server.thinking)
+            if self._opens is None:
+                self._opens = await self._is_seen_thinking()
+        return self._opens
+
+    async def _is_seen_thinking(self) -> bool:
+        """The same, for a server whose template is not told: what it answers to a question that takes little thought. A
+        closing tag without an opening one says that thinking was open. A server that tells thinking apart is cut off
+        once more: some do so only when thinking has ended. Without any of it, text is an answer."""
+        for seed in range(TRIES):
+            made = await self._tried(TRY_TOKENS, seed)
+            if made.thinking:
+                cut = await self._tried(CUT_TOKENS, 0)
+                return cut.truncated and not cut.thinking and "think>" not in cut.answer
+            if "</think>" in made.answer:
+                return "<think>" not in made.answer.partition("</think>")[0]
+            if not made.truncated or "<think>" in made.answer:
+                break
+        return False
+
+    async def _tried(self, tokens: int, seed: int) -> Completion:
+        """The answer to a trial question as it came, tags included. It is journaled, so that a run that goes on reads
+        as it did before; where there is none (it is asked for with less patience than others), it is empty."""
+        messages: list[Message] = [{"role": "user", "content": MARK}]
+        sampling = Sampling(max_tokens=min(tokens, self.server.context // 2 if self.server.context else tokens))
+        key = content_key([*self._content(messages, seed, sampling), self.server.told, "as it came"])
+        with suppress(ValueError):
+            if record := self.journal.get(key):
+                return Completion.kept(key, record)
+        for attempt in range(TRIES):
+            try:
+                reply = await self._wire.exchange(self._body(messages, seed, sampling), self.stall, self.timeout)
+            except (Lost, Malformed, Refused, Stalled, Overtime):
+                await asyncio.sleep(_backoff(attempt))
+                continue
+            made = Completion(
+                key,
+                seed,
+                reply.reasoning,
+                reply.content,
+                finish_reason=reply.finish_reason,
+                prompt_tokens=reply.prompt_tokens,
+                completion_tokens=reply.completion_tokens,
+                origin=self.server.origin,
+            )
+            self.journal.put(key, _record(made))
+            return made
+        return Completion(key, seed)
 
     async def _force(self, cut: Completion, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Budget forcing (s1, arXiv 2501.19393): close the thinking that hit the cap and let the model state its
@@ -425,6 +549,11 @@ class Generator:
             raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}")
         kind = "context overflow" if is_overflow else "filtered" if error.is_filtered else f"status {error.status}"
         return f"{kind}: {said}"
+
+
+def _record(completion: Completion) -> dict[str, Any]:
+    """What the journal keeps of it."""
+    return {name: value for name, value in vars(completion).items() if name in _FIELDS}
 
 
 def _backoff(attempt: int) -> float:

@@ -3,7 +3,8 @@
 One file per experiment, one JSON object a line, keyed by a hash of everything that determines a completion. A run
 looks each request up before it asks the server; so a stopped run goes on where it was, and T raised from 5 to 10
 reuses every earlier step. Journals of other experiments beside it are read too (never written): step 0 of an RSA run
-is the eight samples of the baseline.
+is the eight samples of the baseline. Where two journals say different things under one key, the run's own counts (else
+the last by name), and the number of such keys is told.
 
 A line reaches the operating system as soon as its completion is there (it survives kill -9), and the disk within
 SYNC_SECONDS (it survives a power cut, but for the last second). A torn last line is cut off and simply owed again;
@@ -30,6 +31,7 @@ from core.files import trouble
 
 SYNC_SECONDS = 1.0
 READ_BYTES = 8192  # read at a time when a record is looked up; most are shorter
+SAID = ("thinking", "answer", "forced", "finish_reason", "error")  # of a completion: what a run goes on with
 OFFSET_BITS = 44  # of a place: 16 TiB a file; the bits above them number the file
 RECENT = 1 << 16  # records noted before they are sorted in with the others
 
@@ -52,20 +54,55 @@ class Records:
     def __init__(self) -> None:
         self._index = _Index()
         self._files: list[int] = []  # descriptors, kept open: records are looked up one by one
+        self._names: list[str] = []  # of the files
+        self.differing: set[bytes] = set()  # keys under which two files hold different completions,
+        self._differ: set[str] = set()  # and those files
+        self.doubted: dict[str, str] = {}  # by key: what is wrong with a record whose checksum is right
 
     def __len__(self) -> int:
         return len(self._index)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The completion kept under `key`, or None."""
+        """The fields of the completion kept under `key`, or None."""
         place = self._index.get(_short(key))
         if place is None:
             return None
         line = self._line(place)
         if _key(line) != key.encode():  # another key that starts alike, or changed since it was scanned
             return None
-        completion: dict[str, Any] = json.loads(line)["completion"]
-        return completion
+        try:
+            return _completion(line)
+        except ValueError as error:
+            self.doubt(key, str(error))
+            return None
+
+    def doubt(self, key: str, why: str) -> None:
+        """Note that the record of `key` is whole and yet no completion's."""
+        self.doubted[key] = why
+
+    def disagreement(self) -> str:
+        """Where journals differ, in a line."""
+        where, count = " and ".join(sorted(self._differ)), len(self.differing)
+        return f"{count:,} completions differ between {where}; {self._names[-1]} is believed before the others"
+
+    def _add(self, path: Path, fd: int) -> int:
+        """Take in a file; its number comes back."""
+        self._files.append(fd)
+        self._names.append(path.name)
+        return len(self._files) - 1
+
+    def _compare(self) -> None:
+        """Whether files that share a key say the same under it. The seconds it took, and who made it, may differ."""
+        for places in self._index.shared():
+            files = {self._names[place >> OFFSET_BITS] for place in places}
+            one, other = lines = [self._line(place) for place in places]
+            if len(files) < 2 or one == other or not (key := _key(one)) or key != _key(other):
+                continue
+            with suppress(ValueError):  # what can't be read says nothing
+                said, also = ({name: _completion(line).get(name) for name in SAID} for line in lines)
+                if said != also:
+                    self.differing.add(key)
+                    self._differ |= files
 
     def _scan(self, number: int, start: int = 0) -> tuple[int, list[int]]:
         """Note where each record of file `number` lies, from `start` on. The offset after its last whole line comes
@@ -98,11 +135,12 @@ class Records:
 
 
 class Archive(Records):
-    """All journals of a folder, read only, also while a run writes to them; use it as a context manager."""
+    """All journals of a folder, read only, also while a run writes to them; use it as a context manager. Where they
+    disagree, the one called `first` counts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, first: str = "") -> None:
         super().__init__()
-        self.folder = folder
+        self.folder, self._first = folder, first
         self._known: dict[Path, tuple[int, int]] = {}  # of each file its number, and how far it was scanned
 
     def __enter__(self) -> "Archive":
@@ -114,15 +152,15 @@ class Archive(Records):
 
     def refresh(self) -> None:
         """Take in what was written since. Raises UserError where a journal can't be read."""
-        for path in sorted(self.folder.glob("*.jsonl")):
+        for path in sorted(self.folder.glob("*.jsonl"), key=lambda path: (path.stem == self._first, path)):
             if not path.is_file():
                 continue
             if path not in self._known:
-                self._files.append(_opened(path))
-                self._known[path] = len(self._files) - 1, 0
+                self._known[path] = self._add(path, _opened(path)), 0
             number, scanned = self._known[path]
             if os.fstat(self._files[number]).st_size > scanned:
                 self._known[path] = number, self._scan(number, scanned)[0]
+        self._compare()
 
 
 class Journal(Records):
@@ -153,10 +191,9 @@ class Journal(Records):
             ) from None
         for other in sorted(self.path.parent.glob("*.jsonl")):
             if other != self.path and other.is_file():
-                self._files.append(_opened(other))
-                self._scan(len(self._files) - 1)
-        self._files.append(self._fd)
-        self._end, self.damaged = self._scan(len(self._files) - 1)
+                self._scan(self._add(other, _opened(other)))
+        self._end, self.damaged = self._scan(self._add(self.path, self._fd))
+        self._compare()
         os.ftruncate(self._fd, self._end)  # a torn last line: cut off, so that the next record starts a line
         self._syncer = threading.Thread(target=self._sync, name="journal-sync", daemon=True)
         self._syncer.start()
@@ -223,6 +260,7 @@ class _Index:
         self._keys = np.empty(0, np.uint64)  # sorted
         self._places = np.empty(0, np.uint64)
         self._recent: dict[int, int] = {}
+        self._shared: list[tuple[int, int]] = []  # places that have a key in common, the later one last
 
     def __len__(self) -> int:
         self._sort_in()
@@ -236,9 +274,17 @@ class _Index:
 
     def add(self, key: int, place: int) -> None:
         """Of two places for one key, the later counts."""
+        if (before := self._recent.get(key)) is not None:
+            self._shared.append((before, place))
         self._recent[key] = place
         if len(self._recent) >= RECENT:
             self._sort_in()
+
+    def shared(self) -> list[tuple[int, int]]:
+        """Pairs of places for one key, that were not told before."""
+        self._sort_in()
+        shared, self._shared = self._shared, []
+        return shared
 
     def _sort_in(self) -> None:
         count = len(self._recent)
@@ -247,10 +293,23 @@ class _Index:
         keys.sort()
         at = self._keys.searchsorted(keys)
         is_new = at == self._keys.searchsorted(keys, "right")
-        self._places[at[~is_new]] = places[~is_new]
+        known = at[~is_new]
+        self._shared += zip(self._places[known].tolist(), places[~is_new].tolist(), strict=True)
+        self._places[known] = places[~is_new]
         self._keys = np.insert(self._keys, at[is_new], keys[is_new])
         self._places = np.insert(self._places, at[is_new], places[is_new])
         self._recent.clear()
+
+
+def _completion(line: bytes) -> dict[str, Any]:
+    """The completion of a whole record. Raises ValueError where it is none."""
+    try:
+        found = json.loads(line)["completion"]
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"completion: {found!r:.40}")
+    return found
 
 
 def _short(key: str | bytes) -> int:

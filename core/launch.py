@@ -142,9 +142,10 @@ def _longest(config: Path) -> int:
 
 
 def named_model() -> str:
-    """The model that MODEL names on a server; "" where it is unset, or the path of weights to serve."""
+    """The model that MODEL names on a server; "" where it is unset, or the path of weights to serve. With BASE_URL
+    nothing is served here, and a path is a name: vLLM and SGLang call a model so where they are given no other."""
     named = os.environ.get("MODEL", "").strip()
-    return "" if Path(named).exists() else named
+    return "" if Path(named).exists() and not os.environ.get("BASE_URL", "").strip() else named
 
 
 def kv_wanted() -> str:

@@ -26,7 +26,7 @@ from core.eval import Groups
 from core.figures import UNDECIDED
 from core.files import amount, write_atomically
 from core.generate import KEY_VERSION, Completion, Sampling
-from core.journal import Archive, content_key
+from core.journal import Archive, Records, content_key
 from core.rsa import Aggregate, carried
 from core.scaffolds import rsa_paper
 from core.spool import Spool
@@ -51,6 +51,7 @@ class Run:
     problems: list[dict[str, Any]] = field(default_factory=list)
     keys: list[list[list[dict[str, Any]]]] = field(default_factory=list)  # by problem, step and member: where texts are
     missing: int = 0  # completions that no journal holds
+    disagreement: str = ""  # where journals differ, in a line
 
     @property
     def document(self) -> dict[str, Any]:
@@ -267,9 +268,12 @@ def texts(run: Run, number: int, archive: Archive) -> dict[str, dict[str, Any]]:
     return tiers
 
 
-def _completion(archive: Archive, key: str) -> Completion | None:
+def _completion(archive: Records, key: str) -> Completion | None:
     kept = archive.get(key)
-    return None if kept is None else Completion(key=key, **kept)
+    try:
+        return None if kept is None else Completion.kept(key, kept)
+    except ValueError:  # whole, and no completion
+        return None
 
 
 def _prompt(
@@ -289,7 +293,7 @@ def _prompt(
 
     def is_sent(aggregate: Aggregate) -> bool:
         asked = [KEY_VERSION, head["model"]["name"], messages(aggregate, texts), _sampling(head["config"]), m["seed"]]
-        return bool(content_key(asked) == m["key"])
+        return m["key"] in (content_key(asked), content_key([*asked, _told(head)]))
 
     is_known = head["engine"]["kind"] == "other" and ("T" in head["config"] or not parents)
     usual = rsa_paper.aggregate if head["experiment"] == "16_rsa_paper" else prompts.aggregate
@@ -307,6 +311,14 @@ def _prompt(
     return pieces
 
 
+def _told(head: dict[str, Any]) -> Any:
+    """What keys hold of a server beside the name of its model."""
+    try:
+        return json.loads(head["model"].get("told"))
+    except (TypeError, ValueError):  # results made before keys held it
+        return None
+
+
 def _sampling(config: dict[str, Any]) -> dict[str, Any]:
     """How a solution was drawn, as its key has it."""
     names = {name.upper(): name for name in ("temperature", "top_p", "top_k", "min_p", "max_tokens", "answer_tokens")}
@@ -316,7 +328,9 @@ def _sampling(config: dict[str, Any]) -> dict[str, Any]:
 def journals(run: Run) -> Archive:
     """The journals beside a results file, or beside its folder (where a comparison keeps those of its runs)."""
     beside = run.path.parent / "journal"
-    return Archive(beside if beside.is_dir() else run.path.parent.parent / "journal")
+    if beside.is_dir():
+        return Archive(beside, run.head["experiment"])
+    return Archive(run.path.parent.parent / "journal", run.path.parent.name)
 
 
 def packed(value: Any) -> bytes:
@@ -440,6 +454,7 @@ def write(runs: Sequence[Run], path: Path, everything: bool = False) -> list[Pat
                         ids[tier].append(id)
                         numbers[id] = spool.add(text)
                         sizes[tier] += len(text) + 60
+            run.disagreement = archive.disagreement() if archive.differing else ""
     known = data(runs)
     room = PAGE_BYTES - sum(len(piece) for piece in html(runs, known))
     inside: list[str] = []

@@ -108,6 +108,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             for run in runs:
                 if run.missing:
                     print(f"note: {run.missing} completions of {run.name} are in no journal; their texts are not shown")
+            for told in sorted({run.disagreement for run in runs} - {""}):
+                print(f"note: {one_line(told)}")
             print(f"report  {made[0]} ({os.path.getsize(made[0]) / 1e6:.1f} MB)")
             if len(made) > 1:
                 print(f"texts   {made[1]} (keep it beside the report; --all-inside makes it one file)")

@@ -162,6 +162,7 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
             why = f"; most often: {one_line(str(commonest_error), 300)}" if what == "failed" else ""
             words = "hit the token cap" if what == "truncated" else what
             found.append(f"{count} of {document['metrics']['checks']['completions']} checks {words}{why}")
+    found += _origins(document)
     checked = document["metrics"].get("verification")
     if noted := document["metrics"].get("notes"):
         told = ", ".join(f"{count} {note}" for note, count in noted.items())
@@ -174,6 +175,16 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
     if checked and checked["unreadable"]:
         found.append(f"{checked['unreadable']} of {checked['verdicts']} verdicts could not be read")
     return found
+
+
+def _origins(document: dict[str, Any]) -> list[str]:
+    """Completions from the journal that were not made by the engine which the results name."""
+    ours = document["engine"].get("origin")
+    others = {origin: n for origin, n in document["metrics"].get("reused", {}).items() if origin != ours}
+    if not others or not ours:
+        return []
+    told = "; ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))
+    return [f"{sum(others.values()):,} completions from the journal were not made by this run's {ours}: {told}"]
 
 
 # Provenance and files

@@ -15,7 +15,7 @@ from typing import Any
 from tqdm import tqdm
 
 from core import config as constants
-from core import forecast, judge, plan, plot, problems, results, seeds, tables
+from core import forecast, identity, judge, plan, plot, problems, results, seeds, tables
 from core.config import Config
 from core.errors import RunFailed, UserError, command, one_line
 from core.figures import Figures
@@ -78,12 +78,24 @@ def started(name: str, config: Config, need: Need) -> Iterator[tuple[Server, Pro
 
 @contextmanager
 def opened(path: Path) -> Iterator[Journal]:
-    """The journal in `path`; tells of lines that are damaged."""
+    """The journal in `path`; tells of lines that are damaged, of journals that disagree, and, at the end, of records
+    that were no completions."""
     with Journal(path) as journal:
         if journal.damaged:
             places = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
             print(f"note: {journal.path} has {places}; their completions are made again", file=sys.stderr)
-        yield journal
+        if journal.differing:
+            print(f"note: {journal.disagreement()}", file=sys.stderr)
+        try:
+            yield journal
+        finally:
+            if doubted := journal.doubted:
+                key, why = next(iter(doubted.items()))
+                print(
+                    f"note: {len(doubted)} records in {path.parent} are whole and no completions (the first: {key}, "
+                    f"{one_line(why, 200)}); these are made again",
+                    file=sys.stderr,
+                )
 
 
 @asynccontextmanager
@@ -188,7 +200,7 @@ class Experiment:
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
         self.new_tokens = self.uncounted = 0  # tokens, and completions whose tokens the server did not tell
-        self.reused = 0  # completions that came from the journal
+        self.reused: Counter[str] = Counter()  # completions that came from the journal, by their origins
         expected = plan.expected(config, len(chosen.problems), server.model, folder, name, generations)
         self.forecast = forecast.Forecast(expected)
         self.document: dict[str, Any] = {
@@ -201,6 +213,7 @@ class Experiment:
             "engine": {
                 "kind": server.kind,
                 "version": server.version,
+                "origin": server.origin,
                 "context": server.context,
                 "seeds": server.seeds,
                 "concurrency": config.CONCURRENCY or server.limit,
@@ -321,7 +334,7 @@ class Experiment:
                 self.new_tokens += completion.completion_tokens
                 self.uncounted += completion.counted[-1] is None
             else:
-                self.reused += 1
+                self.reused[completion.origin or identity.UNKNOWN] += 1
             bar.update()
 
         return count
@@ -351,7 +364,7 @@ class Experiment:
     def _newest_document(self, complete: bool) -> dict[str, Any]:
         """The results but for the problems."""
         self.document |= {"complete": complete, "ended": results.now()}
-        self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began)
+        self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | {"reused": dict(self.reused)}
         self.document["warnings"] = results.warnings(self.document, self.figures.commonest_error)
         return dict(self.document)
 
@@ -375,7 +388,7 @@ class Experiment:
         print(
             "\naccuracies in %, with 95% intervals over problems; request s: seconds summed over requests; cut: hit "
             f"the cap\n{tables.spent_tokens(figures['tokens']['completion'])} tokens, {figures['seconds']:.0f} s"
-            + (f"; {self.reused:,} completions came from the journal" if self.reused else "")
+            + (f"; {self.reused.total():,} completions came from the journal" if self.reused else "")
         )
         for warning in self.document["warnings"]:
             print(f"note: {warning}")

@@ -20,12 +20,12 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from core import launch, llamacpp, process, weights
-from core.errors import UserError, command
+from core import identity, launch, llamacpp, process, weights
+from core.errors import UserError, command, one_line
 from core.files import results_dir
 from core.gguf_file import Gguf
 from core.launch import Need
@@ -49,7 +49,8 @@ UNKNOWN_LIMIT = 16  # requests in flight where a server tells nothing about itse
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers. `identity` names the model in journal keys: equal identities, interchangeable answers."""
+    """A server that answers. `identity` names the model in journal keys, and `told` is what else decides its answers:
+    where both are equal, answers are interchangeable."""
 
     kind: str  # "llama.cpp", "sglang", "vllm" or "other"
     base_url: str  # ends in /v1
@@ -61,6 +62,10 @@ class Server:
     sha256: str | None = None  # of the model's file, where MODEL names it
     closes: bool = False  # SGLang: the chat template knows enable_thinking, which closes thinking in its own tokens
     seeds: bool | None = None  # whether a request's seed decides what is drawn; None where that is not known
+    weights: dict[str, str] = field(default_factory=dict, hash=False)  # what it tells of them (identity.told)
+    path: str = ""  # of the model's files, as the server calls it
+    worker: str = ""  # behind a gateway: the address of a server that tells what the gateway doesn't
+    opens: bool | None = None  # its chat template opens thinking; None: see `thinking`
     api_key: str = field(default=API_KEY, repr=False)
     # Of a server that was started here: why it ended; None while it runs, and for servers of others.
     failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
@@ -75,10 +80,32 @@ class Server:
         return self.model.startswith(EMBEDDED_NAME)
 
     @property
-    def thinking(self) -> bool:
-        """Whether text without any tag that the cap cut off is thinking: the template has opened the tag in the
-        prompt. A guess by name; where the server tells thinking apart, it is not needed."""
-        return self.is_embedded or bool(re.search(r"qed[-_ ]?nano|thinking|reason|r1|qwq|qwen3", self.model.lower()))
+    def told(self) -> dict[str, str]:
+        """What enters journal keys beside `identity`. Nothing for llama.cpp under a name of ours, which tells the
+        content of its weights; for a server of an unknown kind the address says it."""
+        is_plain = self.kind == "other" or (self.kind == "llama.cpp" and not self.weights)
+        return {} if is_plain else {"kind": self.kind} | self.weights
+
+    @property
+    def origin(self) -> str:
+        """Who answers, in a line: it stands beside each completion in the journal. A server that tells nothing of its
+        weights is known by its address. (llama.cpp in this process and one attached to call their releases by
+        different names; under a name of ours neither is told.)"""
+        if self.kind == "llama.cpp" and not self.weights and identity.names_content(self.model):
+            return f"llama.cpp, {self.model}"
+        which = [f"{name} {value}" for name, value in self.weights.items()]
+        if not which and not identity.names_content(self.model):
+            which = [f"at {self.base_url}"]
+        return one_line(", ".join([f"{self.kind} {self.version or ''}".strip(), self.model, *which]), 500)
+
+    @cached_property
+    def thinking(self) -> bool | None:
+        """Whether its chat template opens thinking in the prompt: then text without any tag that the cap cut off is
+        thinking. None where the server does not tell. It is asked when this is read for the first time."""
+        try:
+            return identity.opens_thinking(_prompt(self)) if self.opens is None else self.opens
+        except UserError:  # it refuses our key there
+            return None
 
     @property
     def streams(self) -> bool:
@@ -93,7 +120,7 @@ class Server:
 
     def model_info(self) -> dict[str, Any]:
         """What the results say of the model."""
-        info: dict[str, Any] = {"name": self.model, "revision": None, "sha256": self.sha256}
+        info: dict[str, Any] = {"name": self.model, "revision": None, "sha256": self.sha256, "told": self.told}
         if self.is_embedded and self.model == embedded_name():
             info["sha256"] = _sha256(EMBEDDED_GGUF)
         elif self.model == weights.REPO and (note := weights.fetched()):
@@ -183,22 +210,42 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
     about = models.get(model, {})
     owner = str(about.get("owned_by", "")).lower()
     if owner == "llamacpp" or (owner not in ("sglang", "vllm") and _get(f"{root}/props")):
-        props = _get(f"{root}/props") or {}
+        props = _page(f"{root}/props")
         slots = int(props.get("total_slots") or 1)
         context = (props.get("default_generation_settings") or {}).get("n_ctx")
-        return Server("llama.cpp", base_url, model, why, slots + 2, context, props.get("build_info"), seeds=True)
-    told = about.get("max_model_len")
-    context = told if isinstance(told, int) else None
+        release, path = props.get("build_info"), str(props.get("model_path") or "")
+        found = Server("llama.cpp", base_url, model, why, slots + 2, context, release, seeds=True, path=path)
+        return replace(found, weights=identity.told(model, path, {}, is_local(base_url)))
+    longest = about.get("max_model_len")
+    context = longest if isinstance(longest, int) else None
+    found = Server(owner if owner in ("sglang", "vllm") else "other", base_url, model, why, context=context)
     if owner == "sglang":
-        info = _get(f"{root}/server_info") or _get(f"{root}/get_server_info") or {}  # the second: before 0.5.23
-        seeds = info.get("enable_deterministic_inference") is True  # without it, SGLang draws as it likes
-        closes = _closes(root, model)
-        limit, release = _sglang_limit(info), info.get("version")
-        return Server("sglang", base_url, model, why, limit, context, release, closes=closes, seeds=seeds)
+        info = _page(f"{root}/server_info") or _page(f"{root}/get_server_info")  # the second: before 0.5.23
+        now = _page(f"{root}/model_info") or _page(f"{root}/get_model_info")  # weights may be changed while it serves
+        path = str((info | now).get("model_path") or "")
+        return replace(
+            found,
+            limit=_sglang_limit(info),
+            version=info.get("version"),
+            closes=_closes(root, model),
+            seeds=info.get("enable_deterministic_inference") is True,  # without it, SGLang draws as it likes
+            weights=identity.told(model, path, info | now, is_local(base_url)),
+            path=path,
+        )
     if owner == "vllm":
-        release = (_get(f"{root}/version") or {}).get("version")
-        return Server("vllm", base_url, model, why, 4 * UNKNOWN_LIMIT, context, release, seeds=True)
-    return Server("other", base_url, model, why, context=context)
+        cache = re.search(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"', _text(f"{root}/metrics"))
+        base = models.get(str(about.get("parent")), {})  # of an adapter
+        settings = {"kv_cache_dtype": cache and cache[1], "base": base.get("root")}
+        path = str(about.get("root") or "")
+        return replace(
+            found,
+            limit=4 * UNKNOWN_LIMIT,
+            version=_page(f"{root}/version").get("version"),
+            seeds=True,
+            weights=identity.told(model, path, settings, is_local(base_url)),
+            path=path,
+        )
+    return found
 
 
 def _gateway(base_url: str, why: str, urls: list[str]) -> Server:
@@ -207,7 +254,7 @@ def _gateway(base_url: str, why: str, urls: list[str]) -> Server:
     servers = [server for url in urls if (server := probe(url, why))]
     if not servers:
         raise UserError(f"the gateway at {base_url} has no server that answers from here. Look into its servers' logs")
-    if len(served := {(server.kind, server.model) for server in servers}) > 1:
+    if len(served := {(server.kind, server.model, *server.weights.values()) for server in servers}) > 1:
         raise UserError(
             f"the gateway at {base_url} mixes {sorted(served)}. A run needs servers of one model and engine"
         )
@@ -218,6 +265,8 @@ def _gateway(base_url: str, why: str, urls: list[str]) -> Server:
         limit=sum(server.limit for server in servers),
         context=min((server.context for server in servers if server.context), default=None),
         seeds=all(server.seeds for server in servers),
+        version=" and ".join(sorted({server.version for server in servers if server.version})) or None,
+        worker=servers[0].base_url,
     )
 
 
@@ -261,6 +310,41 @@ def _get(url: str, body: dict[str, Any] | None = None, is_base: bool = False) ->
     except (OSError, http.client.HTTPException):
         return None
     return found if isinstance(found, dict) else {}
+
+
+def _page(url: str) -> dict[str, Any]:
+    """The JSON object at `url`, {} where there is none. A server too busy to answer is asked twice: what it does not
+    tell is missing from the journal's keys."""
+    found = _get(url)
+    return (_get(url) if found is None else found) or {}
+
+
+def _text(url: str) -> str:
+    """The text at `url`, "" where there is none."""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {API_KEY}"} if API_KEY else {})
+    try:
+        with _opener(url).open(request, timeout=10) as reply:
+            return str(reply.read(2**22).decode("utf-8", "replace"))
+    except (OSError, http.client.HTTPException):
+        return ""
+
+
+def _prompt(server: Server) -> str | None:
+    """What `server`'s chat template makes of one message, as the server itself renders it; else as we do, where it
+    tells the template, or its model lies on this machine."""
+    root = (server.worker or server.base_url).removesuffix("/v1")
+    asked = {"model": server.model, "messages": [{"role": "user", "content": identity.MARK}]}
+    if server.kind == "llama.cpp":
+        made = (_get(f"{root}/apply-template", asked) or {}).get("prompt")
+        return made or identity.rendered(_page(f"{root}/props").get("chat_template"))
+    if server.kind not in ("sglang", "vllm"):
+        return None
+    if tokens := (_get(f"{root}/tokenize", asked) or {}).get("tokens"):
+        said = _get(f"{root}/detokenize", {"model": server.model, "tokens": tokens, "skip_special_tokens": False}) or {}
+        if made := said.get("text" if server.kind == "sglang" else "prompt"):
+            return str(made)
+    is_its_own = is_local(root) and "chat_template" not in server.weights
+    return identity.rendered(identity.template_of(server.path)) if is_its_own else None
 
 
 def is_local(url: str) -> bool:
@@ -331,7 +415,7 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "it was asked 
 
 
 def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str) -> Server:
-    return Server(
+    server = Server(
         "llama.cpp",
         address + "/v1",
         name,
@@ -341,6 +425,7 @@ def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str) -> 
         version=llamacpp.release(),
         seeds=True,
     )
+    return replace(server, opens=server.thinking)
 
 
 # Engines on a GPU

@@ -284,9 +284,9 @@ def test_sizes_for_qed_nano_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stem", ["QED-Nano-Q8_0", "qed_nano.f16", "QEDNano", "Qwen3-4B-Thinking-2507-BF16"])
-def test_a_file_of_a_thinking_model_is_known_by_its_name(stem: str) -> None:
+def test_a_name_does_not_make_a_thinking_model(stem: str) -> None:
     server = Server("llama.cpp", "http://127.0.0.1:1/v1", f"{stem}@0123456789ab", "x")
-    assert server.thinking and not server.is_embedded and server.problem_set == "aime_2025"
+    assert server.thinking is None and not server.is_embedded and server.problem_set == "aime_2025"
 
 
 def test_memory_and_cores_of_this_machine_are_told() -> None:

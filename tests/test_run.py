@@ -18,7 +18,7 @@ from tests.conftest import ROOT, python, run, start
 from tests.test_results import SCHEMA
 
 SMALL = ("LIMIT=4", "T=2", "MAX_TOKENS=300")
-TIMES = {"started", "ended", "seconds", "generation_seconds", "cached_tokens", "cached"}
+TIMES = {"started", "ended", "seconds", "generation_seconds", "cached_tokens", "cached", "reused"}
 
 
 def load(folder: Path, name: str) -> dict[str, Any]:
@@ -28,7 +28,8 @@ def load(folder: Path, name: str) -> dict[str, Any]:
 
 
 def timeless(value: Any) -> Any:
-    """`value` without its times (and cached tokens, which depend on who came first): what a resumed run must equal."""
+    """`value` without its times, cached tokens (which depend on who came first) and what came from the journal: what a
+    resumed run must equal."""
     if isinstance(value, dict):
         return {key: timeless(item) for key, item in value.items() if key not in TIMES}
     return [timeless(item) for item in value] if isinstance(value, list) else value

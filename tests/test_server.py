@@ -95,7 +95,8 @@ def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any, place: str) ->
     found = engines.probe(serve(pages).url, "x")
     assert found is not None
     assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 50)
-    assert found.thinking and found.problem_set == "aime_2025" and not found.is_embedded
+    assert found.thinking is None, "no template is told, and a name says nothing"
+    assert found.problem_set == "aime_2025" and not found.is_embedded
 
 
 def test_sglang_tells_whether_it_honours_seeds_and_whether_its_template_closes_thinking(serve: Any) -> None:
