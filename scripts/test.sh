@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [ "${1:-}" = engines ] && what=engines || what=dev
-bash setup.sh $what
+bash setup.sh "$what"
 # The report page is tested in a real browser. Where none is and none can be installed, those tests are skipped.
 if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "installing chromium, for the tests of the report page (once) …" >&2

@@ -286,9 +286,10 @@ def test_continuations_are_put_as_each_kind_of_server_wants_them() -> None:
 )
 def test_thinking_is_sent_as_templates_leave_it(thinking: str) -> None:
     """vLLM refuses to go on with a message that its template changes, and templates cut at tags and strip."""
-    sent = continued(MESSAGES, thinking, "The answer", "vllm")["messages"][-1]["content"]
+    server = Server("vllm", "u", "m", "w")
+    sent = continued(MESSAGES, thinking, "The answer", server)["messages"][-1]["content"]
     assert sent == "<think>\nso far\n</think>\n\nThe answer"
-    inside = continued(MESSAGES, "so <thi<think>nk> far", "The answer", "vllm")["messages"][-1]["content"]
+    inside = continued(MESSAGES, "so <thi<think>nk> far", "The answer", server)["messages"][-1]["content"]
     assert inside.count("<think>") == inside.count("</think>") == 1
 
 
@@ -302,7 +303,7 @@ NEW_TURNS = {  # what servers of an unknown kind were seen to answer, or may, th
     "answers anew": {"content": "The answer is \\boxed{42}."},
     "says nothing": {"content": ""},
 }
-GOES_ON = {
+GOES_ON: dict[str, tuple[dict[str, Any], str]] = {
     "only what is new": ({"content": "42}."}, "42}."),
     "all of the answer": ({"content": prompts.FORCED_ANSWER + "42}."}, "42}."),
     "and the thinking it was given": ({"content": prompts.FORCED_ANSWER + "42}", "reasoning_content": "7*43"}, "42}"),

@@ -111,7 +111,7 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
 
 
 def test_answers_that_could_not_be_opened_are_counted_with_the_reason() -> None:
-    refused = {"finish_reason": "length", "not_forced": "refused it does not appear"}
+    refused: dict[str, Any] = {"finish_reason": "length", "not_forced": "refused it does not appear"}
     one, other, last = (member("", **refused), member("", finish_reason="length", not_forced="stalled"), member("a"))
     again = member("", **refused)
     again.again = True

@@ -7,7 +7,8 @@ import pytest
 from core.generate import NEW_TURN
 from core.server import Server
 from tests.engines.conftest import FIGURES
-from tests.engines.test_vllm import journal_lines, members, run
+from tests.engines.test_vllm import members, run
+from tests.test_run import journal_lines
 
 pytestmark = pytest.mark.engines
 SMALL = ("LIMIT=2", "N=3", "CONCURRENCY=1")

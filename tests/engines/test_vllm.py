@@ -113,9 +113,9 @@ def test_p_true_is_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> N
             for problem, text in zip(SUMS[:8], solutions, strict=True)
         ]
         for server in (vllm, engine):
-            scores = [p_true(made.logprobs) for made in ask(server, tmp_path, requests)]
-            assert None not in scores
-            found[f"{server.kind} T={temperature}"] = [score for score in scores if score is not None]
+            told = [p_true(made.logprobs) for made in ask(server, tmp_path, requests)]
+            assert None not in told
+            found[f"{server.kind} T={temperature}"] = [score for score in told if score is not None]
     for name, scores in found.items():
         FIGURES.append(f"P(True), {name}: {' '.join(f'{score:.4f}' for score in scores)}")
     reference = found["llama.cpp T=0.7"]
