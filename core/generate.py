@@ -7,6 +7,7 @@ time-out or a refused request means, when to ask again, and budget forcing at th
 import asyncio
 import math
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,10 @@ TRIES = 3  # questions that are to show whether a server's model thinks before i
 TRY_TOKENS = 4096  # their cap, and
 CUT_TOKENS = 16  # that of one that is to be cut off
 KEY_VERSION = 2  # raise it when the meaning of a journaled completion changes
+REASON = 100  # characters that are kept of why an answer was not forced: more would tell the thinking, not the reason
+NEW_TURN = "the server began a new turn instead of going on with the answer that was opened"
+
+_TAG = re.compile(r"</?think>")
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class Completion:
     completion_tokens: int = 0
     seconds: float = 0.0
     error: str | None = None
+    not_forced: str | None = None  # why an answer that should have been opened for the model was not
     logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
     origin: str = field(default="", compare=False)  # who answered (Server.origin); "" where that was not recorded
     reused: bool = field(default=False, compare=False)  # it came from the journal, which does not hold this
@@ -174,12 +180,15 @@ def continued(messages: Sequence[Message], thinking: str, opening: str, server: 
     llama.cpp renders an assistant message with a reasoning field as it stands. SGLang appends the text to a
     generation prompt that has already opened the tag (QED-Nano's template does), and reads it as tokens apart from
     that: where nothing was thought, the template closes the tag itself if it can, or a line break would be two tokens
-    that the model knows as one. Others render the message through the template, tags included.
+    that the model knows as one. Others render the message through the template, tags included; where the template
+    changes what it is given, vLLM refuses to go on. Templates cut at tags and strip thinking, and so it is sent
+    stripped, without tags of its own.
     """
     kind = server.kind
     if kind == "llama.cpp":
         last = {"role": "assistant", "reasoning_content": thinking, "content": opening}
         return {"messages": [*messages, last]}
+    thinking = _TAG.sub(" ", thinking).strip()
     closed = f"{thinking}\n</think>\n\n{opening}"
     if kind == "sglang" and server.closes and not thinking:
         return {
@@ -194,6 +203,31 @@ def continued(messages: Sequence[Message], thinking: str, opening: str, server: 
         }
     extra = {"continue_final_message": True, "add_generation_prompt": False} if kind == "vllm" else {}
     return {"messages": [*messages, {"role": "assistant", "content": f"<think>\n{closed}"}]} | extra
+
+
+def went_on(reply: Reply, opening: str, kind: str) -> str | None:
+    """What a server wrote behind `opening` (see `continued`); None where one of an unknown kind began a new turn: what
+    it wrote does not close the brace that `opening` left open, or, without one, it reasons again."""
+    if reply.content.startswith(opening):  # llama.cpp gives the whole message, with the thinking it was given
+        return reply.content.removeprefix(opening)
+    if kind == "llama.cpp":
+        return reply.content or reply.reasoning
+    said = reply.reasoning + reply.content  # a parser takes what comes before the next closing tag for reasoning
+    if kind != "other":
+        return said
+    if opening.count("{") > opening.count("}"):
+        return said if _closes(_TAG.split(said)[0]) else None
+    return None if reply.reasoning or _TAG.search(said) else said
+
+
+def _closes(text: str) -> bool:
+    """Whether `text` closes a brace that it did not open."""
+    depth = 0
+    for brace in re.findall(r"(?<!\\)[{}]", text):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return True
+    return False
 
 
 class Generator:
@@ -290,7 +324,7 @@ class Generator:
             reply = await self._patiently(self._body(messages, seed, sampling), prompt)
             completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
             is_cut = completion.truncated and completion.thinking and not completion.answer
-            if is_cut and sampling.answer_tokens:
+            if is_cut and sampling.answer_tokens and not sampling.opening:
                 completion = await self._force(completion, messages, sampling)
         except Overtime:
             completion, is_final = Completion(key, seed), False
@@ -431,9 +465,13 @@ class Generator:
             self._doubted = False
 
     def _read(self, reply: Reply, key: str, seed: int, sampling: Sampling, is_cut: bool) -> Completion:
+        is_new_turn = False
         if sampling.opening:  # thinking was closed by us: whatever came is answer
-            rest = reply.content.removeprefix(sampling.opening) if reply.content else reply.reasoning
-            thinking, answer = "", sampling.opening + rest
+            rest = went_on(reply, sampling.opening, self.server.kind)
+            is_new_turn = rest is None
+            thinking, answer = (
+                ("", sampling.opening + rest) if rest is not None else (reply.reasoning or reply.content, "")
+            )
         else:
             thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
         # Where one token was asked for, to read its probabilities, the cap has cut off nothing.
@@ -443,11 +481,12 @@ class Generator:
             seed,
             thinking,
             answer,
+            not_forced=NEW_TURN if is_new_turn else None,
             finish_reason=finish_reason,
             prompt_tokens=reply.prompt_tokens,
             cached_tokens=reply.cached_tokens,
             completion_tokens=reply.completion_tokens,
-            logprobs=reply.logprobs if sampling.opening else {},
+            logprobs=reply.logprobs if sampling.opening and not is_new_turn else {},
         )
 
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
@@ -522,13 +561,15 @@ class Generator:
         body |= continued(messages, thinking, sampling.answer_opening, self.server)
         try:
             reply = await self._patiently(body)
-        except (Refused, Overtime, Stalled, Malformed):
-            return cut  # the unforced reading stands; "truncated" is its doubt
-        rest = reply.content.removeprefix(sampling.answer_opening) or reply.reasoning
+        except (Refused, Overtime, Stalled, Malformed) as error:
+            # The unforced reading stands; "truncated" is its doubt.
+            return replace(cut, not_forced=one_line(f"{type(error).__name__.lower()} {error}".strip(), REASON))
+        rest = went_on(reply, sampling.answer_opening, self.server.kind)
         is_told = bool(cut.prompt_tokens and reply.prompt_tokens)  # else nobody knows the sum
         return replace(
             cut,
-            forced=sampling.answer_opening + rest,
+            forced=None if rest is None else sampling.answer_opening + rest,
+            not_forced=NEW_TURN if rest is None else None,
             prompt_tokens=is_told * (cut.prompt_tokens + reply.prompt_tokens),
             cached_tokens=is_told * (cut.cached_tokens + reply.cached_tokens),
             completion_tokens=is_told * (cut.completion_tokens + reply.completion_tokens),

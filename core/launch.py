@@ -211,6 +211,13 @@ def vllm(model: Model, chosen: Settings, host: str, port: int) -> list[str]:
     ]
 
 
+def decoded_together(args: Sequence[str]) -> int | None:
+    """The requests that vLLM, started with `args`, decodes together: it tells nobody. Of several flags the last wins.
+    None where there is none."""
+    told = re.findall(r"(?<=--max-num-seqs[= ])\d+", " ".join(args))
+    return int(told[-1]) if told else None
+
+
 def secrets(engine: str, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
     """Flags and environment that give the server its API key without showing it in any list of processes. SGLang reads
     it from a file in `folder` that only we may read."""

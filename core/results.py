@@ -91,7 +91,7 @@ def _cost(made: Completion) -> dict[str, Any]:
     """Where a completion is kept, what it took (None: the server does not tell), and why it failed or is empty, if it
     is."""
     prompt, cached, completion = made.counted
-    cost = {
+    cost: dict[str, Any] = {
         "finish_reason": made.finish_reason,
         "prompt_tokens": prompt,
         "cached_tokens": cached,
@@ -100,6 +100,8 @@ def _cost(made: Completion) -> dict[str, Any]:
         "seed": made.seed,
         "key": made.key,
     }
+    if made.not_forced:
+        cost["not_forced"] = made.not_forced
     silence = _silence(made)
     return cost | ({"error": made.error} if made.error else {silence: True} if silence else {})
 
@@ -163,6 +165,12 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
             words = "hit the token cap" if what == "truncated" else what
             found.append(f"{count} of {document['metrics']['checks']['completions']} checks {words}{why}")
     found += _origins(document)
+    if unforced := document["metrics"].get("not_forced"):
+        why = max(unforced, key=lambda words: unforced[words])
+        found.append(
+            f"{sum(unforced.values())} answers could not be opened for the model, so that its own words stand; most "
+            f"often: {one_line(why, 300)}"
+        )
     checked = document["metrics"].get("verification")
     if noted := document["metrics"].get("notes"):
         told = ", ".join(f"{count} {note}" for note, count in noted.items())

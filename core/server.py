@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -233,13 +233,14 @@ def probe(base_url: str, why: str, model: str = "") -> Server | None:
             path=path,
         )
     if owner == "vllm":
-        cache = re.search(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"', _text(f"{root}/metrics"))
+        metrics = _text(f"{root}/metrics")
+        cache = re.search(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"', metrics)
         base = models.get(str(about.get("parent")), {})  # of an adapter
         settings = {"kv_cache_dtype": cache and cache[1], "base": base.get("root")}
         path = str(about.get("root") or "")
         return replace(
             found,
-            limit=4 * UNKNOWN_LIMIT,
+            limit=_vllm_limit(root, metrics),
             version=_page(f"{root}/version").get("version"),
             seeds=True,
             weights=identity.told(model, path, settings, is_local(base_url)),
@@ -276,6 +277,30 @@ def _sglang_limit(info: dict[str, Any]) -> int:
     tokens = int(info.get("max_total_num_tokens") or 8192 * UNKNOWN_LIMIT)
     running = int(info.get("max_running_requests") or launch.MOST_RUNNING)
     return 2 + max(1, min(running, tokens // launch.FEWEST_HELD))
+
+
+def _vllm_limit(root: str, metrics: str) -> int:
+    """The same for vLLM, which queues by itself, too. It tells the requests that it decodes together (max_num_seqs)
+    in its development mode only; else its KV cache stands among its `metrics`, a line for each of its engines."""
+    settings = (_get(f"{root}/server_info?config_format=json") or {}).get("vllm_config")
+    scheduler = settings.get("scheduler_config") if isinstance(settings, dict) else None
+    told = scheduler.get("max_num_seqs") if isinstance(scheduler, dict) else None
+    if isinstance(told, int) and told > 0:
+        return 2 + told
+    engines = [
+        dict(_LABEL.findall(line)) for line in metrics.splitlines() if line.startswith("vllm:cache_config_info{")
+    ]
+    tokens = sum(_cache_tokens(engine) for engine in engines) or launch.MOST_RUNNING * launch.FEWEST_HELD
+    return 2 + max(1, min(launch.MOST_RUNNING * max(1, len(engines)), tokens // launch.FEWEST_HELD))
+
+
+_LABEL = re.compile(r'(\w+)="(\d*)')  # of a metric; of its value, the digits that it begins with
+
+
+def _cache_tokens(labels: Mapping[str, str]) -> int:
+    """Tokens of KV cache; 0 where that is not told. Older releases tell its blocks only."""
+    blocks, size = (int(labels.get(name) or 0) for name in ("num_gpu_blocks", "block_size"))
+    return int(labels.get("kv_cache_size_tokens") or 0) or blocks * size
 
 
 def _closes(root: str, model: str) -> bool:
@@ -325,7 +350,7 @@ def _text(url: str) -> str:
     try:
         with _opener(url).open(request, timeout=10) as reply:
             return str(reply.read(2**22).decode("utf-8", "replace"))
-    except (OSError, http.client.HTTPException):
+    except (OSError, http.client.HTTPException, Elsewhere):
         return ""
 
 
@@ -459,6 +484,8 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
         with process.running(name, [*args, *flags], int(PORT), log, environment, API_KEY) as started:
             server = started.wait_until(lambda: _healthy(why, model.name), START_SECONDS)
             folder.cleanup()  # the key is read: should we be killed, it lies nowhere
+            if limit := launch.decoded_together(args):
+                server = replace(server, limit=2 + limit)
             yield replace(server, failure=started.failure)
 
 

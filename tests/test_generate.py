@@ -282,6 +282,111 @@ def test_continuations_are_put_as_each_kind_of_server_wants_them() -> None:
 
 
 @pytest.mark.parametrize(
+    "thinking", ["\nso far", " so far\n\n", "<think>so far", "so far</think>", "<think>\n<think>\nso far\n</think>\n"]
+)
+def test_thinking_is_sent_as_templates_leave_it(thinking: str) -> None:
+    """vLLM refuses to go on with a message that its template changes, and templates cut at tags and strip."""
+    server = Server("vllm", "u", "m", "w")
+    sent = continued(MESSAGES, thinking, "The answer", server)["messages"][-1]["content"]
+    assert sent == "<think>\nso far\n</think>\n\nThe answer"
+    inside = continued(MESSAGES, "so <thi<think>nk> far", "The answer", server)["messages"][-1]["content"]
+    assert inside.count("<think>") == inside.count("</think>") == 1
+
+
+NEW_TURNS = {  # what servers of an unknown kind were seen to answer, or may, that begin a new turn
+    "reasons in the field": {"content": "", "reasoning_content": "7*43=301\n6*58=348"},
+    "reasons, then answers": {"content": "So \\boxed{42}.", "reasoning_content": "7*43=301"},
+    "reasons in tags": {"content": "<think>\n7*43=301 {"},
+    "reasons in tags, then answers": {"content": "<think>7*43</think>\n\n\\boxed{42}"},
+    "the template opens the tag": {"content": "7*43=301\n</think>\n\n\\boxed{42}}"},
+    "no tags at all": {"content": "First 7*43=301, and \\boxed{3} is not it. The set \\{1, 2\\} and \\} too"},
+    "answers anew": {"content": "The answer is \\boxed{42}."},
+    "says nothing": {"content": ""},
+}
+GOES_ON: dict[str, tuple[dict[str, Any], str]] = {
+    "only what is new": ({"content": "42}."}, "42}."),
+    "all of the answer": ({"content": prompts.FORCED_ANSWER + "42}."}, "42}."),
+    "and the thinking it was given": ({"content": prompts.FORCED_ANSWER + "42}", "reasoning_content": "7*43"}, "42}"),
+    "taken for reasoning": ({"content": None, "reasoning": "42}."}, "42}."),
+    "with a brace inside": ({"content": "\\frac{1}{2}}. Sure"}, "\\frac{1}{2}}. Sure"),
+}
+
+
+def cut_and_forced(
+    engine: Server, proxy: Proxy, folder: Path, kind: str, forced: dict[str, Any], opening: str = prompts.FORCED_ANSWER
+) -> Completion:
+    """A completion that the cap cuts off while thinking, and what a server of this kind says when it is forced."""
+    usage = {"usage": {"prompt_tokens": 30, "completion_tokens": 12}}
+    cut = chat({"role": "assistant", "content": "", "reasoning_content": "so far"}, finish_reason="length") | usage
+    proxy.script = [answer(200, cut), answer(200, chat(forced, finish_reason="length") | usage)]
+    sampling = Sampling(max_tokens=12, answer_tokens=16, answer_opening=opening)
+    (made,) = ask(replace(engine, base_url=proxy.url, kind=kind), folder, [(5, sampling)])
+    assert not proxy.script and made.thinking == "so far" and made.error is None
+    return made
+
+
+@pytest.mark.parametrize("said", NEW_TURNS)
+def test_an_unknown_server_that_begins_a_new_turn_leaves_the_unforced_reading(
+    engine: Server, proxy: Proxy, tmp_path: Path, said: str
+) -> None:
+    made = cut_and_forced(engine, proxy, tmp_path, "other", NEW_TURNS[said])
+    assert made.forced is None and made.text == "" and made.not_forced == generate.NEW_TURN
+    assert made.completion_tokens == 24, "it was paid for all the same"
+
+
+@pytest.mark.parametrize("said", GOES_ON)
+@pytest.mark.parametrize("kind", ["other", "vllm", "sglang", "llama.cpp"])
+def test_an_answer_that_goes_on_is_put_behind_its_opening(
+    engine: Server, proxy: Proxy, tmp_path: Path, kind: str, said: str
+) -> None:
+    message, rest = GOES_ON[said]
+    made = cut_and_forced(engine, proxy, tmp_path, kind, message)
+    assert made.forced == prompts.FORCED_ANSWER + rest and made.not_forced is None
+
+
+def test_what_vllm_takes_for_reasoning_comes_before_what_it_takes_for_the_answer(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    message = {"content": "\n\nDone.", "reasoning": "42}."}
+    made = cut_and_forced(engine, proxy, tmp_path, "vllm", message)
+    assert made.forced == prompts.FORCED_ANSWER + "42}.\n\nDone."
+
+
+def test_a_verdict_that_is_opened_needs_no_brace(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    made = cut_and_forced(engine, proxy, tmp_path / "a", "other", {"content": " True"}, prompts.VERDICT)
+    assert made.forced == "Verdict: True"
+    again = {"content": "", "reasoning_content": "True? Let me see"}
+    made = cut_and_forced(engine, proxy, tmp_path / "b", "other", again, prompts.VERDICT)
+    assert made.forced is None and made.not_forced == generate.NEW_TURN
+
+
+def test_no_probability_is_read_from_the_first_token_of_a_new_turn(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    shown = {"content": [{"token": "9", "logprob": -0.1, "top_logprobs": [{"token": " True", "logprob": -9.0}]}]}
+    thinking = {"role": "assistant", "content": "", "reasoning_content": "9"}
+    proxy.script = [answer(200, chat(thinking, logprobs=shown, finish_reason="length"))]
+    opened = Sampling(max_tokens=1, answer_tokens=16, opening=prompts.VERDICT, top_logprobs=10)
+    (made,) = ask(replace(engine, base_url=proxy.url, kind="other"), tmp_path, [(5, opened)])
+    assert (made.answer, made.logprobs, made.not_forced) == ("", {}, generate.NEW_TURN)
+    assert made.forced is None and len(proxy.bodies) == 1
+
+
+def test_a_server_that_refuses_to_go_on_leaves_the_unforced_reading_and_says_why(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    cut = chat({"role": "assistant", "content": "", "reasoning_content": "so far"}, finish_reason="length")
+    proxy.script = [answer(200, cut), answer(400, {"error": {"message": "the final message does not appear " * 9}})]
+    sampling = Sampling(max_tokens=12, answer_tokens=16)
+    through = replace(engine, base_url=proxy.url, kind="vllm")
+    (made,) = ask(through, tmp_path, [(5, sampling)])
+    assert made.forced is None and made.error is None and made.text == ""
+    assert made.not_forced is not None and made.not_forced.startswith("refused the final message does not appear")
+    assert len(made.not_forced) <= generate.REASON
+    assert ask(through, tmp_path, [(5, sampling)]) == [made], "the journal keeps it"
+
+
+@pytest.mark.parametrize(
     ("content", "reasoning", "cut", "expected"),
     [
         ("the answer", None, False, ("", "the answer")),

@@ -107,6 +107,14 @@ def test_flags_of_both_engines_say_what_was_settled(tmp_path: Path) -> None:
     assert bf16[bf16.index("--kv-cache-dtype") + 1] == "auto"
 
 
+def test_what_vllm_decodes_together_is_read_from_its_flags(tmp_path: Path) -> None:
+    args = launch.vllm(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)
+    assert launch.decoded_together(args) == 33
+    assert launch.decoded_together([*args, "--max-num-seqs=16"]) == 16
+    assert launch.decoded_together([*args, "--max-num-seqs", "5", "--x"]) == 5
+    assert launch.decoded_together(launch.sglang(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)) is None
+
+
 def test_a_model_of_the_users_own_is_served_under_a_name_that_tells_its_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,6 +170,20 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
     assert any("25.0% of 4 completions failed; most often: status 500: oops" in w for w in made["warnings"])
 
 
+def test_answers_that_could_not_be_opened_are_counted_with_the_reason() -> None:
+    refused: dict[str, Any] = {"finish_reason": "length", "not_forced": "refused it does not appear"}
+    one, other, last = (member("", **refused), member("", finish_reason="length", not_forced="stalled"), member("a"))
+    again = member("", **refused)
+    again.again = True
+    last.checks = [Completion("1" * 32, 1, **refused)]
+    made = document(graded([[[one, other, last], [last, again]]]))
+    assert made["metrics"]["not_forced"] == {"refused it does not appear": 3, "stalled": 1}
+    words = "4 answers could not be opened for the model, so that its own words stand; most often: refused it does not"
+    assert any(warning.startswith(words) for warning in made["warnings"])
+    assert made["problems"][0]["steps"][0]["members"][0]["not_forced"] == "refused it does not appear"
+    assert "not_forced" not in document(graded([[[member("\\boxed{42}")]]]))["metrics"]
+
+
 def test_checks_that_failed_or_were_cut_off_are_counted_and_never_hidden() -> None:
     good = member("\\boxed{42}")
     good.checks = [Completion("0" * 32, 1, error="context too short"), Completion("1" * 32, 1, finish_reason="length")]

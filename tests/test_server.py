@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from core import launch
 from core import server as engines
 from core.errors import UserError
 from core.server import Server
@@ -23,7 +24,7 @@ from tests.conftest import ROOT, environment, heed_signals
 class Pages:
     """A server that answers with fixed JSON pages: what SGLang or vLLM tell of themselves."""
 
-    def __init__(self, pages: dict[str, Any], status: int = 200) -> None:
+    def __init__(self, pages: dict[str, Any], status: int = 200) -> None:  # a text is a page that is no JSON
         self.asked: list[Any] = []
         self.authorization: list[str | None] = []
         outer = self
@@ -37,7 +38,7 @@ class Pages:
                 page = pages.get(self.path)
                 self.send_response(status if page is not None else 404)
                 self.end_headers()
-                self.wfile.write(json.dumps(page).encode())
+                self.wfile.write(page.encode() if isinstance(page, str) else json.dumps(page).encode())
 
             def do_POST(self) -> None:
                 """A template that knows enable_thinking, where there is a page for it."""
@@ -120,6 +121,36 @@ def test_vllm_and_unknown_servers_are_known_by_what_they_say(serve: Any) -> None
     other = engines.probe(serve(models("somebody", "m")).url + "/v1/", "x")
     assert vllm is not None and (vllm.kind, vllm.version, vllm.context) == ("vllm", "9", 8192)
     assert other is not None and (other.kind, other.limit) == ("other", engines.UNKNOWN_LIMIT)
+
+
+def cache_line(engine: int, **labels: object) -> str:
+    """What vLLM 0.32 says of its cache among its metrics, shortened."""
+    told = {"block_size": 128, "cache_dtype": "auto", "engine": engine} | labels
+    return "vllm:cache_config_info{" + ",".join(f'{name}="{value}"' for name, value in told.items()) + "} 1.0\n"
+
+
+HEAD = '# TYPE vllm:cache_config_info gauge\nvllm:num_requests_running{engine="0",model_name="m"} 0.0\n'
+
+
+@pytest.mark.parametrize(
+    ("pages", "limit"),
+    [
+        ({"/server_info?config_format=json": {"vllm_config": {"scheduler_config": {"max_num_seqs": 33}}}}, 35),
+        ({"/metrics": HEAD + cache_line(0, kv_cache_size_tokens=182_600, num_gpu_blocks=99)}, 91),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1600, kv_cache_size_tokens="None")}, 102),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1000) + cache_line(1, num_gpu_blocks=1000)}, 127),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=10**9)}, 2 + launch.MOST_RUNNING),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=10**9) + cache_line(1)}, 2 + 2 * launch.MOST_RUNNING),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1)}, 3),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks="None")}, 2 + launch.MOST_RUNNING),
+        ({"/metrics": 'vllm:cache_config_info{block_size="\xff'}, 2 + launch.MOST_RUNNING),
+        ({"/server_info?config_format=json": {"vllm_config": "scheduler_config=…"}}, 2 + launch.MOST_RUNNING),
+        ({}, 2 + launch.MOST_RUNNING),
+    ],
+)
+def test_vllms_limit_is_its_own_or_what_its_cache_holds(serve: Any, pages: dict[str, Any], limit: int) -> None:
+    found = engines.probe(serve(models("vllm", "m", max_model_len=8192) | pages).url, "x")
+    assert found is not None and found.kind == "vllm" and found.limit == limit
 
 
 def test_a_model_is_chosen_by_name_where_several_are_served(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +264,31 @@ def test_with_a_gpu_sglang_is_started_and_stopped_by_the_run(tmp_path: Path, res
     flags = (results / "flags").read_text()
     assert f"--model-path {tmp_path}/weights/QED-Nano" in flags and "--host 127.0.0.1 --port 29873" in flags
     assert engines.probe("http://127.0.0.1:29873/v1", "x") is None, "the run stops what it started"
+
+
+VLLM = SGLANG.replace("-m sglang.launch_server", "-m vllm.entrypoints.cli.main")  # the same for vLLM
+
+
+@pytest.mark.parametrize(("flags", "limit"), [((), 35), (("--max-num-seqs", "7"), 9), (("--max-num-seqs=500",), 502)])
+def test_the_limit_of_a_vllm_that_was_started_here_is_the_flag_it_was_given(
+    tmp_path: Path, results: Path, flags: tuple[str, ...], limit: int
+) -> None:
+    env = gpu_machine(tmp_path, results, VLLM, "29878")
+    env |= {"ENGINE": "vllm", "VLLM_PYTHON": env["SGLANG_PYTHON"]}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "core.server", *flags],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=heed_signals,
+    )
+    try:
+        assert process.stdout is not None and f"about {limit} requests at a time" in process.stdout.readline()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
 
 
 def test_a_server_that_dies_at_start_is_told_with_its_last_error(tmp_path: Path, results: Path) -> None:

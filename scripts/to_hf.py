@@ -1,0 +1,228 @@
+"""Convert a Qwen3 model from GGUF to Hugging Face's layout: bash scripts/to_hf.sh MODEL.gguf FOLDER
+
+The reverse of to_gguf.py, with its tables of names; a tensor at a time, without torch or transformers. With it the
+embedded model is served by vLLM and transformers (scripts/test.sh engines). What was quantized stays as coarse: all
+weights become float32, the values that llama.cpp computes with.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+from gguf import Keys, TokenType
+
+from core.errors import UserError, command
+from core.gguf_file import Gguf
+from core.model import Shape
+from scripts.to_gguf import QWEN2_SPLIT, gguf_names, tensor_shapes
+
+ARCHITECTURE = "qwen3"
+WEIGHTS = "model.safetensors"
+SPECIAL = (Keys.Tokenizer.EOS_ID, Keys.Tokenizer.PAD_ID, Keys.Tokenizer.BOS_ID)
+# Where a request says nothing else: transformers would decode greedily, or from the 50 likeliest tokens.
+SAMPLING = {"do_sample": True, "top_k": 0}
+
+
+def convert(path: Path, out: Path) -> None:
+    """Write the model in the GGUF file `path` to the folder `out`. Raises UserError; then there is no `out`."""
+    Gguf.read(path)  # the header is whole, and of an architecture that is served
+    try:
+        reader = gguf.GGUFReader(path)
+        about = {name: field.contents() for name, field in reader.fields.items()}
+    except (OSError, ValueError, LookupError, OverflowError, struct.error) as error:
+        raise UserError(f"{path} is cut off or damaged ({error}). Fetch or convert it again") from None
+    tensors = {tensor.name: tensor for tensor in reader.tensors}
+    config = _config(path, about, is_tied="output.weight" not in tensors)
+    files = {
+        "config.json": config,
+        "generation_config.json": SAMPLING | {name: config[name] for name in ("eos_token_id", "pad_token_id")},
+        "tokenizer.json": _tokenizer(path, about),
+        "tokenizer_config.json": _tokenizer_config(about, config),
+    }
+    found = _tensors(path, tensors, config)
+    with _whole(out, sum(4 * int(np.prod(tensor.shape)) for tensor in found.values())) as beside:
+        for name, content in files.items():
+            (beside / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        (beside / "chat_template.jinja").write_text(about[Keys.Tokenizer.CHAT_TEMPLATE], encoding="utf-8")
+        _write(beside / WEIGHTS, found)
+
+
+def _config(path: Path, about: Mapping[str, Any], is_tied: bool) -> dict[str, Any]:
+    """config.json. Raises UserError for what the file does not tell, or a dense Qwen3 does not have."""
+    if (architecture := about[Keys.General.ARCHITECTURE]) != ARCHITECTURE:
+        raise UserError(f"{path} is of architecture {architecture}; only {ARCHITECTURE} is converted")
+    for key, known in ((Keys.Tokenizer.MODEL, "gpt2"), (Keys.Tokenizer.PRE, "qwen2")):
+        if about.get(key) != known:
+            raise UserError(f"{path} has {key} {about.get(key)}; only {known} is converted")
+    if (scaling := about.get(Keys.Rope.SCALING_TYPE.format(arch=ARCHITECTURE), "none")) != "none":
+        raise UserError(f"{path} asks for {scaling} scaling of positions, which is not converted")
+
+    def told(key: str, kind: type = int) -> Any:
+        name = key.format(arch=ARCHITECTURE)
+        if not isinstance(value := about.get(name), kind):
+            raise UserError(f"{path} does not tell {name}. Fetch or convert it again")
+        return value
+
+    told(Keys.Tokenizer.CHAT_TEMPLATE, str)
+    told(Keys.Tokenizer.TOKEN_TYPE, list)
+    told(Keys.Tokenizer.MERGES, list)
+    layers, eos = told(Keys.LLM.BLOCK_COUNT), told(Keys.Tokenizer.EOS_ID)
+    return {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "num_hidden_layers": layers,
+        "hidden_size": told(Keys.LLM.EMBEDDING_LENGTH),
+        "num_attention_heads": told(Keys.Attention.HEAD_COUNT),
+        "num_key_value_heads": told(Keys.Attention.HEAD_COUNT_KV),
+        "head_dim": told(Keys.Attention.KEY_LENGTH),
+        "intermediate_size": told(Keys.LLM.FEED_FORWARD_LENGTH),
+        "vocab_size": len(told(Keys.Tokenizer.LIST, list)),
+        "tie_word_embeddings": is_tied,
+        "max_position_embeddings": told(Keys.LLM.CONTEXT_LENGTH),
+        "rms_norm_eps": _shortest(told(Keys.Attention.LAYERNORM_RMS_EPS, float)),
+        "rope_theta": _shortest(told(Keys.Rope.FREQ_BASE, float)),
+        "rope_scaling": None,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "use_sliding_window": False,
+        "max_window_layers": layers,
+        "dtype": "float32",
+        "eos_token_id": eos,
+        "pad_token_id": about.get(Keys.Tokenizer.PAD_ID, eos),
+    }
+
+
+def _shortest(value: float) -> float:
+    """The shortest decimal number that is this float32: 1e-06, not 9.999999974752427e-07."""
+    return float(str(np.float32(value)))
+
+
+def _tokenizer(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+    """tokenizer.json: byte-level BPE, digits split one by one."""
+    tokens, types = about[Keys.Tokenizer.LIST], about[Keys.Tokenizer.TOKEN_TYPE]
+    merges = [str(merge).split(" ") for merge in about[Keys.Tokenizer.MERGES]]
+    special = [about[key] for key in SPECIAL if key in about]
+    is_sound = len(types) == len(tokens) == len(set(tokens)) and all(len(merge) == 2 for merge in merges)
+    if not is_sound or not all(isinstance(i, int) and 0 <= i < len(tokens) for i in special):
+        raise UserError(f"{path} has a damaged vocabulary. Fetch or convert it again")
+    as_it_stands = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    added = [
+        {"id": i, "content": tokens[i], "special": kind == TokenType.CONTROL} | as_it_stands
+        for i, kind in enumerate(types)
+        if kind in (TokenType.CONTROL, TokenType.USER_DEFINED)
+    ]
+    split = {"type": "Split", "pattern": {"Regex": QWEN2_SPLIT}, "behavior": "Isolated", "invert": False}
+    bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    vocab = {token: i for i, token in enumerate(tokens) if types[i] != TokenType.UNUSED}
+    return {
+        "version": "1.0",
+        "added_tokens": added,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, bytes_]},
+        "decoder": bytes_,
+        "model": {"type": "BPE", "vocab": vocab, "merges": merges},
+    }
+
+
+def _tokenizer_config(about: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    tokens = about[Keys.Tokenizer.LIST]
+    bos = about.get(Keys.Tokenizer.BOS_ID)
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": tokens[config["eos_token_id"]],
+        "pad_token": tokens[config["pad_token_id"]],
+        "bos_token": None if bos is None else tokens[bos],
+        "add_bos_token": bool(about.get(Keys.Tokenizer.ADD_BOS, False)),
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": config["max_position_embeddings"],
+    }
+
+
+def _tensors(path: Path, stored: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors of the file under Hugging Face's names."""
+    shape = Shape(
+        config["num_hidden_layers"],
+        config["hidden_size"],
+        config["num_attention_heads"],
+        config["num_key_value_heads"],
+        config["head_dim"],
+        config["intermediate_size"],
+        config["vocab_size"],
+        config["tie_word_embeddings"],
+    )
+    wanted = tensor_shapes(shape)
+    names = gguf_names(wanted, shape.layers)
+    if missing := [name for name in names.values() if name not in stored]:
+        raise UserError(f"{path} lacks {len(missing)} tensors, the first is {missing[0]}. Fetch or convert it again")
+    if unknown := stored.keys() - set(names.values()):
+        raise UserError(f"{path} holds {min(unknown)}, which a dense Qwen3 does not have. Is it another model?")
+    for name, size in wanted.items():
+        if (has := tuple(int(n) for n in reversed(stored[names[name]].shape))) != size:
+            raise UserError(f"{names[name]} in {path} is {list(has)} and {list(size)} was expected from its header")
+    return {name: stored[names[name]] for name in wanted}
+
+
+def _write(path: Path, tensors: Mapping[str, Any]) -> None:
+    """`tensors` as float32 in one safetensors file: the length of a header of JSON, the header, the values."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, tensor in tensors.items():
+        shape = [int(n) for n in reversed(tensor.shape)]
+        start, end = end, end + 4 * int(np.prod(shape))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
+    said = json.dumps(header).encode()
+    said += b" " * (-len(said) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(said)) + said)
+        for tensor in tensors.values():
+            values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            file.write(np.ascontiguousarray(values, dtype="<f4").tobytes())
+
+
+@contextmanager
+def _whole(out: Path, size: int) -> Iterator[Path]:
+    """A folder beside `out` that becomes `out` at the end; stopped or broken off before, nothing is left. `size`: bytes
+    that the disk must have free."""
+    if out.exists():
+        raise UserError(f"{out} exists. Remove it, or name another folder")
+    if not out.parent.is_dir():
+        raise UserError(f"the folder {out.parent} does not exist. Make it, or name another")
+    if (free := shutil.disk_usage(out.parent).free) < size:
+        raise UserError(f"{out.parent} has {free / 1e9:.1f} GB free and the model needs {size / 1e9:.1f}. Make room")
+    beside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        beside.mkdir()
+        yield beside
+        os.replace(beside, out)
+    except OSError as error:
+        raise UserError(
+            f"{out}: writing failed ({error.strerror or error}). See that the folder can be written and the disk has "
+            "room, and run the same command again; nothing is left of this attempt"
+        ) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="to_hf.sh", description="Convert a Qwen3 model to Hugging Face's layout.")
+    parser.add_argument("model", type=Path, help="a .gguf file")
+    parser.add_argument("out", type=Path, help="the folder to make")
+    args = parser.parse_args(argv)
+    for sign in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, signal.default_int_handler)
+    with command():
+        convert(args.model, args.out)
+        size = (args.out / WEIGHTS).stat().st_size
+        print(f"{args.out}: {size / 1e6:,.1f} MB. Serve it: ENGINE=vllm MODEL={args.out} bash scripts/start_server.sh")
+
+
+if __name__ == "__main__":
+    main()
