@@ -1,6 +1,6 @@
 """How soon one first solution is the ancestor of a whole population, by how candidates are ordered. Simulated.
 
-    python -m benchmarks.fixation [--problems 400]
+    python -m benchmarks.fixation [--problems 200]
 
 core/rsa.py runs as it is (N=8, K=3); the model is made up: it has no opinion of a text, copies one of the candidates
 that it is shown, and may prefer a place: the first candidate, or the last, is so many times as likely as each other.
@@ -52,7 +52,7 @@ def founders(order: str, first: float, last: float, seed: int, steps: int = max(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", type=int, default=400)
+    parser.add_argument("--problems", type=int, default=200)
     args = parser.parse_args()
     print(f"N={N}, K={K}, {args.problems} problems; one founder left (mean number of founders)\n")
     columns = [f"{order}, t={t}" for t in STEPS for order in ("random", "shared")]

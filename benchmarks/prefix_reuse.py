@@ -6,10 +6,12 @@ ORDER = "random" shows the candidates of every prompt in an order of its own, "s
 Both run on a fresh engine, which keeps prefixes slot by slot ("no RAM cache"), or also keeps those of prompts that left
 their slot ("RAM cache", as it is served). The cached share is the engine's own count, cached_tokens ÷ prompt_tokens.
 "radix" is computed: the share of each prompt's characters that a prompt answered before it begins with, which is what a
-cache without limit that all requests share (SGLang's) would have found.
+cache without limit that all requests share (SGLang's) would have found. A second table computes the same for candidates
+as long as a reasoning model's, made of random characters: in the first, instructions are a good part of every prompt.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import runpy
@@ -23,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.embedded import ROOT, engine, environment
-from core import rsa
+from core import rsa, seeds
 from core.config import Config
 from core.generate import Ask, Completion
 from core.llamacpp import CACHE_MIB
@@ -33,6 +35,7 @@ from core.rsa import Population
 from core.runner import run
 
 SLOTS = 16
+LONG = 4000  # characters of a candidate in the second table
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 ORDERS = ("random", "shared")
 
@@ -95,6 +98,24 @@ def measured(order: str, cache_mib: int, problems: int) -> dict[str, float]:
     return told | {"cpu": server.cpu_seconds, "load": os.getloadavg()[0]}
 
 
+def long_candidates(order: str, n: int, k: int) -> float:
+    """`radix_share` of 8 problems of RSA, T=5, whose candidates have LONG random characters."""
+    prompts: list[str] = []
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        prompts.append(messages[0]["content"])
+        return Completion("", 0, answer=seeds.rng(len(prompts), *names).bytes(LONG // 2).hex())
+
+    async def collect() -> None:
+        config = Config({"N": n, "K": k, "T": 5, "CARRY": "answer", "ORDER": order, "SEED": 0})
+        for number in range(8):
+            async for _ in rsa.rsa(Problem(f"p{number}", "x" * 300, "0"), ask, config):
+                pass
+
+    asyncio.run(collect())
+    return radix_share(prompts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", type=int, default=10)
@@ -119,6 +140,10 @@ def main() -> None:
                     f"| {told['load']:.1f} |",
                     flush=True,
                 )
+    print(f"\ncandidates of {LONG:,} characters, radix, computed\n\n| N, K | {' | '.join(ORDERS)} |")
+    print("| --- | ---: | ---: |")
+    for n, k in ((8, 3), (16, 4)):
+        print(f"| {n}, {k} | {' | '.join(f'{long_candidates(order, n, k):.1%}' for order in ORDERS)} |")
 
 
 if __name__ == "__main__":
