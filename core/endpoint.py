@@ -452,8 +452,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "constants", nargs="*", metavar="NAME=value", help=f"for requests that do not set them: {shown}"
     )
-    args = parser.parse_intermixed_args(argv)
     with command():
+        args = parser.parse_intermixed_args(argv)
         stop = Stop()
         defaults = constants.read(DEFAULTS, args.constants)
         if not args.port.isascii() or not args.port.isdigit() or int(args.port) > 65535:
