@@ -1,4 +1,4 @@
-"""Standard output and error that may be lost: a pipe whose reader has left, a full disk, a stream closed from the start.
+"""Standard output and error that may be lost: a pipe's reader has left, a disk is full, a stream was closed at first.
 
 What a command saves is worth more than what it shows, so that showing never ends it: what can't be shown is dropped.
 """
@@ -56,7 +56,7 @@ def kept() -> Iterator[Output]:
             os.open(os.devnull, os.O_RDWR)
     streams = sys.stdout, sys.stderr
     shown, told = Output(sys.stdout), Output(sys.stderr)
-    sys.stdout, sys.stderr = shown, told  # type: ignore[assignment]
+    sys.stdout, sys.stderr = shown, told
     try:
         yield shown
     finally:

@@ -7,7 +7,7 @@ choice, made by a selection function: uniformly (the paper's), or by Boltzmann w
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -98,7 +98,7 @@ async def rsa(
     score: Score | None = None,
     stop: Stop | None = None,
     aggregate: Aggregate = prompts.aggregate,
-) -> AsyncIterator[Population]:
+) -> AsyncGenerator[Population, None]:
     """Populations t = 0..T of RSA, each with `config.N` members; fewer where `stop` says of one that it is the last.
 
     `ask(messages, t, i)` gives member i of step t. `score` fills in the scores of a population that `select` then
