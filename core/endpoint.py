@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -320,9 +320,12 @@ class Endpoint:
         held: AsyncExitStack = request.scope["held"]
         share = held.enter_context(self.allowance.share(guard.client(request.scope)))
         share.take("requests", 1)
-        asked = chat.read(await _body(request, share, self.most.body), self.model, self.defaults)
+        body = await _body(request, share, self.most.body)
         try:
+            asked = chat.read(body, self.model, self.defaults)
             check_context(self.server, asked.config)
+        except RecursionError:  # it was read, and can't be shown in a refusal
+            raise Refusal("the body is nested too deeply") from None
         except UserError as error:
             raise Refusal(str(error), "max_tokens", "context_length_exceeded") from None
         size = share.taken["bytes"]
@@ -437,11 +440,12 @@ def _result(job: "asyncio.Task[Solved]") -> Solved:
 
 
 async def _end(job: "asyncio.Task[Solved]") -> None:
+    """Cancel a job, and wait until nothing of it is left. A bug of ours raises, also where nobody waits any more."""
     job.cancel()
     await asyncio.wait({job})
-    if not job.cancelled() and isinstance(job.exception(), (Refusal, UserError)):
-        return  # whom it was for may have left before it was told
-    # A bug of ours that nobody was told of is logged by asyncio.
+    if not job.cancelled():
+        with suppress(Refusal, UserError):
+            job.result()
 
 
 async def _gone(request: Request) -> None:

@@ -4,7 +4,7 @@ import ipaddress
 import re
 import socket
 from asyncio import TimerHandle
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -99,12 +99,11 @@ class Allowance:
 
     def __init__(self, most: Mapping[str, int]) -> None:
         self.most = most
-        self.by: dict[str, Counter[str]] = {}
+        self.by: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     @contextmanager
     def share(self, client: str) -> Iterator[Share]:
         """A request's; given back at the end."""
-        self.by.setdefault(client, Counter())
         share = Share(self, client)
         try:
             yield share

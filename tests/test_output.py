@@ -1,4 +1,4 @@
-"""Commands whose output nobody takes (a pipe whose reader has left, a full disk, closed streams), and few open files."""
+"""Commands whose output nobody takes (a pipe without a reader, a full disk, closed streams), and few open files."""
 
 import json
 import re
