@@ -97,7 +97,7 @@ class Allowance:
     """What clients may have in progress at a time, of each thing that `most` names: a client so much, all together
     CLIENTS times that."""
 
-    def __init__(self, most: Mapping[str, int]) -> None:
+    def __init__(self, most: dict[str, int]) -> None:
         self.most = most
         self.by: defaultdict[str, Counter[str]] = defaultdict(Counter)
 

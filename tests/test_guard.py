@@ -146,7 +146,7 @@ def test_what_a_client_has_in_progress_is_bounded_over_its_requests(
     engine: Server, proxy: Proxy, start: Start, endpoints: list[endpoint.Endpoint]
 ) -> None:
     running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1)
-    large = {"rsa": {"N": 64, "T": 63}}
+    large: dict[str, Any] = {"rsa": {"N": 64, "T": 63}}
     with ExitStack() as clients:
         for seed in range(endpoint.AT_A_TIME):
             client = clients.enter_context(closing(connected(running)))
