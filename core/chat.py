@@ -42,6 +42,8 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "modalities": (["text"],),
     "audio": (),
 }
+MOST_STOPS = 64  # texts in a list of `stop`
+MOST_MESSAGES = 1000
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
 
@@ -53,7 +55,8 @@ class Refusal(Exception):
         self.param, self.code, self.status = param, code, status
 
     def to_json(self) -> dict[str, Any]:
-        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        kinds = {429: "rate_limit_error"}
+        kind = "server_error" if self.status >= 500 else kinds.get(self.status, "invalid_request_error")
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
 
 
@@ -115,12 +118,16 @@ def _stop(value: Any) -> list[str]:
     stops = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops):
         raise Refusal("stop must be a text or a list of texts, none of them empty", "stop")
+    if len(stops) > MOST_STOPS:
+        raise Refusal(f"stop may hold {MOST_STOPS} texts, not {len(stops):,}", "stop")
     return stops
 
 
 def _messages(value: Any) -> list[Message]:
     if not isinstance(value, list) or not value:
         raise Refusal("messages must be a list of at least one message", "messages")
+    if len(value) > MOST_MESSAGES:
+        raise Refusal(f"a conversation may hold {MOST_MESSAGES:,} messages, not {len(value):,}", "messages")
     messages = []
     for i, message in enumerate(value):
         where = f"messages[{i}]"

@@ -214,8 +214,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="compare.sh", description="Compare results, each against the first.")
     parser.add_argument("results", nargs="+", help="names of results, or paths of .json files; two or more")
     parser.add_argument("--anyway", action="store_true", help="across problem sets and models, over shared problems")
-    args = parser.parse_args(argv)
     with command():
+        args = parser.parse_args(argv)
         if len(args.results) < 2:
             raise UserError("give two or more results to compare, such as: 01_baseline 02_rsa_basic")
         folder = results_dir()

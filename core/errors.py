@@ -1,9 +1,12 @@
 """What a user can put right: said in one line, exit status 2, no traceback. A bug of ours still raises."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
+
+from core import limits, output
 
 LONGEST_LINE = 2000  # characters
 
@@ -31,15 +34,41 @@ def one_line(text: str, most: int = LONGEST_LINE) -> str:
 @contextmanager
 def command() -> Iterator[None]:
     """Wrap the body of a command: a UserError becomes one line on standard error and exit status 2 (RunFailed: 1);
-    Ctrl-C, status 130."""
-    try:
-        yield
-    except UserError as error:
-        print("error: " + one_line(str(error)), file=sys.stderr)
-        raise SystemExit(error.status) from None
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        raise SystemExit(130) from None
+    Ctrl-C, status 130. Output that nobody takes does not end the body."""
+    with output.kept() as shown:
+        end: SystemExit | None = None
+        try:
+            if not limits.are_enough():
+                raise UserError(f"fewer than {limits.LEAST} files may be open; {limits.short_of()}")
+            yield
+        except UserError as error:
+            print("error: " + one_line(str(error)), file=sys.stderr)
+            end = SystemExit(error.status)
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+            end = SystemExit(130)
+        except SystemExit as asked:
+            end = asked
+        except (OSError, BaseExceptionGroup) as error:
+            if not limits.are_short(error):
+                raise
+            print(f"error: no more files may be open; {limits.short_of()}", file=sys.stderr)
+            end = SystemExit(2)
+        shown.flush()
+        if shown.lost and not (end and end.code):
+            end = SystemExit(_unshown(shown.lost))
+    if end:
+        raise end from None
+
+
+def _unshown(why: OSError) -> int:
+    """The status of a command that did all it should and could not show it, as other programs have it: that of SIGPIPE
+    where the reader of a pipe has left, which is nothing to speak of, else 1."""
+    if isinstance(why, BrokenPipeError):
+        return 128 + signal.SIGPIPE
+    told = why.strerror or why
+    print(f"error: standard output can't be written ({told}); what was to be saved is saved", file=sys.stderr)
+    return 1
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

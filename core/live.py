@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from core import page, report
+from core import guard, page, report
 from core.compare import NoResults
 from core.errors import UserError
 from core.page import Run
@@ -65,10 +65,10 @@ def _newest(path: Path) -> Path:
 def application(live: Live, port: int) -> Starlette:
     """The pages of `live`, for browsers that ask by a name of this machine alone: a page elsewhere, whose name was
     made to point here, gets nothing."""
-    hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+    names = guard.Names("127.0.0.1", port=port)
 
     async def answer(request: Request) -> Response:
-        if request.headers.get("host") not in hosts:
+        if not names.hold(request.scope["headers"]):
             return Response("unknown host\n", 403)
         try:
             await live.renew()

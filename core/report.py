@@ -84,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--figures", type=Path, nargs="?", const=Path(), metavar="DIR", help="PNG and SVG files instead"
     )
     parser.add_argument("--inspect", type=Path, metavar="DIR", help="logs for inspect_ai's viewer instead")
-    args = parser.parse_args(argv)
     with command():
+        args = parser.parse_args(argv)
         folder = results_dir()
         if args.live:
             from core import live

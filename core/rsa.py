@@ -7,7 +7,7 @@ choice, made by a selection function: uniformly (the paper's), or by Boltzmann w
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,8 @@ from core.config import Config
 from core.generate import CHARACTERS, Ask, Completion
 from core.problems import Problem
 from core.prompts import Message
+
+AHEAD = 8  # steps that may be at work beyond the one that is waited for: what a straggler of a population holds up
 
 
 @dataclass
@@ -51,8 +53,9 @@ def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Co
     """All positions in `scores` in the order in which they are drawn: K of them, each subset as likely as any other,
     then the others, each order as likely."""
     drawn = rng.choice(len(scores), size=config.K, replace=False)
-    others = np.setdiff1d(np.arange(len(scores)), drawn)
-    return [int(i) for i in (*drawn, *rng.permutation(others))]
+    others = np.delete(np.arange(len(scores)), drawn)
+    order: list[int] = np.concatenate([drawn, rng.permutation(others)]).tolist()
+    return order
 
 
 def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: Config) -> list[int]:
@@ -95,7 +98,7 @@ async def rsa(
     score: Score | None = None,
     stop: Stop | None = None,
     aggregate: Aggregate = prompts.aggregate,
-) -> AsyncIterator[Population]:
+) -> AsyncGenerator[Population, None]:
     """Populations t = 0..T of RSA, each with `config.N` members; fewer where `stop` says of one that it is the last.
 
     `ask(messages, t, i)` gives member i of step t. `score` fills in the scores of a population that `select` then
@@ -103,8 +106,9 @@ async def rsa(
     (failed, or cut off before it said anything) is passed over; with none left, a member starts afresh. `aggregate`
     gives the messages that show the others, in the order that ORDER says.
 
-    Draws that need no scores are known beforehand: a member is asked for as soon as its own K parents are there. Where
-    something looks at whole populations (`score`, `stop`), the next one waits for all of it.
+    Draws that need no scores are known beforehand: a member is asked for as soon as its own K parents are there, up to
+    AHEAD steps beyond the first that is not whole. A step is made when the first of its parents is there, for T may be
+    in the thousands. Where something looks at whole populations (`score`, `stop`), the next one waits for all of it.
     """
 
     def step(earlier: Members, t: int, scores: Sequence[float | None]) -> Members:
@@ -117,15 +121,24 @@ async def rsa(
             i: asyncio.create_task(_member(problem, ask, config, (t, i), orders[i], ranks[i], earlier, aggregate))
             for i in sorted(range(config.N), key=lambda i: arranged(orders[i][: config.K], ranks[i]))
         }
+        for task in made.values():
+            task.add_done_callback(go_on)
         return [made[i] for i in range(config.N)]
 
+    def go_on(_: object = None) -> None:
+        """Begin the next step, where it may begin and the last one has a member to draw."""
+        if len(steps) <= newest and any(member.done() for member in steps[-1]):
+            steps.append(step(steps[-1], len(steps), unscored))
+
     is_eager = not (score or stop)
+    newest = 0  # the last step that may be at work by now
     unscored = [None] * config.N
     steps = [step([], 0, unscored)]
     try:
         for t in range(config.T + 1):
-            while is_eager and len(steps) <= config.T:
-                steps.append(step(steps[-1], len(steps), unscored))
+            if is_eager:
+                newest = min(config.T, t + AHEAD)
+                go_on()
             population = list(await asyncio.gather(*steps[t]))
             if score and t < config.T:
                 await score(problem, population, t, ask, config)
@@ -137,6 +150,7 @@ async def rsa(
                 steps.append(step(steps[t], t + 1, [member.score for member in population]))
             steps[t] = []  # its texts live on only where they are carried
     finally:
+        newest = -1
         left = [member for members in steps for member in members]
         for member in left:
             member.cancel()

@@ -9,7 +9,6 @@ import asyncio
 import json
 import math
 import re
-import resource
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,13 +20,13 @@ import httpx2
 import openai
 from openai.types.chat import ChatCompletionChunk
 
+from core import limits
 from core.errors import UserError, one_line
 from core.origin import Elsewhere
 from core.server import Server, is_local
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
-OTHER_FILES = 200  # that a run may have open beside its connections
 LONGEST_WORDS = 300  # characters of a server's own words that are shown
 LIST_SECONDS = 30.0  # for the list of models
 MOST_TOKENS = 10**12  # that one reply may claim to have taken
@@ -132,7 +131,7 @@ class Wire:
     does not allow so many."""
 
     def __init__(self, server: Server, limit: int) -> None:
-        _allow(limit)
+        _allow(limit, server)
         self._ways = _WAYS if server.streams else ({},)
         self._way = self._ways[0]  # the one that was taken last
         self._home = httpx2.URL(server.base_url).origin
@@ -274,18 +273,17 @@ class Wire:
         return is_overtaken or now - max(flight.sent, self._heard) > flight.patience
 
 
-def _allow(connections: int) -> None:
-    """Raise the number of files that this process may have open, where it needs more."""
-    wanted = connections + OTHER_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+def _allow(connections: int, server: Server) -> None:
+    """See to it that so many connections can be open. Of a server in this process, both ends of each are ours."""
+    ends = 2 if server.kind == "llama.cpp" and is_local(server.base_url) else 1
+    room = limits.reserve(ends * connections) // ends
+    if room >= connections:
         return
-    if hard != resource.RLIM_INFINITY and hard < wanted:
-        raise UserError(
-            f"{connections} requests in flight need {wanted} open files and the system allows {hard}. Lower "
-            "CONCURRENCY, or raise the limit (ulimit -Hn)"
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    less = f"Give CONCURRENCY={room}, or " if room else ""
+    raise UserError(
+        f"the system allows too few open files for {connections} requests in flight. {less}"
+        f"{limits.short_of(ends * connections)}"
+    )
 
 
 @dataclass

@@ -279,11 +279,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="with config.json, *.safetensors, tokenizer.json")
     parser.add_argument("out", type=Path, help="the .gguf file to write")
     parser.add_argument("--type", choices=TYPES, default="q8_0", help="of the matrices (default: q8_0)")
-    args = parser.parse_args(argv)
     for sign in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.default_int_handler)
     logging.getLogger("gguf").setLevel(logging.ERROR)
     with command():
+        args = parser.parse_args(argv)
         if checkout := os.environ.get("LLAMA_CPP", "").strip():
             convert_with(Path(checkout), args.folder, args.out, args.type)
         else:

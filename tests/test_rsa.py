@@ -18,7 +18,7 @@ from core.errors import UserError
 from core.generate import Completion
 from core.problems import Problem
 from core.prompts import Message
-from core.rsa import Population, arranged, boltzmann, carried, generations, rsa, sample, uniform
+from core.rsa import AHEAD, Population, arranged, boltzmann, carried, generations, rsa, sample, uniform
 
 PROBLEM = Problem("p1", "What is 6 times 7?", "42")
 BASE = {"N": 6, "K": 2, "T": 3, "CARRY": "answer", "CARRY_TOKENS": 10, "SEED": 0, "TAU": 0.2}
@@ -211,6 +211,63 @@ def test_a_member_is_asked_for_as_soon_as_its_own_parents_are_there() -> None:
     assert set(early) == {(t, i) for t in range(4) for i in range(6)} - waiting | {(0, 0)}
     at_once = [[m.parents for m in step] for step in populations(Model(), config)]
     assert [[m.parents for m in step] for step in steps] == at_once
+
+
+def test_steps_are_made_as_they_are_reached_and_not_all_at_once() -> None:
+    """However large T is: what waits is of a few steps, and giving up leaves nothing of it."""
+    most, steps = 0, 0
+
+    class Counting(Model):
+        async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            nonlocal most
+            most = max(most, len(asyncio.all_tasks()))
+            return await super().__call__(messages, *names, **changes)
+
+    async def collect() -> set[Any]:
+        nonlocal steps
+        running = rsa(PROBLEM, Counting(), Config(BASE | {"N": 32, "T": 1000}))
+        async for population in running:
+            assert len(population) == 32
+            steps += 1
+            if steps == 12:
+                break
+        await running.aclose()
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(collect()) == set()
+    assert 32 < most <= 32 * (AHEAD + 2) and steps == 12
+
+
+def test_a_straggler_holds_up_no_more_than_a_few_steps_of_the_others() -> None:
+    """With K=1 there are lineages without it: they go on as far as the window of steps allows."""
+
+    class Slow(Model):
+        async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            self.asked.append((names, ""))
+            if names == (0, 0):
+                await released.wait()
+            return Completion("0" * 32, 1, answer=f"solution {names}", completion_tokens=1)
+
+    async def collect() -> list[Population]:
+        running = asyncio.ensure_future(_collected(rsa(PROBLEM, model, config)))
+        for _ in range(100 * AHEAD):  # of the event loop: nothing here waits for anything else
+            await asyncio.sleep(0)
+        early.extend(names[0] for names, _ in model.asked)
+        released.set()
+        return await running
+
+    model, released, early = Slow(), asyncio.Event(), list[Any]()
+    config = Config(BASE | {"N": 8, "K": 1, "T": 3 * AHEAD})
+    steps = asyncio.run(collect())
+    assert max(early) == AHEAD, "and no further"
+    assert len(steps) == 3 * AHEAD + 1 and len(model.asked) == generations(config)
+    at_once = [[m.parents for m in step] for step in populations(Model(), config)]
+    assert [[m.parents for m in step] for step in steps] == at_once
+
+
+def test_the_order_drawn_is_as_it_was() -> None:
+    drawn = [uniform(seeds.rng(0, "p1", "select", 1, i), [None] * 5, Config(BASE)) for i in range(3)]
+    assert drawn == [[4, 3, 2, 1, 0], [4, 0, 1, 3, 2], [1, 2, 3, 4, 0]], "journals of earlier releases stay valid"
 
 
 async def _collected(made: Any) -> list[Population]:
