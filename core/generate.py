@@ -468,10 +468,10 @@ class Generator:
         is_new_turn = False
         if sampling.opening:  # thinking was closed by us: whatever came is answer
             rest = went_on(reply, sampling.opening, self.server.kind)
-            is_new_turn = rest is None
-            thinking, answer = (
-                ("", sampling.opening + rest) if rest is not None else (reply.reasoning or reply.content, "")
-            )
+            if is_new_turn := rest is None:
+                thinking, answer = reply.reasoning or reply.content, ""
+            else:
+                thinking, answer = "", f"{sampling.opening}{rest}"
         else:
             thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
         # Where one token was asked for, to read its probabilities, the cap has cut off nothing.
