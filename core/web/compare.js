@@ -4,7 +4,7 @@ function frontier(runs, metric, name) {
   const colors = ["right", "wrong", "third", "fourth", "fifth", "sixth"].map(color);
   const series = runs.map((run, n) => {
     const sums = spent(run.head.metrics.steps);
-    return { name: over(run.name, run), color: colors[n % colors.length], shape: SHAPE_NAMES[n % SHAPE_NAMES.length], dashed: n % 2 === 1,
+    return { name: withN(run.name, run), color: colors[n % colors.length], shape: SHAPE_NAMES[n % SHAPE_NAMES.length], dashed: n % 2 === 1,
       points: run.head.metrics.steps.map((step, t) =>
         asPoint(sums[t] / Math.max(1, run.head.problem_set.n), step[metric], `${run.name}, t=${step.step}, ${count(sums[t])} tokens in all`)) };
   });

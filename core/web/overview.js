@@ -9,7 +9,7 @@ function numbers(run) {
   return found.some((n) => n !== run.head.problem_set.n) ? found : [];
 }
 /** The same in words, behind `name`. */
-function over(name, run) {
+function withN(name, run) {
   const counted = numbers(run), most = Math.max(...counted), least = Math.min(...counted);
   return counted.length ? `${name}, n=${most}${least < most ? ` to ${least}` : ""}` : name;
 }
@@ -20,14 +20,14 @@ function accuracyFigure(run) {
   if (steps.length === 1) {
     const found = Object.entries(steps[0].pass_at_k).map(([k, e]) => asPoint(+k, e, `pass@${k}`));
     const n = run.head.config.N;
-    return figure({ title: over("pass@k and majority", run), xLabel: "samples k", whole: true, series: [
+    return figure({ title: withN("pass@k and majority", run), xLabel: "samples k", whole: true, series: [
       { name: "pass@k", color: blue, shape: "circle", points: found },
       { name: n ? `majority of ${n}` : "majority", color: orange, shape: "square", points: [asPoint(+n || found.length, steps[0].majority_accuracy, "majority")] },
     ] }, run.name + "-accuracy");
   }
   const over = (of) => steps.map((step) => asPoint(step.step, of(step), `t=${step.step}`));
   const most = Object.keys(steps[0]?.pass_at_k || {}).at(-1);
-  return figure({ title: over("Accuracy over steps", run), xLabel: "step t", whole: true, series: [
+  return figure({ title: withN("Accuracy over steps", run), xLabel: "step t", whole: true, series: [
     { name: "mean (pass@1)", color: blue, shape: "circle", points: over((step) => step.mean_accuracy) },
     { name: "majority", color: orange, shape: "square", dashed: true, points: over((step) => step.majority_accuracy) },
     ...(most > 1 ? [{ name: `pass@${most}`, color: color("third"), shape: "triangle", dashed: true,
@@ -43,7 +43,7 @@ function spent(steps) {
 function tokensFigure(run) {
   const steps = run.head.metrics.steps, sums = spent(steps);
   const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `t=${step.step}, ${count(sums[t])} tokens`));
-  return figure({ title: over("Accuracy against tokens", run), xLabel: "completion tokens so far", series: [
+  return figure({ title: withN("Accuracy against tokens", run), xLabel: "completion tokens so far", series: [
     { name: "mean (pass@1)", color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) },
     { name: "majority", color: color("wrong"), shape: "square", dashed: true, points: over((step) => step.majority_accuracy) },
   ] }, run.name + "-tokens");
