@@ -117,19 +117,21 @@ def relative_change(a: Sequence[float], b: Sequence[float]) -> Estimate | None:
     """The mean of b over the mean of a, less 1: the change in what problems cost, as a share of a's. a[i] and b[i] are
     amounts, 0 or more, of one problem. None where a mean is 0.
 
-    The interval is Student's t for the logarithm of the ratio, with the error of the first order: the variance over
-    problems of b[i] / mean(b) - a[i] / mean(a). Long problems are long on both sides, and that cancels out. One
-    problem alone gives no interval: its ends are nan.
+    The interval is Student's t for the logarithm of the ratio, whose error is the jackknife's: how far the ratio moves
+    as each problem is left out (Tukey 1958, Annals of Mathematical Statistics 29). Long problems are long on both
+    sides, and that cancels out. Where one problem alone has all that a side spent, there is no interval: nan.
     """
-    one, other = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if one.size != other.size or not one.size or not one.sum() or not other.sum():
+    sides = np.array([b, a], dtype=np.float64)
+    sums, n = sides.sum(axis=1), sides.shape[1]
+    if not sums.all():  # of no problems, too
         return None
-    ratio = float(other.mean() / one.mean())
-    if one.size == 1:
-        return Estimate(ratio - 1, math.nan, math.nan, 1)
-    error = float((other / other.mean() - one / one.mean()).std(ddof=1)) / math.sqrt(one.size)
-    half = min(_t_975(one.size - 1) * error, 700.0)  # exp() ends soon after
-    return Estimate(ratio - 1, ratio * math.exp(-half) - 1, ratio * math.exp(half) - 1, one.size)
+    ratio, left = float(sums[0] / sums[1]), sums[:, np.newaxis] - sides
+    if not (left > 0).all():
+        return Estimate(ratio - 1, math.nan, math.nan, n)
+    moved = np.log(left[0] / left[1])
+    error = math.sqrt((n - 1) / n * float(((moved - moved.mean()) ** 2).sum()))
+    half = min(_t_975(n - 1) * error, 600.0)  # exp() ends soon after
+    return Estimate(ratio - 1, ratio * math.exp(-half) - 1, ratio * math.exp(half) - 1, n)
 
 
 def holm(ps: Sequence[float]) -> list[float]:

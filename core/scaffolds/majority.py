@@ -1,8 +1,8 @@
 """Majority voting over independent samples (self-consistency, Wang et al. 2022, arXiv 2203.11171).
 
-N solutions, in populations of the first 1, 2, 4, 8 … N samples (with STAGE, each larger by so many at most), so that one
-run holds the curve of accuracy against samples. The vote itself is taken in the results, where ties score their mean.
-N completions.
+N solutions, in populations of the first 1, 2, 4, 8 … N samples (with STAGE, each larger by so many at most), so that
+one run holds the curve of accuracy against samples. The vote itself is taken in the results, where ties score their
+mean. N completions.
 """
 
 import asyncio
