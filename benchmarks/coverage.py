@@ -126,7 +126,7 @@ class Tally:
         told = []
         for method in methods:
             covered, width = np.array(self._cells[method]).T
-            told.append(f"{covered.mean():.1%} ({covered.min():.0%}), {width.mean():.3f}")
+            told.append(f"{100 * covered.mean():.1f} ({100 * covered.min():.1f}), {width.mean():.3f}")
         return " | ".join(told)
 
 
@@ -195,7 +195,7 @@ def ratios(rng: np.random.Generator, runs: int) -> None:
         return one, 0.7 * other
 
     def ours(a: Array, b: Array) -> Bounds:
-        made = stats.relative_change(a.tolist(), b.tolist())
+        made = stats.relative_change(a, b)
         assert made is not None
         return made.low, made.high
 
@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
-    print(f"share of {args.runs} draws whose interval holds the truth, mean over settings (lowest of any); mean width")
+    print(f"% of {args.runs} draws whose interval holds the truth, mean over settings (lowest of any); mean width")
     means(rng, args.runs)
     differences(rng, max(1, args.runs // 2))
     ratios(rng, args.runs)

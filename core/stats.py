@@ -54,6 +54,8 @@ class Paired:
 
 Values = Sequence[Sequence[float]] | Sequence[float] | NDArray[np.float64]  # by problem: of its samples, or one each
 
+Amounts = Sequence[float] | NDArray[np.float64]  # one of each problem
+
 
 def mean_by_problem(values: Values) -> Estimate:
     """Mean over problems of each problem's mean, with a 95% interval.
@@ -113,7 +115,7 @@ def paired(a: Values, b: Values) -> Paired:
     return Paired(mean, max(low, -1.0), min(high, 1.0), p, differences.size, wins, losses, ties)
 
 
-def relative_change(a: Sequence[float], b: Sequence[float]) -> Estimate | None:
+def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
     """The mean of b over the mean of a, less 1: the change in what problems cost, as a share of a's. a[i] and b[i] are
     amounts, 0 or more, of one problem. None where a mean is 0.
 
