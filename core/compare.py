@@ -15,7 +15,7 @@ from typing import Any
 from core import stored
 from core.errors import UserError, command, one_line
 from core.files import amount, results_dir
-from core.stats import Estimate, Paired, change, mean_by_problem, paired
+from core.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
 from core.tables import chance, interval, shift, spent_tokens
 
 
@@ -153,6 +153,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         if not r.complete or len(r.final) < r.problems
     ]
     pairs = [pair(first, other, anyway) for other in others]
+    corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
         notes += p.notes
     rows = [("result", "problems", "step", *METRICS, "completion tokens")]
@@ -165,19 +166,21 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     for p in pairs:
         lines += ["", f"{p.name} minus {first.name}, paired over {p.problems} problems"]
         for metric, d in p.metrics.items():
-            told = shift(d.difference, d.low, d.high)
-            lines.append(
-                f"{metric:<17}  {told:<22}  p {chance(d.p):<7}  {d.wins} wins, {d.losses} losses, {d.ties} ties"
-            )
+            told, ps = shift(d.difference, d.low, d.high), f"p {chance(d.p):<7}"
+            if len(pairs) > 1:
+                ps += f"  Holm {chance(next(corrected)):<7}"
+            lines.append(f"{metric:<17}  {told:<22}  {ps}  {d.wins} wins, {d.losses} losses, {d.ties} ties")
         told = f"{shift(p.tokens.value, p.tokens.low, p.tokens.high)} %" if p.tokens else "unknown"
         lines.append(f"completion tokens  {told}")
+    if len(pairs) > 1:
+        notes.append("Holm: p corrected for all p-values of this table")
     return "\n".join([*lines, *([""] if notes else []), *(f"note: {note}" for note in notes)])
 
 
 @dataclass(frozen=True)
 class Pair:
     """A result against the first, over the `problems` they share: differences by the names of METRICS; `tokens`: the
-    change in completion tokens of a problem, as a share of the first's mean (None where that is not known)."""
+    change in completion tokens of a problem, as a share of the first's mean (None where one of them is not known)."""
 
     name: str
     problems: int
@@ -202,12 +205,7 @@ def _tokens_against(of_a: Sequence[int | None], of_b: Sequence[int | None]) -> E
     """The change from a to b in tokens of a problem, as a share of a's mean, with its interval over problems; None
     where not all are known."""
     a, b = ([count for count in counts if count is not None] for counts in (of_a, of_b))
-    if not sum(a) or len(a) < len(of_a) or len(b) < len(of_b):
-        return None
-    unit = max(*a, *b)  # change() expects values in [0, 1]
-    d = change([x / unit for x in a], [x / unit for x in b])
-    scale = unit * len(a) / sum(a)
-    return Estimate(scale * d.value, scale * d.low, scale * d.high, d.n)
+    return relative_change(a, b) if len(a) == len(of_a) and len(b) == len(of_b) else None
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -84,7 +84,7 @@ RULES = {
     "REVIEWS": Rule("reviews of a candidate that its refinement is shown", int, 1, 64),
     "REFINEMENTS": Rule("refinements of each of the best candidates, with other reviews each", int, 1, 64),
     "PERFECT": Rule("perfect scores that suffice", int, 1, 1024),
-    "STAGE": Rule("samples that majority voting asks for at once, at most", int, 1, 1024),
+    "STAGE": Rule("samples by which a population of majority voting outgrows the one before, at most", int, 1, 1024),
     "CLASSIFY": Rule("1: one more request says whether a review accepts; 0: the review's own verdict does", int, 0, 1),
     "PASSES": Rule("verifications passed in a row that accept a solution", int, 1, 1000),
     "FAILURES": Rule("verifications failed in a row that end the attempt", int, 1, 1000),

@@ -124,6 +124,11 @@ class Figures:
         return 0 < members == sum(step.counts["failed"] for step in self._steps)
 
     @property
+    def begun(self) -> int:
+        """Problems that have a population."""
+        return int((self._newest.size > 0).sum())
+
+    @property
     def commonest_error(self) -> str | None:
         """Of several, the first by alphabet: whichever came first, the results are the same."""
         return min(self._errors, key=lambda error: (-self._errors[error], error), default=None)

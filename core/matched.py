@@ -1,9 +1,9 @@
 """Scaffolds at equal compute: the same problems, the same budgets of completion tokens a problem, several seeds.
 
-The first scaffold is the reference, plain samples: budgets are told in samples, and one is what they took on average.
+The first scaffold is the reference, plain samples: budgets are given in samples, and one is what they took on average.
 Each other scaffold runs once per seed, as far as the largest budget goes. What it has after every step is its answer,
 had it stopped there; so one run tells what each smaller budget buys: the last step that was paid for whole. A step that
-a budget cuts in two counts for nothing, and its tokens are told as cut. All tokens count, those of reviews, selections
+a budget cuts in two counts for nothing, and its tokens are named as cut. All tokens count, those of reviews, selections
 and plans too. First samples are shared: under one seed they are the same, and so are the journal's completions, for all
 scaffolds that begin with them.
 """
@@ -32,7 +32,7 @@ from core.problems import Problem
 from core.rsa import Population
 from core.runner import Experiment, Scaffold, opened, started
 from core.signals import Stop
-from core.stats import Estimate, Paired, mean_by_problem, paired
+from core.stats import Estimate, Paired, holm, mean_by_problem, paired
 from core.tables import aligned, chance, interval, shift
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
@@ -127,7 +127,8 @@ def _waits(member: Mapping[str, Any]) -> float:
 
 @dataclass
 class Row:
-    """A scaffold at one budget, over problems (each the mean of its seeds)."""
+    """A scaffold at one budget, over problems (each the mean of its seeds). `against`: the reference at that budget,
+    where both answered anything; `p_holm`: its p, corrected for all those of the table."""
 
     name: str
     budget: int
@@ -136,11 +137,17 @@ class Row:
     means: dict[str, float]
     scores: list[float] = field(repr=False)
     against: Paired | None = None
+    p_holm: float | None = None
+
+    @property
+    def answered(self) -> bool:
+        return self.unanswered < 1
 
 
 def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[int], reference: str) -> list[Row]:
     """The table: for each scaffold the results of its seeds, which share their problems in order; differences are
-    paired with `reference` at the same budget. A problem without an answer scores 0."""
+    paired with `reference` at the same budget. A problem without an answer scores 0; where a budget bought not one
+    answer, there is nothing to compare."""
     made = []
     for name, paths in runs.items():
         by_seed = [[problem["steps"] for problem in stored.read(path)[1]] for path in paths]
@@ -155,14 +162,17 @@ def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[int], reference: 
             unanswered = float(np.mean([b.score is None for b in all_of]))
             made.append(Row(name, budget, mean_by_problem(scores), unanswered, means, scores))
     for row in made:
-        if row.name != reference:
-            base = next(other for other in made if (other.name, other.budget) == (reference, row.budget))
+        base = next(other for other in made if (other.name, other.budget) == (reference, row.budget))
+        if row is not base and row.answered and base.answered:
             row.against = paired(base.scores, row.scores)
+    compared = [(row, row.against.p) for row in made if row.against]
+    for (row, _), corrected in zip(compared, holm([p for _, p in compared]), strict=True):
+        row.p_holm = corrected
     return made
 
 
 def in_tokens(budgets: Sequence[float], paths: Sequence[Path]) -> list[int]:
-    """`budgets`, told in samples, in completion tokens: a sample is the mean of the results in `paths`. Raises
+    """`budgets`, given in samples, in completion tokens: a sample is the mean of the results in `paths`. Raises
     UserError where those hold no tokens."""
     steps = [stored.read(path)[0]["metrics"]["steps"] for path in paths]
     spent = sum(step["completion_tokens"] or 0 for each in steps for step in each)
@@ -180,6 +190,7 @@ def table(made: Sequence[Row], reference: str) -> str:
         "accuracy",
         f"minus {reference}",
         "p",
+        "p (Holm)",
         "unanswered",
         "tokens",
         "cut",
@@ -195,9 +206,10 @@ def table(made: Sequence[Row], reference: str) -> str:
             [
                 row.name,
                 f"{row.budget:,}",
-                interval(row.accuracy.to_json()),
+                interval(row.accuracy.to_json()) if row.answered else "-",
                 shift(d.difference, d.low, d.high) if d else "-",
                 chance(d.p) if d else "-",
+                chance(row.p_holm) if row.p_holm is not None else "-",
                 f"{row.unanswered:.0%}",
                 *(f"{row.means[what]:,.0f}" for what in ("tokens", "cut")),
                 f"{row.means['calls']:.1f}",
@@ -260,7 +272,8 @@ def _show(
     notes = [
         f"{model} on {chosen['name']}, n={chosen['n']}, seeds {', '.join(map(str, seeds))}; budgets in completion "
         "tokens a problem; accuracy of the vote in %, with 95% intervals over problems, 0 where a budget bought no "
-        "answer; the other figures are means over problems and seeds; cut: tokens of the step that did not fit; path "
+        "answer, and - where it bought none on any problem; p (Holm): corrected for all p-values of the table; the "
+        "other figures are means over problems and seeds; cut: tokens of the step that did not fit; path "
         "s: seconds of requests that waited for each other; scaffolds that begin with plain samples share them",
     ]
     if document["model"]["embedded"]:
@@ -276,14 +289,14 @@ def _show(
             "accuracy": row.accuracy.to_json(),
             "unanswered": row.unanswered,
             **row.means,
-            "against": vars(row.against) if row.against else None,
+            "against": vars(row.against) | {"p_holm": row.p_holm} if row.against else None,
         }
         for row in made
     ]
     summary = {"experiment": folder.name, "made": results.now(), "notes": notes, "seeds": list(seeds)}
     lines = [json.dumps(line) for line in (summary, *shown)]
     write_atomically(folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
-    drawn = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.unanswered < 1]
+    drawn = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.answered]
     plot.matched(document | {"config": {}}, drawn, folder / "frontier.png")
     print(f"results {folder}")
 

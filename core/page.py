@@ -19,7 +19,7 @@ from typing import Any
 
 import jinja2
 
-from core import compare, prompts, results, stored, tables
+from core import compare, prompts, results, stats, stored, tables
 from core.config import Config
 from core.errors import UserError, one_line
 from core.eval import Groups
@@ -364,7 +364,7 @@ def _comparison(runs: Sequence[Run]) -> dict[str, Any]:
     """Each result against the first, where they can be compared; else a note that says why not."""
     first, *others = [compare.read(str(run.path), run.path.parent) for run in runs]
     notes: list[str] = []
-    pairs = []
+    pairs: list[dict[str, Any]] = []
     for other in others:
         try:
             pair = compare.pair(first, other, anyway=True)
@@ -375,6 +375,9 @@ def _comparison(runs: Sequence[Run]) -> dict[str, Any]:
         metrics = [{"name": name, **vars(paired)} for name, paired in pair.metrics.items()]
         tokens = pair.tokens.to_json() if pair.tokens else None
         pairs.append({"name": other.name, "metrics": metrics, "tokens": tokens})
+    compared = [metric for told in pairs for metric in told["metrics"]]
+    for metric, corrected in zip(compared, stats.holm([metric["p"] for metric in compared]), strict=True):
+        metric["p_holm"] = corrected
     return {"first": first.name, "pairs": pairs, "notes": notes}
 
 

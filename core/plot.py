@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.files import write_atomically
-from core.tables import title
+from core.tables import over, title
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
 COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")  # tell runs apart, with MARKS, also in grey
@@ -46,7 +46,8 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "maj
                 spent = step["completion_tokens"] + step["verification_tokens"]
                 sums.append((sums[-1] if sums else 0) + spent / document["problem_set"]["n"])
             style, color = f"{MARKS[n % len(MARKS)]}-", COLORS[n % len(COLORS)]
-            _curve(axes, sums, [step[metric] for step in steps], document["experiment"], color, style)
+            label = " ".join(filter(None, (document["experiment"], over(document))))
+            _curve(axes, sums, [step[metric] for step in steps], label, color, style)
         axes.set_xlabel("completion tokens per problem")
         axes.set_ylabel(f"{metric.replace('_', ' ')}, %")
 
@@ -161,4 +162,6 @@ def _caption(documents: Sequence[dict[str, Any]], has_bands: bool) -> str:
         marks.append("demonstration model, not QED-Nano")
     if not all(document["complete"] for document in documents):
         marks.append("partial run")
+    if len(documents) == 1 and (counted := over(documents[0])):
+        marks.append(f"accuracies over {counted} problems")
     return " · ".join(filter(None, marks))

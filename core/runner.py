@@ -341,13 +341,13 @@ class Experiment:
 
     def _so_far(self) -> str:
         """The time left, tokens per second, and the mean accuracy of the newest population of every problem that has
-        one."""
+        one, and how many those are."""
         elapsed = time.monotonic() - self.began
         shown = ["tok/s unknown" if self.uncounted else f"{self.new_tokens / max(1e-9, elapsed):,.0f} tok/s"]
         if (left := self.forecast.seconds_left(elapsed)) is not None:
             shown.insert(0, f"{tqdm.format_interval(left)} left")
         if (accuracy := self.figures.accuracy) is not None:
-            shown.append(f"accuracy {accuracy:.1%}")
+            shown.append(f"accuracy {accuracy:.1%}, n={self.figures.begun}")
         return ", ".join(shown)
 
     async def _save_meanwhile(self) -> None:

@@ -1,5 +1,6 @@
 """The figures of a run as text, from its results JSON alone."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +14,25 @@ def interval(estimate: dict[str, Any]) -> str:
     return f"{100 * estimate['value']:.1f} [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
 
 
+def numbers(document: dict[str, Any]) -> list[int]:
+    """By step, over how many problems its accuracies are, where that is not all problems at each step: of a partial
+    run, those that got so far. Else nothing."""
+    found = [step["mean_accuracy"]["n"] for step in document["metrics"]["steps"]]
+    return found if set(found) - {document["problem_set"]["n"]} else []
+
+
+def over(document: dict[str, Any]) -> str:
+    """The same in words: "n=6 to 2"; "" where all problems are in each step."""
+    counted = numbers(document)
+    if not counted:
+        return ""
+    return f"n={max(counted)}" + (f" to {min(counted)}" if min(counted) < max(counted) else "")
+
+
 def shift(difference: float, low: float, high: float) -> str:
-    """A difference of rates in points with its interval: "+1.5 [-0.3, +3.2]"."""
+    """A difference of rates in points with its interval, where it has one: "+1.5 [-0.3, +3.2]"."""
+    if math.isnan(low):
+        return f"{100 * difference:+.1f}"
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
@@ -30,19 +48,20 @@ def chance(p: float) -> str:
 
 def table(document: dict[str, Any]) -> str:
     """The steps of a run as text: accuracies in percent with 95% intervals over problems, tokens (of solutions
-    + of verifications), seconds summed over requests."""
-    steps = document["metrics"]["steps"]
+    + of verifications), seconds summed over requests; n, where not all problems are in each step."""
+    steps, counted = document["metrics"]["steps"], numbers(document)
     counts = {"cut": "truncated", "doubtful": "doubtful", "failed": "failed"}
     if any(s.get("undecided") for s in steps):
         counts["undecided"] = "undecided"
-    rows = [["t", "mean accuracy", "majority accuracy", "tokens", "request s", *counts]]
-    for s in steps:
+    rows = [["t", *(["n"] if counted else []), "mean accuracy", "majority accuracy", "tokens", "request s", *counts]]
+    for i, s in enumerate(steps):
         spent = spent_tokens(s["completion_tokens"], is_partly=bool(s.get("uncounted")))
         if s["verification_tokens"] != 0:
             spent += f" + {spent_tokens(s['verification_tokens'])}"
         rows.append(
             [
                 str(s["step"]),
+                *([str(counted[i])] if counted else []),
                 interval(s["mean_accuracy"]),
                 interval(s["majority_accuracy"]),
                 spent,
@@ -62,9 +81,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def pass_table(document: dict[str, Any]) -> str:
-    """Unbiased pass@k of the last step, one line per k."""
+    """Unbiased pass@k of the last step, one line per k; n, where it is not over all problems."""
     found = document["metrics"]["steps"][-1]["pass_at_k"]
-    return "\n".join(f"pass@{k}  {interval(estimate)}" for k, estimate in found.items())
+    n = f"  n={counted[-1]}" if (counted := numbers(document)) else ""
+    return "\n".join(f"pass@{k}  {interval(estimate)}{n}" for k, estimate in found.items())
 
 
 def title(document: dict[str, Any]) -> str:

@@ -35,9 +35,11 @@ def results(
     complete: bool = True,
     counted: bool = True,
     say: Callable[[int, int, int], str] = lambda p, t, i: f"Adding up, \\boxed{{{p + 1}}}.",
+    reached: Sequence[int] = (),
 ) -> Path:
     """A folder with 02_rsa_basic.json and its journal. Aggregation loses the majorities of the problems in `lost`.
-    Not `counted`: the server told no tokens."""
+    Not `counted`: the server told no tokens. `reached`: how many steps each problem has so far; all, where it does not
+    say."""
     rng = random.Random(5)
     chosen = [Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1)) for p in range(problems)]
     figures, rows = Figures(problems), []
@@ -46,7 +48,7 @@ def results(
     with Journal(path) as journal:
         for p, problem in enumerate(chosen):
             steps = []
-            for t in range(T + 1):
+            for t in range(reached[p] if reached else T + 1):
                 population = []
                 for i in range(N):
                     is_right = (t == 0) if p in lost else rng.random() < 0.4 + 0.1 * t

@@ -97,6 +97,49 @@ def test_three_results_are_each_compared_with_the_first(folder: Path) -> None:
     assert "03_other minus 02_rsa_basic" not in text
 
 
+def test_p_values_of_several_results_are_corrected_and_the_raw_ones_stay(folder: Path) -> None:
+    for name, better in (("a", 8), ("b", 9), ("c", 10)):
+        save(folder / f"{name}.json", results([0.5] * 10, [0.0] * (10 - better) + [1.0] * better))
+    save(folder / "0.json", results([0.5] * 10, [0.0] * 10))
+    alone = table([read(name, folder) for name in ("0", "a")])
+    assert "Holm" not in alone and "p 0.008 " in alone
+    several = table([read(name, folder) for name in ("0", "a", "b", "c")])
+    told = [line for line in several.splitlines() if line.startswith("majority") and "Holm" in line]
+    assert [line.split("Holm")[1].split()[0] for line in told] == ["0.031", "0.020", "0.012"], "of six p-values"
+    assert [line.split("p ")[1].split()[0] for line in told] == ["0.008", "0.004", "0.002"]
+    assert "note: Holm: p corrected for all p-values of this table" in several
+
+
+def spending(tokens: list[int]) -> dict[str, Any]:
+    """A results file whose problems took so many tokens."""
+    made = results([0.5] * len(tokens), [1.0] * len(tokens))
+    for problem, spent in zip(made["problems"], tokens, strict=True):
+        problem["steps"][0]["members"] = []
+        problem["steps"][1]["members"] = [{"completion_tokens": spent}]
+    return made
+
+
+def test_a_change_in_tokens_is_a_ratio_whose_interval_lets_long_problems_be_long(folder: Path) -> None:
+    lengths = [100, 90_000, 400, 2_000, 700, 12_000, 150, 30_000]
+    mended = [round(0.7 * n * (1 + 0.02 * (-1) ** (i // 2))) for i, n in enumerate(lengths)]
+    save(folder / "long.json", spending(lengths))
+    save(folder / "short.json", spending(mended))
+    text = table([read(name, folder) for name in ("long", "short")])
+    told = text.split("completion tokens  ")[1].replace("[", "").replace("]", "").replace(",", "")
+    value, low, high = told.split()[:3]
+    assert -35 < float(low) < float(value) < float(high) < -25
+
+
+def test_a_change_in_tokens_that_is_not_known_is_said(folder: Path) -> None:
+    save(folder / "some.json", spending([100, 200]))
+    save(folder / "none.json", spending([0, 0]))
+    for names in (("some", "none"), ("none", "some")):
+        assert "completion tokens  unknown" in table([read(name, folder) for name in names])
+    save(folder / "one.json", spending([100]))
+    save(folder / "half.json", spending([50]))
+    assert table([read(name, folder) for name in ("one", "half")]).endswith("completion tokens  -50.0 %")
+
+
 def test_a_path_serves_as_a_name(folder: Path, tmp_path: Path) -> None:
     assert read(str(folder / "01_baseline.json"), tmp_path / "elsewhere") == read("01_baseline", folder)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import runpy
 import selectors
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ import pytest
 from core.config import Config
 from core.errors import UserError
 from core.generate import Ask, Completion
-from core.matched import Bought, Budgeted, Entry, bought, check, entry, in_tokens, rows, total
+from core.matched import Bought, Budgeted, Entry, bought, check, entry, in_tokens, rows, table, total
 from core.problems import Problem
 from core.prompts import Message
 from core.results import grade
@@ -161,6 +162,46 @@ def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) 
     assert made["other", 50].accuracy.value == 0 and made["other", 50].means["cut"] == 100
 
 
+def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
+    """Whoever is compared with voting must not gain from tokens that voting was not given."""
+    found = runpy.run_path("experiments/15_compute_matched.py")
+    first = found["entries"][0]
+    config = Config({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(first.constants))
+
+    async def collect() -> list[Any]:
+        model = Model(lambda names, prompt: "\\boxed{42}")  # 10 tokens each
+        return [grade(PROBLEM, 0, population) async for population in first.scaffold(PROBLEM, model, config)]
+
+    steps = asyncio.run(collect())
+    for budget in found["budgets"]:
+        assert bought(steps, round(10 * budget)).calls == int(budget)
+        assert not float(budget).is_integer(), "of whole samples, half of the problems would just miss the last"
+
+
+def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_the_table(tmp_path: Path) -> None:
+    def saved(name: str, *steps: dict[str, Any]) -> Path:
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({"problems": [{"steps": list(steps)}] * 12}))
+        return path
+
+    runs = {
+        "base": [saved("base", step(0, member(100)))],
+        "late": [saved("late", step(1, member(300)))],
+        "good": [saved("good", step(0, member(100)), step(1, member(100, [0])))],
+    }
+    made = rows(runs, (50, 100, 200, 300), "base")
+    by_name = {(row.name, row.budget): row for row in made}
+    compared = [key for key, row in by_name.items() if row.against]
+    assert compared == [("late", 300), ("good", 100), ("good", 200), ("good", 300)]
+    ps = [by_name[key].against.p for key in compared]  # type: ignore[union-attr]
+    assert ps == [2 / 2**12, 1, 2 / 2**12, 2 / 2**12]
+    assert [by_name[key].p_holm for key in compared] == pytest.approx([8 / 2**12, 1, 8 / 2**12, 8 / 2**12])
+    told = {tuple(line.split()[:2]): line.split()[2:] for line in table(made, "base").splitlines()[2:]}
+    assert told["late", "200"][:4] == told["base", "50"][:4] == ["-"] * 4, "no accuracy, no difference, no p"
+    assert "p (Holm)" in table(made, "base").splitlines()[0]
+    assert all(row.p_holm is None for row in made if not row.against)
+
+
 def test_entries_take_the_constants_of_their_experiments() -> None:
     made = entry("13_best_of", N=4, name="small")
     assert (made.name, made.constants["N"], made.constants["VERIFY_SAMPLES"]) == ("small", 4, 4)
@@ -215,7 +256,7 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     experiment = tmp_path / "99_small.py"
     experiment.write_text(
         head + "waits = partial(rsa, stop=lambda *_: False)\n"
-        "entries = [entry('12_majority', STAGE=4, N=4), entry('02_rsa_basic', waits, N=2, K=2, T=1),\n"
+        "entries = [entry('12_majority', STAGE=1, N=4), entry('02_rsa_basic', waits, N=2, K=2, T=1),\n"
         "           entry('05_rsa_qed', roles='choose')]\n"
         "if __name__ == '__main__':\n    compare_matched(globals(), entries, (1.2, 4), (0, 1))\n"
     )
@@ -235,6 +276,7 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     low, high = lines[1]["budget"], lines[2]["budget"]
     assert 130 < low < 160 and abs(high / low - 4 / 1.2) < 0.05, "a sample takes some 120 tokens"
     assert lines[3]["unanswered"] == 1.0 and lines[1]["unanswered"] == 0.0, "two do not fit into what 1.2 take"
+    assert lines[3]["against"] is None and lines[4]["against"]["p_holm"] == lines[4]["against"]["p"], "the only one"
     assert all(line["tokens"] <= line["budget"] for line in lines[1:])
     assert (folder / "frontier.png").read_bytes()[:4] == b"\x89PNG" and (folder / "table.txt").read_text() in out
     assert len(list(folder.glob("*-seed?.json"))) == 4

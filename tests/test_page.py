@@ -109,6 +109,26 @@ def test_tokens_that_no_server_told_are_unknown(tab: Tab, tmp_path: Path) -> Non
     assert "1,200" in shown and "the server did not tell" not in shown
 
 
+@pytest.mark.parametrize("reached", [[3, 2, 1, 3], [1, 1, 0, 0], [3, 3, 3, 3]])
+def test_the_overview_says_over_how_many_problems_where_not_over_all(
+    tab: Tab, tmp_path: Path, reached: list[int]
+) -> None:
+    reports.results(tmp_path, problems=4, complete=False, reached=reached)
+    shown = tab.open(written(tmp_path, "02_rsa_basic.partial"))
+    ns = [n for n in (sum(steps > t for steps in reached) for t in range(3)) if n]
+    table = shown.locator("table:has(caption:has-text('Steps'))")
+    heads = table.locator("thead th").all_inner_texts()
+    assert len(heads) == len(table.locator("tbody tr").first.locator("th, td").all())
+    said = f", n={ns[0]}" + (f" to {ns[-1]}" if ns[-1] < ns[0] else "")
+    captions, cards = shown.locator("figcaption").all_inner_texts(), shown.locator(".card").all_inner_texts()
+    if set(ns) == {4}:
+        assert "n" not in heads and not any("n=" in text for text in captions + cards)
+    else:
+        assert heads[1] == "n" and table.locator("tbody td:nth-child(2)").all_inner_texts() == [str(n) for n in ns]
+        assert all(said in text for text in captions) and len(captions) == 2
+        assert all(f"n={ns[-1]} of 4" in text for text in cards[:2])
+
+
 def test_without_scripts_the_tables_are_there(browser: Any, results_of_runs: Path) -> None:
     path = written(results_of_runs, "02_rsa_basic")
     plain = Tab(browser, java_script_enabled=False)
@@ -370,6 +390,22 @@ def test_a_missing_file_beside_the_page_is_said(
     shown = tab.open(made[0], "#/0/problem/1/2/0")
     shown.wait_for_selector("text=is not beside this page")
     tab.close()
+
+
+def test_many_comparisons_are_corrected_and_shown_with_their_n(tab: Tab, tmp_path: Path) -> None:
+    path = reports.results(tmp_path, problems=8, complete=False, reached=[3] * 7 + [1]) / "02_rsa_basic.partial.json"
+    for name in ("first", "third", "fourth"):
+        shutil.copy(path, tmp_path / f"{name}.json")
+    two, three = ("first", "third"), ("first", "third", "fourth")
+    for names in (two, three):
+        shown = tab.open(written(tmp_path, *names))
+        table = shown.locator("table:has(caption:has-text('sign-flip'))")
+        heads = table.locator("thead th").all_inner_texts()
+        assert ("p (Holm)" in heads) == (names == three) and heads.count("problems") == 1
+        rows = [row.locator("th, td").all_inner_texts() for row in table.locator("tbody tr").all()]
+        assert {len(row) for row in rows} == {len(heads)} and len(rows) == 3 * (len(names) - 1)
+        assert {row[heads.index("problems")] for row in rows} == {"7"}
+        assert "first, n=8 to 7" in shown.locator("svg.chart").first.text_content()
 
 
 def test_results_are_compared(tab: Tab, results_of_runs: Path) -> None:

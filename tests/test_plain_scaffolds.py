@@ -45,6 +45,32 @@ def test_majority_yields_the_beginnings_of_one_sample(n: int, sizes: list[int]) 
     assert {prompt for _, prompt, _ in model.asked} == {prompts.solve(PROBLEM.statement)[0]["content"]}
 
 
+@pytest.mark.parametrize(
+    ("n", "stage", "sizes"),
+    [(5, 1, [1, 2, 3, 4, 5]), (9, 3, [1, 2, 4, 7, 9]), (12, 4, [1, 2, 4, 8, 12]), (4, 1024, [1, 2, 4]), (1, 1, [1])],
+)
+def test_majority_grows_by_a_stage_at_most(n: int, stage: int, sizes: list[int]) -> None:
+    model = Model(solution)
+    populations = run(majority, model, N=n, STAGE=stage)
+    assert [len(population) for population in populations] == sizes
+    for before, population in zip([[], *populations], populations, strict=False):
+        assert [m.again for m in population] == [i < len(before) for i in range(len(population))]
+    assert sorted(names for names, *_ in model.asked) == [(0, i) for i in range(n)]
+
+
+def test_small_stages_leave_no_server_idle() -> None:
+    """Samples are asked for in doublings: one at a time, a problem would wait 60 times."""
+    model = Model(solution)
+    asked = []
+
+    async def grow() -> None:
+        async for _ in majority(PROBLEM, model, Config({"N": 60, "STAGE": 1})):
+            asked.append(len(model.asked))
+
+    asyncio.run(grow())
+    assert sorted(set(asked)) == [1, 2, 4, 8, 16, 32, 60]
+
+
 def test_majority_asks_no_more_than_the_stages_that_are_taken() -> None:
     """A budget that stops it after two stages has paid for two samples."""
     model = Model(solution)

@@ -44,6 +44,43 @@ def test_partial_results_count_where_there_are_no_others(results: Path, capsys: 
     assert "partial run" in capsys.readouterr().out
 
 
+def heads_and_ns(text: str) -> tuple[list[str], list[str]]:
+    """The head of a run's table, and the second column of its rows."""
+    lines = text.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["t"])
+    rows = [line.split() for line in lines[at + 2 :]]
+    return lines[at].split(), [row[1] for row in rows[: next(i for i, row in enumerate([*rows, []]) if not row)]]
+
+
+@pytest.mark.parametrize(
+    ("reached", "ns"),
+    [([3, 2, 1, 3], ["4", "3", "2"]), ([2, 2, 1, 0], ["3", "2"]), ([1, 1, 0, 0], ["2"]), ([3, 0, 3, 3], ["3"] * 3)],
+)
+def test_a_partial_run_says_over_how_many_problems(
+    results: Path, capsys: pytest.CaptureFixture[str], reached: list[int], ns: list[str]
+) -> None:
+    reports.results(results, problems=4, complete=False, reached=reached)
+    main([])
+    text = capsys.readouterr().out
+    heads, found = heads_and_ns(text)
+    assert heads[:3] == ["t", "n", "mean"] and found == ns
+    assert ("pass@4" in text) == (len(ns) == 1) == (text.count(f"  n={ns[0]}\n") == 4)
+    main(["--figures"])
+    main(["02_rsa_basic.partial", "02_rsa_basic.partial", "--figures"])
+    said = f"n={ns[0]}" + (f" to {ns[-1]}" if ns[-1] != ns[0] else "")
+    caption = (results / "02_rsa_basic.partial-accuracy.svg").read_text()
+    assert f"accuracies over {said} problems" in caption and "partial run" in caption
+    assert f">02_rsa_basic.partial {said}<" in (results / "frontier.svg").read_text()
+
+
+def test_a_whole_run_has_no_column_that_says_one_thing(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reports.results(results, problems=4)
+    main([])
+    assert heads_and_ns(capsys.readouterr().out)[0][:3] == ["t", "mean", "accuracy"]
+    main(["--figures"])
+    assert "accuracies over" not in (results / "02_rsa_basic-accuracy.svg").read_text()
+
+
 def test_results_of_one_step_without_a_size_are_told_by_pass_at_k(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

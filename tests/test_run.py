@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -50,7 +51,7 @@ def test_rsa_runs_end_to_end_and_says_what_it_ran_on(results: Path) -> None:
     assert [len(p["steps"]) for p in document["problems"]] == [3] * 4
     assert document["problem_set"]["name"] == "sums[:4]" and document["model"]["embedded"]
     assert (results / "02_rsa_basic.png").read_bytes()[:4] == b"\x89PNG"
-    assert "100%" in err and "tok/s" in err and "accuracy" in err
+    assert "100%" in err and "tok/s" in err and re.search(r"accuracy [0-9.]+%, n=[1-9]", err)
 
 
 def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(results: Path) -> None:

@@ -1,8 +1,8 @@
 """Majority voting over independent samples (self-consistency, Wang et al. 2022, arXiv 2203.11171).
 
-N solutions, drawn in stages: populations of the first 1, 2, 4, 8 … N samples (with STAGE, never more than so many at a
-time), so that one run holds the curve of accuracy against samples. The vote itself is taken in the results, where ties
-score their mean. N completions.
+N solutions, in populations of the first 1, 2, 4, 8 … N samples (with STAGE, each larger by so many at most), so that
+one run holds the curve of accuracy against samples. The vote itself is taken in the results, where ties score their
+mean. N completions.
 """
 
 import asyncio
@@ -10,25 +10,27 @@ from collections.abc import AsyncIterator
 
 from core import prompts
 from core.config import Config
-from core.generate import Ask
+from core.generate import Ask, Completion
 from core.problems import Problem
 from core.rsa import Member, Population
 
 
 async def majority(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
     """Populations of 1, 2, 4, 8 … (with STAGE = 4: 1, 2, 4, 8, 12, 16 …) and N members, each the beginning of the next.
-    A stage is asked for only when the one before is there, so that a budget which stops between them has paid for
-    nothing else."""
+
+    Samples are asked for only when those before are there, twice as many each time: a budget that stops between has
+    paid for little else. STAGE does not change that, for samples asked for one by one would leave a server idle."""
     messages = prompts.solve(problem.statement)
-    population: Population = []
-    size = 1
-    while len(population) < config.N:
-        new = range(len(population), min(size, config.N))
-        made = await asyncio.gather(*(ask(messages, 0, i) for i in new))
-        stood = [Member(member.completion, [i], again=True) for i, member in enumerate(population)]
-        population = stood + [Member(completion) for completion in made]
-        yield population
-        size += min(size, config.get("STAGE", size))
+    samples: list[Completion] = []
+    there, size = 0, 1  # members of the last population and of the next
+    while there < config.N:
+        size = min(size, config.N)
+        if size > len(samples):
+            new = range(len(samples), min(max(size, 2 * len(samples)), config.N))
+            samples += await asyncio.gather(*(ask(messages, 0, i) for i in new))
+        population: Population = [Member(made, [i], again=True) for i, made in enumerate(samples[:there])]
+        yield population + [Member(made) for made in samples[there:size]]
+        there, size = size, size + min(size, config.get("STAGE", size))
 
 
 def generations(config: Config) -> int:

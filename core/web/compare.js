@@ -4,7 +4,7 @@ function frontier(runs, metric, name) {
   const colors = ["right", "wrong", "third", "fourth", "fifth", "sixth"].map(color);
   const series = runs.map((run, n) => {
     const sums = spent(run.head.metrics.steps), isKnown = !sums.includes(null);
-    return { name: run.name, color: colors[n % colors.length], shape: SHAPE_NAMES[n % SHAPE_NAMES.length], dashed: n % 2 === 1,
+    return { name: withN(run.name, run), color: colors[n % colors.length], shape: SHAPE_NAMES[n % SHAPE_NAMES.length], dashed: n % 2 === 1,
       points: !isKnown ? [] : run.head.metrics.steps.map((step, t) =>
         asPoint(sums[t] / Math.max(1, run.head.problem_set.n), step[metric], `${run.name}, t=${step.step}, ${count(sums[t])} tokens in all`)) };
   });
@@ -13,16 +13,19 @@ function frontier(runs, metric, name) {
 }
 
 function pairedTable(comparison) {
+  const several = comparison.pairs.length > 1;
+  const chance = (p) => h("td", {}, p < 0.001 ? "< 0.001" : p.toFixed(3));
   return scroll("Differences", h("table", {},
-    h("caption", {}, h("span", {}, `Each against ${comparison.first}, paired by problem. Differences in points with 95% intervals; p: two-sided sign-flip permutation test.`)),
-    h("thead", {}, h("tr", {}, ["result", "metric", "difference", "p", "problems", "wins", "losses", "ties"].map((name) => h("th", { scope: "col" }, name)))),
+    h("caption", {}, h("span", {}, `Each against ${comparison.first}, paired by problem. Differences in points with 95% intervals; p: two-sided sign-flip permutation test, with which the intervals agree${
+      several ? "; Holm: corrected for all p-values of this table" : ""}.`)),
+    h("thead", {}, h("tr", {}, ["result", "metric", "difference", "p", ...(several ? ["p (Holm)"] : []), "problems", "wins", "losses", "ties"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, comparison.pairs.flatMap((pair) => [
       ...pair.metrics.map((m) => h("tr", {}, h("th", { scope: "row" }, pair.name), h("td", {}, m.name),
-        h("td", {}, `${signed(m.difference)} [${signed(m.low)}, ${signed(m.high)}]`), h("td", {}, m.p < 0.001 ? "< 0.001" : m.p.toFixed(3)),
+        h("td", {}, `${signed(m.difference)} [${signed(m.low)}, ${signed(m.high)}]`), chance(m.p), several && chance(m.p_holm),
         [m.n, m.wins, m.losses, m.ties].map((n) => h("td", {}, n)))),
       h("tr", {}, h("th", { scope: "row" }, pair.name), h("td", {}, "completion tokens"),
-        h("td", {}, pair.tokens ? `${signed(pair.tokens.value)}% [${signed(pair.tokens.low)}, ${signed(pair.tokens.high)}]` : "unknown"), h("td", {}, ""),
-        h("td", {}, pair.tokens?.n), h("td", {}), h("td", {}), h("td", {})),
+        h("td", {}, pair.tokens ? `${signed(pair.tokens.value)}%` + (pair.tokens.low == null ? "" : ` [${signed(pair.tokens.low)}, ${signed(pair.tokens.high)}]`) : "unknown"),
+        h("td", {}), several && h("td", {}), h("td", {}, pair.tokens?.n), h("td", {}), h("td", {}), h("td", {})),
     ]))));
 }
 

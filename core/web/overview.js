@@ -3,20 +3,31 @@
 const told = (e) => `${percent(e.value)}% [${percent(e.low)}, ${percent(e.high)}], n=${e.n}`;
 const asPoint = (x, e, words) => ({ x, y: e.value, low: e.low, high: e.high, told: `${words}: ${told(e)}` });
 
+/** By step, over how many problems its accuracies are, where that is not all problems at each step. */
+function numbers(run) {
+  const found = run.head.metrics.steps.map((step) => step.mean_accuracy.n);
+  return found.some((n) => n !== run.head.problem_set.n) ? found : [];
+}
+/** The same in words, behind `name`. */
+function withN(name, run) {
+  const counted = numbers(run), most = Math.max(...counted), least = Math.min(...counted);
+  return counted.length ? `${name}, n=${most}${least < most ? ` to ${least}` : ""}` : name;
+}
+
 function accuracyFigure(run) {
   const steps = run.head.metrics.steps;
   const blue = color("right"), orange = color("wrong");
   if (steps.length === 1) {
     const found = Object.entries(steps[0].pass_at_k).map(([k, e]) => asPoint(+k, e, `pass@${k}`));
     const n = run.head.config.N;
-    return figure({ title: "pass@k and majority", xLabel: "samples k", whole: true, series: [
+    return figure({ title: withN("pass@k and majority", run), xLabel: "samples k", whole: true, series: [
       { name: "pass@k", color: blue, shape: "circle", points: found },
       { name: n ? `majority of ${n}` : "majority", color: orange, shape: "square", points: [asPoint(+n || found.length, steps[0].majority_accuracy, "majority")] },
     ] }, run.name + "-accuracy");
   }
   const over = (of) => steps.map((step) => asPoint(step.step, of(step), `t=${step.step}`));
   const most = Object.keys(steps[0]?.pass_at_k || {}).at(-1);
-  return figure({ title: "Accuracy over steps", xLabel: "step t", whole: true, series: [
+  return figure({ title: withN("Accuracy over steps", run), xLabel: "step t", whole: true, series: [
     { name: "mean (pass@1)", color: blue, shape: "circle", points: over((step) => step.mean_accuracy) },
     { name: "majority", color: orange, shape: "square", dashed: true, points: over((step) => step.majority_accuracy) },
     ...(most > 1 ? [{ name: `pass@${most}`, color: color("third"), shape: "triangle", dashed: true,
@@ -33,7 +44,7 @@ function tokensFigure(run) {
   const steps = run.head.metrics.steps, sums = spent(steps);
   if (sums.includes(null)) return h("p", { class: "quiet" }, "Accuracy against tokens: the server did not tell how many tokens its replies took.");
   const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `t=${step.step}, ${count(sums[t])} tokens`));
-  return figure({ title: "Accuracy against tokens", xLabel: "completion tokens so far", series: [
+  return figure({ title: withN("Accuracy against tokens", run), xLabel: "completion tokens so far", series: [
     { name: "mean (pass@1)", color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) },
     { name: "majority", color: color("wrong"), shape: "square", dashed: true, points: over((step) => step.majority_accuracy) },
   ] }, run.name + "-tokens");
@@ -44,17 +55,18 @@ function stepTable(run) {
     const part = step.completions ? step[name] / step.completions : 0;
     return h("td", { class: part > 0.1 ? "high" : null, title: `${step[name]} of ${step.completions}` }, percent(part));
   };
-  const sum = spent(run.head.metrics.steps);
+  const sum = spent(run.head.metrics.steps), counted = numbers(run);
   const undecided = run.head.metrics.steps.some((step) => step.undecided) ? ["undecided"] : []; // rare
   return scroll("Steps", h("table", {},
-    h("caption", {}, h("span", {}, `Steps. Truncated, forced, doubtful${undecided.length ? ", undecided" : ""} and failed in % of completions; seconds are summed over requests.`)),
-    h("thead", {}, h("tr", {}, ["t", "mean accuracy", "majority accuracy", "pass@k", "tokens", "tokens so far", "request s",
+    h("caption", {}, h("span", {}, `Steps. Truncated, forced, doubtful${undecided.length ? ", undecided" : ""} and failed in % of completions; seconds are summed over requests.`,
+      counted.length > 0 && " n: problems that the accuracies are over.")),
+    h("thead", {}, h("tr", {}, ["t", ...(counted.length ? ["n"] : []), "mean accuracy", "majority accuracy", "pass@k", "tokens", "tokens so far", "request s",
       "truncated", "forced", "doubtful", ...undecided, "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, run.head.metrics.steps.map((step, t) => {
       const [k, best] = Object.entries(step.pass_at_k).at(-1) || [];
       const tokens = (step.uncounted && step.completion_tokens != null ? "≥ " : "") + count(step.completion_tokens)
         + (step.verification_tokens === 0 ? "" : " + " + count(step.verification_tokens));
-      return h("tr", {}, h("th", { scope: "row" }, step.step), h("td", {}, estimate(step.mean_accuracy)),
+      return h("tr", {}, h("th", { scope: "row" }, step.step), counted.length > 0 && h("td", {}, counted[t]), h("td", {}, estimate(step.mean_accuracy)),
         h("td", {}, estimate(step.majority_accuracy)), h("td", {}, best ? `${k}: ${estimate(best)}` : "–"), h("td", {}, tokens),
         h("td", {}, count(sum[t])), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", "doubtful", ...undecided, "failed"].map((name) => share(step, name)),
         h("td", {}, step.problems));
@@ -82,9 +94,10 @@ function headline(run) {
   if (!steps.length) return h("p", { class: "quiet" }, "No step is finished yet.");
   const first = steps[0], last = steps.at(-1);
   const card = (name, value, more) => h("div", { class: "card" }, h("span", {}, name), h("strong", {}, value), h("span", {}, more));
-  const from = (metric) => (steps.length > 1 ? `from ${percent(first[metric].value)} at t=0` : `n=${last[metric].n}`);
-  const only = last.mean_accuracy.n < first.mean_accuracy.n ? ` · only ${plural(last.mean_accuracy.n, "problem")} so far` : "";
-  const range = (metric) => `${from(metric)} · [${percent(last[metric].low)}, ${percent(last[metric].high)}]${only}`;
+  const counted = numbers(run).length > 0;
+  const from = (metric) => (steps.length > 1 ? `from ${percent(first[metric].value)} at t=0${counted ? ` (n=${first[metric].n})` : ""}` : null);
+  const n = (metric) => (counted ? `n=${last[metric].n} of ${run.head.problem_set.n}` : steps.length > 1 ? null : `n=${last[metric].n}`);
+  const range = (metric) => [from(metric), n(metric), `[${percent(last[metric].low)}, ${percent(last[metric].high)}]`].filter(Boolean).join(" · ");
   const checks = run.head.metrics.verification, tokens = run.head.metrics.tokens;
   return h("div", { class: "cards" },
     card("mean accuracy, %", percent(last.mean_accuracy.value), range("mean_accuracy")),

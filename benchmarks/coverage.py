@@ -1,0 +1,232 @@
+"""How often intervals hold the truth, and how wide they are: simulated problems, our methods beside others.
+
+    bash benchmarks/run.sh coverage [--runs 400] [--seed 1]
+
+Problems are clusters of 8 samples, from all alike to all right or all wrong (the intraclass correlation: 0 to 1), with
+rates from 0.02 to 0.98. All methods see the same draws.
+"""
+
+import argparse
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core import stats
+
+Array = NDArray[np.float64]
+Bounds = tuple[float, float]
+
+MEMBERS = 8
+PROBLEMS = (5, 10, 30, 100)
+SETTINGS = (  # rates, and intraclass correlations
+    ("0.02, 0.05, 0.98, alike", (0.02, 0.05, 0.98), (0.0, 0.1)),
+    ("0.02, 0.05, 0.98, unlike", (0.02, 0.05, 0.98), (0.3, 0.6, 1.0)),
+    ("0.1, 0.3, 0.5, 0.9", (0.1, 0.3, 0.5, 0.9), (0.0, 0.1, 0.3, 0.6, 1.0)),
+)
+LONG = 0.8  # standard deviation of the logarithm of a problem's length; a sample's is half of it
+
+
+# The other methods
+
+
+def t_interval(values: Array, low: float, high: float) -> Bounds:
+    half = stats._t_975(values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)
+    return max(low, float(values.mean()) - half), min(high, float(values.mean()) + half)
+
+
+def earlier_mean(values: Array) -> Bounds:
+    """As it was here before: Student's t with two imaginary problems, at 0 and at 1."""
+    return t_interval(np.append(values, [0.0, 1.0]), 0.0, 1.0)
+
+
+def wilson(values: Array) -> Bounds:
+    """Wilson's score interval for the effective number of problems, the variance taken as it was seen."""
+    mean, variance, z = float(values.mean()), float(values.var(ddof=1)), 1.96
+    n = values.size * mean * (1 - mean) / variance if variance else float(values.size)
+    middle = (mean + z * z / 2 / n) / (1 + z * z / n)
+    half = z * math.sqrt(mean * (1 - mean) / n + z * z / 4 / n / n) / (1 + z * z / n)
+    return middle - half, middle + half
+
+
+def earlier_paired(differences: Array) -> Bounds:
+    """As it was here before: Student's t with two imaginary problems, the largest difference up and down."""
+    largest = float(np.abs(differences).max()) or 1.0
+    return t_interval(np.append(differences, [-largest, largest]), -1.0, 1.0)
+
+
+def inverted(differences: Array) -> Bounds:
+    """The shifts that the sign-flip test accepts, and nothing else."""
+    n, total = differences.size, differences.sum()
+    sums, sizes, more = stats._parts(differences)
+    split = (sizes > 0) & (sizes < n)
+    one, other = sums[split] / sizes[split], (total - sums[split]) / (n - sizes[split])
+    rank = math.floor(stats.LEVEL * (more + sums.size)) - (more + sums.size - one.size)  # the first that is not rare
+    if rank < 0:
+        return -1.0, 1.0
+    return float(np.sort(np.minimum(one, other))[rank]), float(-np.sort(-np.maximum(one, other))[rank])
+
+
+# Problems
+
+
+def chances(rng: np.random.Generator, n: int, rate: float, alike: float) -> Array:
+    """The chance of a right sample of each problem, from the beta distribution."""
+    if alike == 0:
+        return np.full(n, rate)
+    if alike == 1:
+        return (rng.random(n) < rate).astype(float)
+    spread = 1 / alike - 1
+    return rng.beta(rate * spread, (1 - rate) * spread, n)
+
+
+def sampled(rng: np.random.Generator, chance: Array) -> Array:
+    return rng.binomial(MEMBERS, chance) / MEMBERS
+
+
+def pairs(rng: np.random.Generator, kind: str, n: int, rate: float, alike: float) -> tuple[Array, Array, float]:
+    """What a and b give on each problem, and the true mean difference."""
+    a = chances(rng, n, rate, alike)
+    if kind == "the same":
+        return sampled(rng, a), sampled(rng, a), 0.0
+    if kind == "a gain on all":
+        return sampled(rng, a), sampled(rng, a + 0.3 * (1 - a)), 0.3 * (1 - rate)
+    if kind == "unrelated":
+        other = min(0.98, rate + 0.1)
+        return sampled(rng, a), sampled(rng, chances(rng, n, other, alike)), other - rate
+    if kind == "votes":  # a tenth of the wrong become right, a twentieth of all become wrong
+        first = rng.random(n) < a
+        then = (first | (rng.random(n) < 0.1)) & (rng.random(n) >= 0.05)
+        return first.astype(float), then.astype(float), (rate + 0.1 * (1 - rate)) * 0.95 - rate
+    assert kind == "all on a tenth"
+    solved = rng.random(n) < 0.1
+    return sampled(rng, a), sampled(rng, np.where(solved, 1.0, a)), 0.1 * (1 - rate)
+
+
+KINDS = ("the same", "a gain on all", "unrelated", "votes", "all on a tenth")
+
+
+# Tables
+
+
+class Tally:
+    """Coverage and width by method, over cells (a setting of the simulation each)."""
+
+    def __init__(self) -> None:
+        self._cells: dict[str, list[tuple[float, float]]] = defaultdict(list)
+
+    def add(self, method: str, found: Sequence[Bounds], truth: float) -> None:
+        covered = np.mean([low - 1e-9 <= truth <= high + 1e-9 for low, high in found])
+        self._cells[method].append((float(covered), float(np.mean([high - low for low, high in found]))))
+
+    def cells(self, methods: Iterable[str]) -> str:
+        """Mean coverage, that of the worst cell, and the mean width, for each of `methods`."""
+        told = []
+        for method in methods:
+            covered, width = np.array(self._cells[method]).T
+            told.append(f"{100 * covered.mean():.1f} ({100 * covered.min():.1f}), {width.mean():.3f}")
+        return " | ".join(told)
+
+
+def head(first: Sequence[str], methods: Iterable[str]) -> None:
+    methods = list(methods)
+    print(f"\n| {' | '.join([*first, *methods])} |\n|{'---|' * len(first)}{'--:|' * len(methods)}")
+
+
+def means(rng: np.random.Generator, runs: int) -> None:
+    def ours(values: Array) -> Bounds:
+        made = stats.mean_by_problem(values)
+        return made.low, made.high
+
+    methods: dict[str, Callable[[Array], Bounds]] = {
+        "**ours**": ours,
+        "earlier": earlier_mean,
+        "Student's t": lambda values: t_interval(values, 0.0, 1.0),
+        "Wilson": wilson,
+    }
+    head(("problems", "rates"), methods)
+    for n in PROBLEMS:
+        for name, rates, correlations in SETTINGS:
+            tally = Tally()
+            for rate in rates:
+                for alike in correlations:
+                    drawn = [sampled(rng, chances(rng, n, rate, alike)) for _ in range(runs)]
+                    for method, func in methods.items():
+                        tally.add(method, [func(values) for values in drawn], rate)
+            print(f"| {n} | {name} | {tally.cells(methods)} |", flush=True)
+
+
+def differences(rng: np.random.Generator, runs: int) -> None:
+    methods: dict[str, Callable[[Array], Bounds]] = {
+        "earlier": earlier_paired,
+        "Student's t": lambda values: t_interval(values, -1.0, 1.0),
+        "sign flips inverted": inverted,
+    }
+    head(("problems", "what b changes"), ["**ours**", *methods, "p ≤ 0.05", "0 outside: ours, earlier"])
+    for n in PROBLEMS:
+        for kind in KINDS:
+            tally, rejected, outside, before = Tally(), [], [], []
+            for rate in (0.02, 0.1, 0.5, 0.9):
+                for alike in (0.0, 0.3, 1.0):
+                    drawn = [pairs(rng, kind, n, rate, alike) for _ in range(runs)]
+                    truth = drawn[0][2]
+                    made = [stats.paired(a, b) for a, b, _ in drawn]
+                    tally.add("**ours**", [(each.low, each.high) for each in made], truth)
+                    rejected += [each.p <= stats.LEVEL for each in made]
+                    outside += [each.low > 0 or each.high < 0 for each in made]
+                    for method, func in methods.items():
+                        found = [func(b - a) for a, b, _ in drawn]
+                        tally.add(method, found, truth)
+                        if method == "earlier":
+                            before += [low > 0 or high < 0 for low, high in found]
+            assert rejected == outside, "p and interval are one inference"
+            shares = f"{np.mean(rejected):.1%} | {np.mean(outside):.1%}, {np.mean(before):.1%}"
+            print(f"| {n} | {kind} | {tally.cells(['**ours**', *methods])} | {shares} |", flush=True)
+
+
+def ratios(rng: np.random.Generator, runs: int) -> None:
+    """The change in tokens where b takes 0.7 of a's, on problems whose lengths differ as those of reasoning do."""
+
+    def lengths(n: int) -> tuple[Array, Array]:
+        hard = rng.lognormal(8, LONG, n)
+        one, other = (np.mean([hard * rng.lognormal(0, LONG / 2, n) for _ in range(MEMBERS)], axis=0) for _ in range(2))
+        return one, 0.7 * other
+
+    def ours(a: Array, b: Array) -> Bounds:
+        made = stats.relative_change(a, b)
+        assert made is not None
+        return made.low, made.high
+
+    def earlier(a: Array, b: Array) -> Bounds:
+        low, high = earlier_paired((b - a) / max(a.max(), b.max()))
+        scale = max(a.max(), b.max()) / a.mean()
+        return low * scale, high * scale
+
+    def student(a: Array, b: Array) -> Bounds:
+        return t_interval((b - a) / a.mean(), -math.inf, math.inf)
+
+    methods = {"**ours, a ratio**": ours, "earlier": earlier, "Student's t of b - a": student}
+    head(("problems",), methods)
+    for n in PROBLEMS:
+        tally, drawn = Tally(), [lengths(n) for _ in range(5 * runs)]
+        for method, func in methods.items():
+            tally.add(method, [func(a, b) for a, b in drawn], -0.3)
+        print(f"| {n} | {tally.cells(methods)} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="coverage", description="Coverage and width of intervals, simulated.")
+    parser.add_argument("--runs", type=int, default=400, help="draws of each setting (default: 400)")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    rng = np.random.default_rng(args.seed)
+    print(f"% of {args.runs} draws whose interval holds the truth, mean over settings (lowest of any); mean width")
+    means(rng, args.runs)
+    differences(rng, max(1, args.runs // 2))
+    ratios(rng, args.runs)
+
+
+if __name__ == "__main__":
+    main()
