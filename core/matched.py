@@ -12,6 +12,7 @@ import json
 import math
 import runpy
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -240,6 +241,7 @@ def compare_matched(
             (folder / name).mkdir(exist_ok=True)
             left_out = [entry for entry in entries if entry.roles and server.is_embedded]
             runs: dict[str, list[Path]] = {}
+            reused: Counter[str] = Counter()
             tokens: list[int] = []  # what the budgets come to; known when the first has run
             with opened(folder / "journal" / f"{name}.jsonl") as journal:
                 for entry in (entry for entry in entries if entry not in left_out):
@@ -254,10 +256,12 @@ def compare_matched(
                             folder / name,
                         )
                         runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))
+                        reused += experiment.reused
                     tokens = tokens or in_tokens(budgets, runs[entry.name])
             document = experiment.document
         made = rows(runs, tokens, entries[0].name)
-        _show(folder / name, document, made, entries[0].name, left_out, seeds)
+        doubts = results.origins(server.origin, reused)
+        _show(folder / name, document, made, entries[0].name, left_out, seeds, doubts)
 
 
 def _show(
@@ -267,6 +271,7 @@ def _show(
     reference: str,
     left_out: Sequence[Entry],
     seeds: Sequence[int],
+    doubts: Sequence[str],
 ) -> None:
     model, chosen = document["model"]["name"], document["problem_set"]
     notes = [
@@ -279,6 +284,7 @@ def _show(
     if document["model"]["embedded"]:
         notes.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
     notes += [f"left out: {entry.name} (the embedded model has not learnt to {entry.roles})" for entry in left_out]
+    notes += doubts
     text = f"{table(made, reference)}\n\n" + "\n".join(f"note: {note}" for note in notes) + "\n"
     print(f"\n{text}")
     write_atomically(folder / "table.txt", text.encode())

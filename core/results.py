@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -164,7 +164,7 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
             why = f"; most often: {one_line(str(commonest_error), 300)}" if what == "failed" else ""
             words = "hit the token cap" if what == "truncated" else what
             found.append(f"{count} of {document['metrics']['checks']['completions']} checks {words}{why}")
-    found += _origins(document)
+    found += origins(document["engine"].get("origin"), document["metrics"].get("reused", {}))
     if unforced := document["metrics"].get("not_forced"):
         why = max(unforced, key=lambda words: unforced[words])
         found.append(
@@ -185,10 +185,10 @@ def warnings(document: dict[str, Any], commonest_error: str | None) -> list[str]
     return found
 
 
-def _origins(document: dict[str, Any]) -> list[str]:
-    """Completions from the journal that were not made by the engine which the results name."""
-    ours = document["engine"].get("origin")
-    others = {origin: n for origin, n in document["metrics"].get("reused", {}).items() if origin != ours}
+def origins(ours: str | None, reused: Mapping[str, int]) -> list[str]:
+    """Of completions that were `reused`, by their origins: those that were not made by `ours`, the engine which the
+    results name."""
+    others = {origin: n for origin, n in reused.items() if origin != ours}
     if not others or not ours:
         return []
     told = "; ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))

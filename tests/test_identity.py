@@ -20,7 +20,7 @@ from core.errors import UserError
 from core.generate import Completion, Generator, Sampling
 from core.journal import Archive, Journal, content_key
 from core.server import EMBEDDED_GGUF, Server
-from tests.conftest import answer, reset, run
+from tests.conftest import ROOT, answer, python, reset, run
 from tests.test_results import SCHEMA
 from tests.test_run import load
 
@@ -404,6 +404,19 @@ def test_comparing_results_of_different_weights_under_one_name_says_so(
     assert run("02_rsa_basic", "T=1", *constants, BASE_URL=serve(sglang("/models/two")).url)[0] == 0
     told = compare.table([compare.read(name, results) for name in ("01_baseline", "02_rsa_basic")])
     assert "had different servers of default" in told and "/models/two" in told
+
+
+def test_a_comparison_at_equal_compute_warns_too(serve: Any, results: Path, tmp_path: Path) -> None:
+    experiment, problems = tmp_path / "99_small.py", tmp_path / "p.json"
+    head = (ROOT / "experiments" / "15_compute_matched.py").read_text().partition("budgets = ")[0]
+    entries = "entries = [entry('12_majority', N=4), entry('14_refinement', ROUNDS=2)]\n"
+    experiment.write_text(f"{head}{entries}compare_matched(globals(), entries, (2, 4), (0,))\n")
+    problems.write_text('[{"id": "p", "problem": "?", "answer": "1"}]')
+    for version, words in (("1.0", ""), ("2.0", "were not made by this run's sglang 2.0, ")):
+        url = serve(sglang(version=version)).url
+        process = python(str(experiment), f"PROBLEMS={problems}", BASE_URL=url, RESULTS_DIR=str(results))
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0 and ("were not made by" in out) == bool(words) and words in out, err
 
 
 # Another server in the middle of a run
