@@ -319,6 +319,7 @@ class Generator:
     ) -> tuple[Completion, bool]:
         """The completion, and whether it is final: a passing failure is not, and is owed again at the next run."""
         began = time.monotonic()
+        since = asyncio.get_running_loop().time()
         error, is_final, prompt = None, True, content_key(list(messages))
         try:
             reply = await self._patiently(self._body(messages, seed, sampling), prompt)
@@ -339,7 +340,7 @@ class Generator:
             completion, is_final = Completion(key, seed), False
             error = f"the server's answer could not be read: {malformed}"
         if error and not is_final:
-            self._patience.used_up(prompt, error, self._wire.is_at_work)
+            self._patience.used_up(prompt, error, self._wire.is_at_work(since))
         seconds = round(time.monotonic() - began, 3)
         return replace(completion, seconds=seconds, error=error, origin=self.server.origin), is_final
 

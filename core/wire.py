@@ -49,7 +49,6 @@ _WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # w
 _CODES = ("code", "type", "param", "status")
 _DEEPEST = 5  # levels of an error that are looked into
 _SHORTEST_KEY = 8  # characters: a shorter one may be any word
-_LONG = 60.0  # seconds after which a request on its way is at work, and not about to fail
 
 
 @dataclass(frozen=True)
@@ -183,11 +182,10 @@ class Wire:
         finally:
             self._flights.discard(flight)
 
-    @property
-    def is_at_work(self) -> bool:
-        """Whether the server is at work on a request: bytes of a reply are coming, or one takes its time."""
-        now = asyncio.get_running_loop().time()
-        return any(flight.heard is not None or now - flight.sent > _LONG for flight in self._flights)
+    def is_at_work(self, since: float) -> bool:
+        """Whether the server is at work on a request: bytes of a reply are coming, or it has had one `since` (a time of
+        the event loop) and has not failed it yet."""
+        return any(flight.heard is not None or flight.sent <= since for flight in self._flights)
 
     async def models(self) -> list[str]:
         """The names of the models that are served now; none where the server does not tell. Raises Lost."""
