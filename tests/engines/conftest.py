@@ -82,7 +82,7 @@ def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
         began = time.monotonic()
         started = subprocess.Popen(
             [sys.executable, "-m", "core.server", "MAX_TOKENS=300", "--max-num-seqs", str(RUNNING)],
-            env=environment(**launching, PORT="29881", RESULTS_DIR=str(place)),
+            env=environment(**launching, PORT="29851", RESULTS_DIR=str(place)),
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -94,14 +94,14 @@ def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
             said = started.stdout.readline()
             assert f"about {RUNNING + 2} requests at a time" in said, (place / "log").read_text()[-3000:]
             FIGURES.append(f"vLLM started in {time.monotonic() - began:.0f} s: {said.strip()}")
-            found = engines.probe("http://127.0.0.1:29881/v1", "it was started for the tests")
+            found = engines.probe("http://127.0.0.1:29851/v1", "it was started for the tests")
             assert found is not None
             yield found
         finally:
             started.send_signal(signal.SIGINT)
             started.communicate(timeout=120)
     assert started.returncode == 0 and f'File "{ROOT}/core' not in (place / "log").read_text()  # vLLM has its own
-    assert engines.probe("http://127.0.0.1:29881/v1", "x") is None
+    assert engines.probe("http://127.0.0.1:29851/v1", "x") is None
 
 
 @pytest.fixture(scope="session")
@@ -109,12 +109,12 @@ def unknown(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """transformers serve, which tells nothing of itself."""
     place = tmp_path_factory.mktemp("transformers")
     (place / "cache").mkdir()  # without one it can't list models
-    serve = f"nice -n 10 {VENV}/transformers serve {folder.name} --device cpu --dtype float32 --port 29882"
+    serve = f"nice -n 10 {VENV}/transformers serve {folder.name} --device cpu --dtype float32 --port 29852"
     settings = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
     args = ["bash", "-c", f"cd {folder.parent} && exec {serve}"]
-    with process.running("transformers", args, 29882, place / "log", settings) as started:
+    with process.running("transformers", args, 29852, place / "log", settings) as started:
 
         def ready() -> Server | None:
-            return engines.probe("http://127.0.0.1:29882/v1", "it was started for the tests", folder.name)
+            return engines.probe("http://127.0.0.1:29852/v1", "it was started for the tests", folder.name)
 
         yield started.wait_until(ready, START_SECONDS)

@@ -174,7 +174,7 @@ def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:
 
 
 def test_a_killed_run_takes_its_vllm_along_and_goes_on(launching: dict[str, str], tmp_path: Path) -> None:
-    env = launching | {"PORT": "29883", "RESULTS_DIR": str(tmp_path)}
+    env = launching | {"PORT": "29853", "RESULTS_DIR": str(tmp_path)}
     constants = ("LIMIT=4", "N=4", "K=2", "T=2", "MAX_TOKENS=300", "CONCURRENCY=2")
     process = subprocess.Popen(
         [sys.executable, "experiments/02_rsa_basic.py", *constants],
@@ -193,9 +193,9 @@ def test_a_killed_run_takes_its_vllm_along_and_goes_on(launching: dict[str, str]
     process.wait()
     kept = {json.loads(line)["key"]: line for line in journal_lines(tmp_path, "02_rsa_basic")[:12]}
     deadline = time.monotonic() + 120
-    while engines.probe("http://127.0.0.1:29883/v1", "x") and time.monotonic() < deadline:
+    while engines.probe("http://127.0.0.1:29853/v1", "x") and time.monotonic() < deadline:
         time.sleep(0.5)
-    assert engines.probe("http://127.0.0.1:29883/v1", "x") is None, "vLLM outlives the run that started it"
+    assert engines.probe("http://127.0.0.1:29853/v1", "x") is None, "vLLM outlives the run that started it"
 
     again = python("experiments/02_rsa_basic.py", *constants, **env)
     out, err = again.communicate(timeout=900)
@@ -210,10 +210,10 @@ def test_a_killed_run_takes_its_vllm_along_and_goes_on(launching: dict[str, str]
 
 
 def test_rsa_is_served_in_front_of_it(vllm: Server, tmp_path: Path) -> None:
-    constants = ("N=4", "K=2", "T=1", "MAX_TOKENS=300", "--port", "29884")
+    constants = ("N=4", "K=2", "T=1", "MAX_TOKENS=300", "--port", "29854")
     served = python("-m", "core.endpoint", *constants, BASE_URL=vllm.base_url, RESULTS_DIR=str(tmp_path))
     try:
-        url = "http://127.0.0.1:29884/v1"
+        url = "http://127.0.0.1:29854/v1"
         wait(served, 0.1)
         while served.poll() is None and not engines._get(f"{url}/models"):
             time.sleep(0.1)
