@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,12 +20,30 @@ from hypothesis import HealthCheck, settings
 
 from core import server as engines
 from core.server import Server
+from tests import leftovers
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in the background, where CI may run us
 # Machines that run tests are busy, all of the time or for a moment: no test of properties has a deadline.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have what the tests start end with them (tests/leftovers.py). Workers of xdist carry the mark of the process that
+    started them."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    os.environ[leftovers.NAME] = uuid.uuid4().hex
+    config.stash[WATCH] = subprocess.Popen(
+        [sys.executable, leftovers.__file__, os.environ[leftovers.NAME]],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        env={name: value for name, value in os.environ.items() if name != leftovers.NAME},
+    )
+
+
+WATCH = pytest.StashKey["subprocess.Popen[bytes]"]()  # held until this process ends, and its end of the pipe with it
 
 
 @pytest.fixture(scope="session")

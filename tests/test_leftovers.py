@@ -1,0 +1,48 @@
+"""A suite that is ended half-way leaves no process."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, environment
+from tests.test_process import eventually, is_alive
+
+SUITE = """
+import os, subprocess, sys, time
+from pathlib import Path
+
+def test_that_never_ends():
+    own = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    Path(os.environ["PIDS"] + ".new").write_text(f"{os.getpid()} {own.pid}")
+    os.rename(os.environ["PIDS"] + ".new", os.environ["PIDS"])
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="looks into /proc, which this system has not")
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda sign: sign.name)
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "with workers"])
+def test_what_a_suite_started_ends_with_it(tmp_path: Path, sign: signal.Signals, workers: list[str]) -> None:
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", *workers]
+    command += ["--rootdir", str(tmp_path), str(tmp_path / "test_suite.py")]
+    pids = tmp_path / "pids"
+    here = environment(PIDS=str(pids))
+    suite = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={name: value for name, value in here.items() if not name.startswith("PYTEST_XDIST")},  # we may be a worker
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert eventually(pids.exists, 120)
+    started = [int(pid) for pid in pids.read_text().split()]
+    assert all(map(is_alive, started))
+    suite.send_signal(sign)
+    assert eventually(lambda: not any(map(is_alive, started)), 120)
+    suite.wait()
