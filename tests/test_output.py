@@ -97,11 +97,11 @@ def test_a_users_error_keeps_its_status_where_it_cannot_be_told(results: Path, c
 
 
 @pytest.mark.parametrize("redirected", ["> /dev/full", ">&- 2>&-", "> >(true)"])
-@pytest.mark.parametrize("command", ["-m core.endpoint --port 29873 K=2 N=2", "-m core.server"])
+@pytest.mark.parametrize("command", ["-m core.endpoint --port 29891 K=2 N=2", "-m core.server"])
 def test_a_server_serves_on_until_it_is_stopped(results: Path, command: str, redirected: str) -> None:
     process = subprocess.Popen(
         ["bash", "-c", f"exec $P {command} {redirected}"],
-        env=environment(PORT="29874") | {"P": sys.executable},
+        env=environment(PORT="29892") | {"P": sys.executable},
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
@@ -109,7 +109,7 @@ def test_a_server_serves_on_until_it_is_stopped(results: Path, command: str, red
     )
     try:
         with socket.socket() as client:
-            while client.connect_ex(("127.0.0.1", 29873 if "endpoint" in command else 29874)):
+            while client.connect_ex(("127.0.0.1", 29891 if "endpoint" in command else 29892)):
                 assert process.poll() is None
                 time.sleep(0.05)
         process.send_signal(signal.SIGINT)
