@@ -66,7 +66,8 @@ def _letters(text: str) -> list[str]:
 
 def _alternatives(*texts: str) -> list[list[Answer]]:
     """The readings of both texts. A degree or per cent sign that one of them lacks may have been left out there; not
-    within a function, for the sine of 1 is not the sine of one degree, and a per cent sign only at the end."""
+    within a function, for the sine of 1 is not the sine of one degree, nor beside a unit (30 rad), and a per cent sign
+    only at the end."""
     texts = tuple(map(_spell, texts))
     readings = [[_read(text)] for text in texts]
     for sign in (r"^\circ", r"\%"):
@@ -75,7 +76,7 @@ def _alternatives(*texts: str) -> list[list[Answer]]:
             index = having.index(True)
             if sign == r"\%" and not re.fullmatch(r"[^,;]*\\%", texts[index]):
                 continue
-            if not _FUNCTION.search(texts[index]):
+            if not _FUNCTION.search(texts[index]) and not readings[1 - index][0].unit:
                 readings[index].append(_read(texts[index].replace(sign, "")))
     return readings
 
