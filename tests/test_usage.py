@@ -197,7 +197,7 @@ def test_an_answer_is_forced_within_the_context_where_tokens_are_unknown(
 ) -> None:
     thought = chat("<think>" + "So it goes on. " * 3000, finish_reason="length") | {"usage": None}
     moody.choose = lambda n, prompt: answer(200, thought if n == 0 else chat(" \\boxed{42}") | {"usage": None})
-    server = Server("other", moody.url, "m", "x", context=context)
+    server = Server("vllm", moody.url, "m", "x", context=context)
 
     async def one() -> Completion:
         with Journal(tmp_path / "a.jsonl") as journal:
