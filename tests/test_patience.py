@@ -65,10 +65,7 @@ class Moody:
                     n = len(moody.prompts) - 1
                 moody.choose(n, prompt)(self)
 
-        class Roomy(ThreadingHTTPServer):
-            request_queue_size = 128  # with 5, the system lets some of 16 connections wait for a second
-
-        self._server = Roomy(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
