@@ -67,13 +67,14 @@ class Vote:
     """A majority vote. `answer`: the winner; of several, the first of `tied`; None when nobody voted. `tied`: all
     answers with the most votes, shortest first, then alphabetically, so that integers stand in order. `score`: the mean
     correctness of the tied answers, in [0, 1]. `counts`: votes by answer, most votes first; an answer goes by the name
-    of its group. `undecided`: as in Groups."""
+    of its group. `undecided`, `names`: as in Groups."""
 
     answer: str | None
     tied: tuple[str, ...]
     score: float
     counts: dict[str, int]
     undecided: int = 0
+    names: tuple[str | None, ...] = field(default=(), compare=False)
 
 
 def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
@@ -171,7 +172,7 @@ def vote(answers: Sequence[str | None], truth: str, answer_type: str = "integer"
     counts = found.counts
     tied = tuple(a for a in counts if counts[a] == max(counts.values()))
     score = sum(is_correct(found.spelled[a], truth, answer_type) for a in tied) / len(tied) if tied else 0.0
-    return Vote(tied[0] if tied else None, tied, score, counts, found.undecided)
+    return Vote(tied[0] if tied else None, tied, score, counts, found.undecided, found.names)
 
 
 def tally(answers: Sequence[str | None], answer_type: str = "integer") -> dict[str, int]:

@@ -43,7 +43,7 @@ def grade(problem: Problem, step: int, population: Sequence[Member]) -> dict[str
     answers = [m["answer"] for m in members]
     voted = vote(answers, problem.answer, problem.answer_type)
     ranks = {name: rank for rank, name in enumerate(voted.counts)}
-    for m, name in zip(members, groups(answers, problem.answer_type).names, strict=True):
+    for m, name in zip(members, voted.names, strict=True):
         m["group"] = None if name is None else ranks[name]
     made = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
     spoken = [(c.thinking, c.text) for c in made if (c.thinking + c.text).strip()]  # silence is no repetition
