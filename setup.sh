@@ -73,5 +73,5 @@ if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
     [ "$free" -ge 20 ] || { echo "error: $engine and the weights need 20 GB and this disk has $free GB free. Make room" >&2; exit 2; }
     install ".venv-$engine" "$engine"
   fi
-  [ -d "${MODEL:-}" ] || PYTHONPATH=$PWD .venv/bin/python -m core.weights
+  [ -d "${MODEL:-}" ] || PYTHONPATH=$PWD .venv/bin/python -m core.engines.weights
 fi

@@ -122,9 +122,9 @@ async def bare_openai(url: str, n: int, on_aiohttp: bool = False, stream: bool =
 
 
 async def ours(url: str, n: int) -> None:
-    from core.generate import Generator, Sampling
-    from core.journal import Journal
-    from core.server import probe
+    from core.engines.server import probe
+    from core.generate.generator import Generator, Sampling
+    from core.generate.journal import Journal
 
     server = probe(url, "the benchmark's")
     assert server is not None

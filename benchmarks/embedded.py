@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import llamacpp
-from core.server import EMBEDDED_CONTEXT, EMBEDDED_GGUF, EMBEDDED_THREADS, HOST, embedded_name
+from core.engines import llamacpp
+from core.engines.server import EMBEDDED_CONTEXT, EMBEDDED_GGUF, EMBEDDED_THREADS, HOST, embedded_name
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS", "ENGINE")  # variables that choose another server, or its work

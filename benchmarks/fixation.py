@@ -2,10 +2,10 @@
 
     python -m benchmarks.fixation [--problems 200]
 
-core/rsa.py runs as it is (N=8, K=3); the model is made up: it has no opinion of a text, copies one of the candidates
-that it is shown, and may prefer a place: the first candidate, or the last, is so many times as likely as each other.
-Each solution thus goes back to one founder of step 0. Told: the share of populations with one founder left, and the
-mean number of founders. All of it is drift: nothing of what is lost was worse.
+core/scaffolds/rsa.py runs as it is (N=8, K=3); the model is made up: it has no opinion of a text, copies one of the
+candidates that it is shown, and may prefer a place: the first candidate, or the last, is so many times as likely
+as each other. Each solution thus goes back to one founder of step 0. Told: the share of populations with one
+founder left, and the mean number of founders. All of it is drift: nothing of what is lost was worse.
 """
 
 import argparse
@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from core import seeds
-from core.config import Config
-from core.generate import Completion
-from core.problems import Problem
+from core.constants import Config
+from core.generate.generator import Completion
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import rsa
+from core.scaffolds.rsa import rsa
 
 N, K, STEPS = 8, 3, (5, 10)
 MODELS = (  # name, how many times as likely: the first, the last

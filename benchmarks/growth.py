@@ -30,11 +30,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from core import compare, config, plan, problems, runner, seeds, server, stored
-from core.generate import Completion, Generator, Sampling
-from core.journal import Journal, content_key
+from core import constants, run, seeds
+from core.engines import server
+from core.generate.generator import Completion, Generator, Sampling
+from core.generate.journal import Journal, content_key
+from core.plan import cli
+from core.problems import sets
 from core.prompts import Message
-from core.rsa import generations, rsa
+from core.report import compare
+from core.results import read
+from core.scaffolds.rsa import generations, rsa
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
@@ -119,7 +124,7 @@ def many_sums(folder: Path, count: int) -> Path:
     return path
 
 
-async def fill(journal: Journal, chosen: problems.ProblemSet, on: server.Server, constants: config.Config) -> None:
+async def fill(journal: Journal, chosen: sets.ProblemSet, on: server.Server, constants: constants.Config) -> None:
     """Put every completion that RSA will ask for: 600 characters of thinking, half of the answers right."""
     sampling = Sampling(
         constants.TEMPERATURE, constants.TOP_P, max_tokens=constants.MAX_TOKENS, answer_tokens=constants.ANSWER_TOKENS
@@ -128,7 +133,7 @@ async def fill(journal: Journal, chosen: problems.ProblemSet, on: server.Server,
     thoughts = [" ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60)) for _ in range(1000)]
     async with Generator(on, journal, 1, 60) as generator:
 
-        def asker(problem: problems.Problem) -> Callable[..., Any]:
+        def asker(problem: sets.Problem) -> Callable[..., Any]:
             async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
                 seed = seeds.derive(constants.SEED, problem.id, *names)
                 key = generator.key(messages, seed, replace(sampling, **changes))
@@ -170,9 +175,9 @@ def resumed(arguments: Sequence[str]) -> None:
         setattr(owner, name, wrapper)
 
     timed(Journal, "__enter__", "scan")
-    timed(plan, "expected", "expected")
-    timed(runner.Experiment, "save", "save")
-    timed(runner.Experiment, "show", "report")
+    timed(cli, "expected", "expected")
+    timed(run.Experiment, "save", "save")
+    timed(run.Experiment, "show", "report")
     began, cpu = time.monotonic(), time.process_time()
     sys.argv = [str(EXPERIMENT), *arguments]
     runpy.run_path(str(EXPERIMENT), run_name="__main__")
@@ -206,26 +211,26 @@ def growth(sizes: Sequence[int], overrides: Sequence[str]) -> None:
         "| results MB | report s | peak MB | compare s | compare MB | next start s |\n" + "|---:" * 15 + "|",
         flush=True,
     )
-    constants = config.read(runpy.run_path(str(EXPERIMENT)), overrides)
+    config = constants.read(runpy.run_path(str(EXPERIMENT)), overrides)
     with stub_server(0) as on:
         for size in sizes:
             with tempfile.TemporaryDirectory(prefix="growth-") as name:
                 folder = Path(name)
-                count = max(1, size // generations(constants))
-                chosen = problems.load(str(many_sums(folder, count)))
+                count = max(1, size // generations(config))
+                chosen = sets.load(str(many_sums(folder, count)))
                 path = folder / "journal" / "02_rsa_basic.jsonl"
                 began = time.process_time()
                 with Journal(path) as journal:
-                    asyncio.run(fill(journal, chosen, on, constants))
+                    asyncio.run(fill(journal, chosen, on, config))
                     made = len(journal)
                 put = (time.process_time() - began) / made * 1e6
                 changes = {"BASE_URL": on.base_url, "RESULTS_DIR": name, "PROBLEMS": str(folder / "many_sums.jsonl")}
                 run = told("--resumed", "--set", *overrides, **changes)
                 results = folder / "02_rsa_basic.json"
-                assert stored.read(results)[0]["metrics"]["steps"][-1]["problems"] == count
+                assert read.read(results)[0]["metrics"]["steps"][-1]["problems"] == count
                 again = told("--compared", str(results))
                 began = time.monotonic()
-                plan.expected(constants, count, on.model, folder, "02_rsa_basic")
+                cli.expected(config, count, on.model, folder, "02_rsa_basic")
                 start = time.monotonic() - began
                 print(
                     f"| {made:,} | {count:,} | {path.stat().st_size / made:,.0f} | {put:,.0f} | {run['scan']:.2f} "

@@ -2,9 +2,10 @@
 
 python -m benchmarks.makespan [--results FOLDER]
 
-The scaffold (core/rsa.py) and the client's limiter (core/slots.py) are the real ones. They run in virtual time against
-simulated servers; nothing here is measured on a GPU. A server is SGLang with continuous batching, simplified:
-- Time is the roofline's (core/roofline.py). A decode step gives each running request one token; a prompt is read
+The scaffold (core/scaffolds/rsa.py) and the client's limiter (core/generate/queue.py) are the real ones. They run in
+virtual time against simulated servers; nothing here is measured on a GPU. A server is SGLang with continuous
+batching, simplified:
+- Time is the roofline's (core/plan/roofline.py). A decode step gives each running request one token; a prompt is read
   between steps, all of it (no prefix cache).
 - A request holds its prompt and what it has written in the KV cache. The queue is first come, first served: its head
   is let in when the cache holds, besides what is there, its prompt, AHEAD new tokens, and a share of AHEAD more for
@@ -13,7 +14,7 @@ simulated servers; nothing here is measured on a GPU. A server is SGLang with co
   prompt and tokens are read again when it is let in again. The share rises to what running requests have written.
 A fleet's router sends each request to the server with the fewest, as the gateway does.
 
-Lengths are assumed (core/lengths.py: log-normal, cut at the cap), or those of the embedded model's results; forced
+Lengths are assumed (core/plan/lengths.py: log-normal, cut at the cap), or those of the embedded model's results; forced
 answers are left out. The bounds hold for any schedule of the same requests on the same servers.
 """
 
@@ -35,21 +36,23 @@ from typing import Any
 
 import numpy as np
 
-from core import hardware, launch, plan, seeds
-from core.config import Config
-from core.generate import Completion
-from core.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample, measured
-from core.model import QED_NANO
-from core.problems import Problem
+from core import seeds
+from core.constants import Config
+from core.engines import flags, gpus
+from core.engines.server import embedded_name
+from core.engines.shape import QED_NANO
+from core.generate.generator import Completion
+from core.generate.queue import Slots
+from core.plan import cli
+from core.plan.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample, measured
+from core.plan.roofline import MIDDLE, Machine
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.roofline import MIDDLE, Machine
-from core.rsa import Population, rsa
-from core.server import embedded_name
-from core.slots import Slots
+from core.scaffolds.rsa import Population, rsa
 
 # SGLang's own defaults; the shares count --schedule-conservativeness in.
 AHEAD = 4096  # new tokens of a request that are looked at when another is let in
-RESERVED = 0.7 * launch.CONSERVATIVENESS  # of these, for each running request: at first,
+RESERVED = 0.7 * flags.CONSERVATIVENESS  # of these, for each running request: at first,
 LEAST_RESERVED = 0.14 * RESERVED  # and after
 DECAY_STEPS = 600  # without one put back
 SPARE_STEPS = 20  # that there is room for after one was
@@ -278,7 +281,7 @@ class Progress:
 
 Priority = Callable[[Progress, int, int], float]  # (problem, t, T): higher goes first
 
-OURS = "breadth first"  # core/runner.py
+OURS = "breadth first"  # core/run.py
 POLICIES: dict[str, Priority] = {
     OURS: lambda problem, t, last: -t,
     "first come, first served": lambda problem, t, last: 0,
@@ -439,7 +442,7 @@ def row(count: int, servers: int, schedule: Schedule, lengths: Lengths = ASSUMED
 
 def gpu() -> Machine:
     """QED-Nano on an RTX 4090 as start_server.sh launches it."""
-    return plan.machine(QED_NANO, hardware.DEFAULT, "fp8", CONFIG)
+    return cli.machine(QED_NANO, gpus.DEFAULT, "fp8", CONFIG)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -447,7 +450,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--results", type=Path, help="results of the embedded model, for the table with its lengths")
     folder = parser.parse_args(argv).results
     slots = gpu().limit
-    limit = slots + 2  # what core/server.py finds for it
+    limit = slots + 2  # what core/engines/server.py finds for it
     machines, fewer = [(30, 1), (30, 64), (480, 64)], [(30, 1), (30, 64), (120, 16)]
     tables: list[tuple[str, list[tuple[int, int]], dict[str, Schedule], Lengths]] = [
         ("order", machines, {name: Schedule(name) for name in POLICIES}, ASSUMED),

@@ -25,14 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.embedded import ROOT, engine, environment
-from core import rsa, seeds
-from core.config import Config
-from core.generate import Ask, Completion
-from core.llamacpp import CACHE_MIB
-from core.problems import Problem
+from core import seeds
+from core.constants import Config
+from core.engines.llamacpp import CACHE_MIB
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import Population
-from core.runner import run
+from core.run import run
+from core.scaffolds import rsa
+from core.scaffolds.rsa import Population
 
 SLOTS = 16
 LONG = 4000  # characters of a candidate in the second table

@@ -4,7 +4,7 @@
 
 Three contestants send the same requests (prompts, seeds, and so completions) to a fresh engine, in turns:
 
-- run: 02_rsa_basic as users run it, through core.runner, openai client, journal and grading included;
+- run: 02_rsa_basic as users run it, through core.run, openai client, journal and grading included;
 - generator: its requests again, in its order, from a bare aiohttp client that keeps as many in flight and waits for
   nothing else;
 - barrier: the same client, one problem at a time, each step after the whole of the last.
@@ -34,17 +34,17 @@ import aiohttp
 
 from benchmarks.embedded import ROOT, engine, environment
 from core import seeds
-from core.config import Config
-from core.generate import Ask, Completion
-from core.llamacpp import release
-from core.problems import Problem
+from core.constants import Config
+from core.engines.llamacpp import release
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import Population, generations, rsa
-from core.runner import run
+from core.run import run
+from core.scaffolds.rsa import Population, generations, rsa
 
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 CONTESTANTS = ("run", "generator", "barrier")
-AT_THE_DOOR = 2  # requests beyond the slots that core.server keeps in flight; the generator as many
+AT_THE_DOOR = 2  # requests beyond the slots that core.engines.server keeps in flight; the generator as many
 
 
 @dataclass(frozen=True)

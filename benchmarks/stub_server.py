@@ -6,7 +6,7 @@ It prints the port it listens on (127.0.0.1) and serves until it is ended. It is
 POST is answered with one chat completion, encoded once at the start; one whose body asks for "stream": true with the
 same completion as server-sent events (role, `pieces` of thinking, `pieces` of the answer, end, usage, [DONE]), in one
 write without a delay. A real server sends an event for every token or few: `--pieces` says what reading them costs.
-Every GET gets a list of one model, "stub", without an owner, so that core.server.probe takes it for kind "other".
+Every GET gets a list of one model, "stub", without an owner, so that the harness takes it for kind "other".
 `--delay` seconds pass before each answer begins: with it, any number of requests is in flight.
 """
 

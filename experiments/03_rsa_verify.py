@@ -7,9 +7,9 @@ Command: bash scripts/run.sh 03_rsa_verify
 
 from functools import partial
 
-from core.rsa import boltzmann, generations, rsa
-from core.runner import run
-from core.verification import verify
+from core.run import run
+from core.scaffolds.rsa import boltzmann, generations, rsa
+from core.scaffolds.verification import verify
 
 N = 8  # population: solutions kept at every step
 K = 3  # subset: solutions that one aggregation sees

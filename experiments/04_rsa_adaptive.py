@@ -8,9 +8,9 @@ Command: bash scripts/run.sh 04_rsa_adaptive, then bash scripts/compare.sh 02_rs
 
 from functools import partial
 
-from core.rsa import generations, rsa
-from core.runner import run
-from core.stopping import adaptive
+from core.run import run
+from core.scaffolds.rsa import generations, rsa
+from core.scaffolds.stopping import adaptive
 
 N = 8  # population: solutions kept at every step
 K = 3  # subset: solutions that one aggregation sees; 1 is self-refinement

@@ -6,7 +6,7 @@ its majority only where the model tells right from wrong.
 Command: bash scripts/run.sh 05_rsa_qed
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.qed_rsa import generations, qed_rsa, shown
 
 N = 8  # population: solutions kept in every round

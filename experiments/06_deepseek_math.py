@@ -6,7 +6,7 @@ stops on easy problems; elsewhere a costly best of N, for four of five completio
 Command: bash scripts/run.sh 06_deepseek_math
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.deepseek_math import deepseek_math, generations, shown
 
 N = 4  # proofs to begin with; 64 in the paper, 128 in its code

@@ -6,7 +6,7 @@ not be the largest; with a poor one below it.
 Command: bash scripts/run.sh 07_nomos
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.nomos import generations, nomos, shown
 
 N = 16  # solutions to begin with

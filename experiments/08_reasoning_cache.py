@@ -5,7 +5,7 @@ Expected: accuracy climbs from round to round, most where completions run into M
 Command: bash scripts/run.sh 08_reasoning_cache
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.reasoning_cache import generations, reasoning_cache, shown
 
 ROUNDS = 3  # solutions in a row; all but the last are summarised

@@ -6,7 +6,7 @@ The embedded model has not learnt to classify reviews, so that all of them fail;
 Command: bash scripts/run.sh 09_selfcheck
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.selfcheck import generations, selfcheck, shown
 
 CLASSIFY = 1  # 1: a request of its own says whether a review accepts the solution; 0: the review's own last line does

@@ -5,7 +5,7 @@ Expected: past majority voting at equal tokens where the model's reports find it
 Command: bash scripts/run.sh 10_static_math_agent
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.static_math_agent import generations, shown, static_math_agent
 
 N = 8  # solutions

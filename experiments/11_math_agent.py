@@ -5,7 +5,7 @@ Expected: behind 10 with a 4B model, which seldom plans well; the notes in the r
 Command: bash scripts/run.sh 11_math_agent
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.math_agent import generations, math_agent, shown
 
 CALLS = 15  # calls of tools, a completion each; the planner's own requests come on top

@@ -5,7 +5,7 @@ Expected: the majority climbs with every doubling, more slowly each time, and en
 Command: bash scripts/run.sh 12_majority
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.majority import generations, majority
 
 N = 64  # samples; a step of the results is the vote of the first 1, 2, 4, 8 … N

@@ -5,7 +5,7 @@ Expected: above mean accuracy as far as verification tells right from wrong (AUC
 Command: bash scripts/run.sh 13_best_of
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.best_of import best_of, generations
 
 N = 8  # solutions to choose from

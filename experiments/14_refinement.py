@@ -5,7 +5,7 @@ Expected: a gain in the first rounds, then none; below the vote of as many indep
 Command: bash scripts/run.sh 14_refinement
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.refinement import generations, refinement
 
 N = 1  # chains side by side, voted on; 1 spends all tokens in sequence

@@ -9,9 +9,9 @@ Command: bash scripts/run.sh 15_compute_matched; before it on a GPU, bash script
 
 from functools import partial
 
-from core.matched import compare_matched, entry, total
-from core.rsa import boltzmann, rsa
-from core.verification import verify
+from core.equal_compute import compare_matched, entry, total
+from core.scaffolds.rsa import boltzmann, rsa
+from core.scaffolds.verification import verify
 
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7

@@ -7,7 +7,7 @@ embedded model never meets it: its context of 2,048 tokens is shorter, and a sol
 Command: bash scripts/run.sh 16_rsa_paper; before it on a GPU, bash scripts/plan.sh 16_rsa_paper
 """
 
-from core.runner import run
+from core.run import run
 from core.scaffolds.rsa_paper import generations, rsa_paper
 
 N = 16  # population: solutions kept at every step

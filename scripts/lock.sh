@@ -29,4 +29,4 @@ for engine in sglang vllm; do
   lock "requirements-$engine.lock" "requirements-$engine.txt" || echo "note: no new lock for $engine (see above)" >&2
 done
 bash setup.sh harness
-PYTHONPATH=$PWD .venv/bin/python -m core.weights --pin || echo "note: the weights are not pinned anew (see above)" >&2
+PYTHONPATH=$PWD .venv/bin/python -m core.engines.weights --pin || echo "note: the weights are not pinned anew (see above)" >&2

@@ -3,4 +3,4 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 case " $* " in *" --inspect"*) bash "$root/setup.sh" inspect ;; *) bash "$root/setup.sh" harness ;; esac
-PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.report "$@"
+PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.report.cli "$@"

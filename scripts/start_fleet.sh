@@ -8,4 +8,4 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bash "$root/setup.sh" fleet
 case " $* " in *" --embedded"*) ;; *) bash "$root/setup.sh" ;; esac
-PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.fleet "$@"
+PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.engines.fleet "$@"

@@ -17,7 +17,7 @@ export PYTHONPATH=$PWD
 .venv/bin/mypy
 case ${1:-} in
   faults) set -- -m "" tests/faults "${@:2}" ;;
-  engines) set -- -m engines tests/engines "${@:2}" ;;
+  engines) set -- -m engines tests/real "${@:2}" ;;
   "") set -- -n 2 --dist loadfile ;;  # two files at a time: tests wait more than they compute
 esac
 .venv/bin/python -m pytest "$@"

@@ -21,9 +21,9 @@ import numpy as np
 from gguf.utility import LocalTensor, SafetensorsLocal
 from tqdm import tqdm
 
+from core.engines.shape import Shape
 from core.errors import UserError, command
 from core.files import read_json
-from core.model import Shape
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ: dict[str, type[np.generic]] = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32}

@@ -20,9 +20,9 @@ import gguf
 import numpy as np
 from gguf import Keys, TokenType
 
+from core.engines.gguf_header import Gguf
+from core.engines.shape import Shape
 from core.errors import UserError, command
-from core.gguf_file import Gguf
-from core.model import Shape
 from scripts.to_gguf import QWEN2_SPLIT, gguf_names, tensor_shapes
 
 ARCHITECTURE = "qwen3"

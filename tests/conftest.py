@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from core import server as engines
-from core.server import Server
-from tests import leftovers
+from core.engines import server as engines
+from core.engines.server import Server
+from tests.helpers import leftovers
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in the background, where CI may run us
 # Machines that run tests are busy, all of the time or for a moment: no test of properties has a deadline.
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have what the tests start end with them (tests/leftovers.py). Workers of xdist carry the mark of the process that
+    """Have what the tests start end with them (leftovers.py). Workers of xdist carry the mark of the process that
     started them."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         return

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import config
+from core import constants
 from core.errors import UserError, one_line
 from core.files import read_json
-from core.problems import read_parquet
-from tests import hostile
+from core.problems.sets import read_parquet
 from tests.conftest import ROOT
+from tests.helpers import hostile
 
 MEMORY = 1 << 30  # bytes that a run on hostile answers of 20 kB may take
 
@@ -84,7 +84,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     program = f"""
 import os, sys
-from core import problems
+from core.problems import sets
 from core.errors import command
 if os.geteuid() == 0:
     os.setuid(65534)
@@ -132,7 +132,7 @@ def test_constants_of_any_values_are_read_or_refused(changes: dict[str, Any], ov
 
 
 def test_numbers_that_int_and_float_take_are_taken_for_what_they_are() -> None:
-    made = config.read(hostile.NAMESPACE, ["N= 1_6 ", "K=１６", "TEMPERATURE=1e-1", "TIMEOUT=60"])
+    made = constants.read(hostile.NAMESPACE, ["N= 1_6 ", "K=１６", "TEMPERATURE=1e-1", "TIMEOUT=60"])
     assert dict(made) | {"N": 16, "K": 16, "TEMPERATURE": 0.1, "TIMEOUT": 60.0} == dict(made)
 
 
@@ -160,8 +160,8 @@ def test_a_run_on_hostile_answers_ends_and_judges_rightly(document: dict[str, An
 
 
 def test_a_reply_of_any_shape_is_a_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.generate._backoff", lambda attempt: 0.0)
-    monkeypatch.setattr("core.generate.RETRIES", 1)
+    monkeypatch.setattr("core.generate.generator._backoff", lambda attempt: 0.0)
+    monkeypatch.setattr("core.generate.generator.RETRIES", 1)
     asyncio.run(hostile.check_shapes(tmp_path, hostile.odd_shapes()))
 
 

@@ -66,13 +66,13 @@ def test_a_run_whose_output_is_lost_saves_all_and_ends_as_other_programs_do(
 @pytest.mark.parametrize(
     "command",
     [
-        "-m core.report",
-        "-m core.report 02_rsa_basic --figures",
-        "-m core.compare 02_rsa_basic 02_rsa_basic",
-        "-m core.plan 02_rsa_basic",
-        "-m core.plan --help",
-        "-m core.endpoint --help",
-        "-m core.fleet --help",
+        "-m core.report.cli",
+        "-m core.report.cli 02_rsa_basic --figures",
+        "-m core.report.compare 02_rsa_basic 02_rsa_basic",
+        "-m core.plan.cli 02_rsa_basic",
+        "-m core.plan.cli --help",
+        "-m core.endpoint.app --help",
+        "-m core.engines.fleet --help",
     ],
 )
 def test_so_do_the_other_commands(ran: Path, command: str, redirected: str) -> None:
@@ -90,14 +90,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("redirected", ["2>/dev/full", ">&- 2>&-", "2>&1 | true; exit $S"])
-@pytest.mark.parametrize("command", [RUN + " K=9", "-m core.plan 99"])
+@pytest.mark.parametrize("command", [RUN + " K=9", "-m core.plan.cli 99"])
 def test_a_users_error_keeps_its_status_where_it_cannot_be_told(results: Path, command: str, redirected: str) -> None:
     done = shell(f"$P {command} {redirected}")
     assert done.returncode == 2 and "Traceback" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("redirected", ["> /dev/full", ">&- 2>&-", "> >(true)"])
-@pytest.mark.parametrize("command", ["-m core.endpoint --port 29891 K=2 N=2", "-m core.server"])
+@pytest.mark.parametrize("command", ["-m core.endpoint.app --port 29891 K=2 N=2", "-m core.engines.server"])
 def test_a_server_serves_on_until_it_is_stopped(results: Path, command: str, redirected: str) -> None:
     process = subprocess.Popen(
         ["bash", "-c", f"exec $P {command} {redirected}"],
@@ -137,7 +137,7 @@ runpy.run_path({str(ROOT / RUN.split()[0])!r}, run_name="__main__")
 
 
 def test_what_the_terminal_cannot_encode_is_shown_as_escapes(ran: Path) -> None:
-    done = shell("$P -m core.plan 02_rsa_basic", PYTHONIOENCODING="ascii", RESULTS_DIR=str(ran))
+    done = shell("$P -m core.plan.cli 02_rsa_basic", PYTHONIOENCODING="ascii", RESULTS_DIR=str(ran))
     assert done.returncode == 0 and done.stdout.isascii(), done.stderr
 
 
@@ -156,7 +156,7 @@ def test_with_few_open_files_a_run_works_or_says_what_does(results: Path, files:
 
 
 @pytest.mark.parametrize("files", [8, 12, limits.LEAST - 1])
-@pytest.mark.parametrize("command", [RUN, "-m core.plan 02_rsa_basic"])
+@pytest.mark.parametrize("command", [RUN, "-m core.plan.cli 02_rsa_basic"])
 def test_with_too_few_open_files_every_command_says_so_in_a_line(results: Path, command: str, files: int) -> None:
     done = shell(f"ulimit -n {files}; $P {command}")
     assert done.returncode == 2 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1

@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 
 from tests.conftest import ROOT, python, run, start
-from tests.test_results import SCHEMA
+from tests.results.test_results import SCHEMA
 
 SMALL = ("LIMIT=4", "T=2", "MAX_TOKENS=300")
 TIMES = {"started", "ended", "seconds", "generation_seconds", "cached_tokens", "cached", "reused"}
@@ -110,7 +110,7 @@ def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> N
 def test_partial_results_are_whole_at_every_moment_and_the_last_hold_what_they_held(results: Path) -> None:
     program = f"""
 import runpy, sys
-from core import runner
+from core import run
 runner.SAVE_SECONDS = 0.0  # save after every step; in a long run, 2% of the time goes to it
 runner.SAVE_SHARE = 1.0
 sys.argv = ["02_rsa_basic.py", *{SMALL}]

@@ -10,22 +10,23 @@ from typing import Any
 import jsonschema
 import pytest
 
-from core import compare, lengths, page, plot, tables
-from core.config import Config
+from core.constants import Config
+from core.engines.server import Server
+from core.equal_compute import Budgeted, bought, in_tokens
 from core.errors import UserError
-from core.forecast import Expected, Forecast, Kind
-from core.generate import Completion, Generator, Sampling
-from core.journal import Journal
-from core.matched import Budgeted, bought, in_tokens
-from core.report import main as report
-from core.rsa import Member, carried, rsa
-from core.server import Server
-from tests import reports
+from core.generate.generator import Completion, Generator, Sampling
+from core.generate.journal import Journal
+from core.plan import lengths
+from core.progress import Expected, Forecast, Kind
+from core.report import compare, page, plot, tables
+from core.report.cli import main as report
+from core.scaffolds.rsa import Member, carried, rsa
 from tests.conftest import answer, run
-from tests.scripted import PROBLEM, Model
-from tests.test_endpoint import Running
-from tests.test_patience import Moody, ask, chat
-from tests.test_results import SCHEMA, document, graded, member
+from tests.endpoint.test_app import Running
+from tests.fakes.model import PROBLEM, Model
+from tests.generate.test_patience import Moody, ask, chat
+from tests.helpers import reports
+from tests.results.test_results import SCHEMA, document, graded, member
 from tests.test_run import load
 
 

@@ -1,4 +1,4 @@
-"""Other ways to spend test-time compute than core/rsa.py: one file each, all with its signature.
+"""Other ways to spend test-time compute than core/scaffolds/rsa.py: one file each, all with its signature.
 
 A scaffold is an async generator of populations, `scaffold(problem, ask, config)`. It knows no server and no file. After
 every stage it yields what it would answer with if it had to stop there (a budget may stop it), and every completion it
@@ -13,9 +13,9 @@ To add one takes its file, with a function of the file's name, and an experiment
   Then it resumes through the journal with no code of its own.
 - `Member.parents` are positions in the population yielded just before. `again` marks a member that stood there already.
 - What is empty, cut off or unreadable is decided on purpose and told in `Member.notes`, in the words of common.py.
-- A new constant needs its rule in core/config.py; a known one keeps its meaning (K of N candidates, ROUNDS, …).
-- tests/test_scaffolds_resume.py kills and jumbles all scaffolds: add it to its list, and its last line to the replies
-  there and in tests/scripted_server.py, or it is only ever answered with what it can't read.
-- An `entry` in experiments/15_compute_matched.py compares it; with `roles="…"` until scripts/embedded_roles.py has
+- A new constant needs its rule in core/constants.py; a known one keeps its meaning (K of N candidates, ROUNDS, …).
+- tests/scaffolds/test_resume.py kills and jumbles all scaffolds: add it to its list, and its last line to the replies
+  there and in tests/fakes/server.py, or it is only ever answered with what it can't read.
+- An `entry` in experiments/15_compute_matched.py compares it; with `roles="…"` until scripts/embedded/roles.py has
   taught the embedded model what it asks.
 """

@@ -1,6 +1,6 @@
 """Best of N by self-verification: N independent solutions, each verified by the model, and the best score wins.
 
-Verdicts, scores and prompts are those of core/verification.py (VERIFY_MODE, VERIFY_SAMPLES). With N = 8 and 4 verdicts
+Verdicts, scores and prompts are those of verification.py (VERIFY_MODE, VERIFY_SAMPLES). With N = 8 and 4 verdicts
 each: 8 + 32 = 40 completions.
 """
 
@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Sequence
 import numpy as np
 
 from core import prompts, seeds
-from core.config import Config
-from core.generate import Ask
-from core.problems import Problem
-from core.rsa import Member, Population
+from core.constants import Config
+from core.generate.generator import Ask
+from core.problems.sets import Problem
 from core.scaffolds.common import EMPTY, UNREADABLE
-from core.verification import verify
+from core.scaffolds.rsa import Member, Population
+from core.scaffolds.verification import verify
 
 
 async def best_of(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:

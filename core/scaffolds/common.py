@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from core import seeds
-from core.config import Config
-from core.generate import Ask, Completion
-from core.problems import Problem
+from core.constants import Config
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import Member, Population, carried
+from core.scaffolds.rsa import Member, Population, carried
 
 SELECT = """Problem:
 {problem}

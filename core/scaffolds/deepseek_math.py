@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from core import seeds
-from core.config import Config
-from core.generate import Ask
-from core.problems import Problem
+from core.constants import Config
+from core.generate.generator import Ask
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import Member, Population, carried
 from core.scaffolds.common import UNASSESSED, UNREADABLE, doubts, stated_score
+from core.scaffolds.rsa import Member, Population, carried
 
 SCALE = """1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or slips. 0: \
 wrong in an essential step, unfinished, or no answer to the problem."""

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from core import prompts
-from core.config import Config
-from core.generate import Ask, Completion
-from core.problems import Problem
-from core.rsa import Member, Population
+from core.constants import Config
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
+from core.scaffolds.rsa import Member, Population
 
 
 async def majority(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:

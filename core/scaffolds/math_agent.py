@@ -17,10 +17,9 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from core import prompts, seeds
-from core.config import Config
-from core.generate import Ask, Completion
-from core.problems import Problem
-from core.rsa import Member, Population, carried
+from core.constants import Config
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
 from core.scaffolds.common import (
     BAD_ARGUMENTS,
     BY_RULE,
@@ -30,6 +29,7 @@ from core.scaffolds.common import (
     NO_CALLS_LEFT,
     doubts,
 )
+from core.scaffolds.rsa import Member, Population, carried
 from core.scaffolds.static_math_agent import improve, report, select_one
 from core.scaffolds.tool_calls import CALL, TOOLS, InvalidCall, call_lines, read_call
 

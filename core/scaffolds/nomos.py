@@ -22,12 +22,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 from core import prompts, seeds
-from core.config import Config
-from core.generate import Ask, Late
-from core.problems import Problem
+from core.constants import Config
+from core.generate.generator import Ask, Late
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import Member, Population, carried
 from core.scaffolds.common import INVALID_SELECTION, UNREADABLE, doubts, is_spoken, knock_out, stated_score
+from core.scaffolds.rsa import Member, Population, carried
 
 JUDGE = """Problem:
 {problem}

@@ -8,12 +8,12 @@ stopped is the point. The last round is not summarised. With ROUNDS = 3: 3 solut
 from collections.abc import AsyncIterator
 
 from core import prompts
-from core.config import Config
-from core.generate import Ask, Completion
-from core.problems import Problem
+from core.constants import Config
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import Member, Population, carried
 from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, doubts, latest_spoken
+from core.scaffolds.rsa import Member, Population, carried
 
 SUMMARISE = """Problem:
 {problem}

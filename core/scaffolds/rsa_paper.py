@@ -1,6 +1,6 @@
 """RSA in the words and with the settings of the code of its paper (arXiv 2509.26626, github.com/HyperPotatoNeo/RSA).
 
-The loop is that of core/rsa.py. What that code does otherwise than 02_rsa_basic: it tells the model to try another
+The loop is that of rsa.py. What that code does otherwise than 02_rsa_basic: it tells the model to try another
 approach where all candidates are wrong, samples at temperature 1, takes N = 16, K = 4 and 10 loops (step 0 and T = 9),
 and carries whole responses, thinking included. Candidates stand in the order in which they are drawn, which is random,
 as here. What stays ours: the wording, and that a candidate with nothing to carry is passed over (there it is shown
@@ -9,11 +9,11 @@ empty). 16 + 9 * 16 = 160 completions.
 
 from collections.abc import AsyncIterator, Sequence
 
-from core.config import Config
-from core.generate import Ask
-from core.problems import Problem
+from core.constants import Config
+from core.generate.generator import Ask
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import Population, rsa
+from core.scaffolds.rsa import Population, rsa
 
 AGGREGATE = """Problem:
 {problem}
@@ -38,7 +38,7 @@ put the final answer in \\boxed{{}}."""
 
 
 async def rsa_paper(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
-    """Populations t = 0..T of N members, as core.rsa.rsa yields them."""
+    """Populations t = 0..T of N members, as core.scaffolds.rsa.rsa yields them."""
     async for population in rsa(problem, ask, config, aggregate=aggregate):
         yield population
 

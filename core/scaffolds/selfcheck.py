@@ -17,13 +17,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from core import prompts
-from core.config import Config
-from core.generate import Ask, Completion
-from core.problems import Problem
+from core.constants import Config
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import Member, Population, carried
 from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, doubts, is_spoken, latest_spoken
-from core.verification import read_verdict
+from core.scaffolds.rsa import Member, Population, carried
+from core.scaffolds.verification import read_verdict
 
 REVIEW = """Problem:
 {problem}

@@ -12,13 +12,13 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from core import prompts, seeds
-from core.config import Config
-from core.generate import Ask, Completion
-from core.problems import Problem
+from core.constants import Config
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
 from core.prompts import Message
-from core.rsa import Member, Population, carried
 from core.scaffolds.common import EMPTY, EMPTY_REPORT, INVALID_SELECTION, UNREADABLE, Choice, doubts, single
-from core.verification import read_verdict
+from core.scaffolds.rsa import Member, Population, carried
+from core.scaffolds.verification import read_verdict
 
 REPORT = """Problem:
 {problem}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from core.server import Server
+from core.engines.server import Server
 from tests.conftest import ROOT, environment, heed_signals
 from tests.faults.recorder import Recorder
 from tests.test_run import load, timeless

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from core.eval import extract, judge
-from core.generate import split_thinking
-from tests import hostile
+from core.generate.generator import split_thinking
+from core.grading.answers import extract, judge
 from tests.conftest import run
+from tests.helpers import hostile
 
 pytestmark = pytest.mark.faults
 

@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from core import generate, prompts
+from core import prompts
+from core.engines.server import EMBEDDED_GGUF, Server, probe
 from core.errors import UserError
-from core.generate import Completion, Generator, Sampling
-from core.journal import Journal
-from core.server import EMBEDDED_GGUF, Server, probe
+from core.generate import generator
+from core.generate.generator import Completion, Generator, Sampling
+from core.generate.journal import Journal
 from tests.conftest import python, start
 from tests.faults import proxy as wire
 from tests.faults.proxy import Chunk, Fault, Proxy
@@ -200,7 +201,7 @@ TOLERATED = wire.named(
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generate, "_backoff", lambda attempt: 0.02)
+    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.02)
 
 
 @pytest.fixture(params=["plain", "streamed"])
@@ -320,7 +321,7 @@ def test_a_fault_that_does_not_pass_ends_in_one_clear_line_and_is_owed(
     fault: Fault,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(generate, "RETRIES", 2)
+    monkeypatch.setattr(generator, "RETRIES", 2)
     proxy.choose = lambda: fault
     server = before(proxy, engine, True)
     try:
@@ -429,7 +430,7 @@ def test_retry_after_is_heeded_within_bounds(
     said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(generate, "LONGEST_WAIT", 1.0)
+    monkeypatch.setattr(generator, "LONGEST_WAIT", 1.0)
     dates = {"date": formatdate(time.time() + 1e6, usegmt=True), "past": formatdate(0, usegmt=True)}
     began = time.monotonic()
     survives(
@@ -480,7 +481,7 @@ def test_a_request_that_always_stalls_is_given_up_and_owed(
     assert time.monotonic() - began < 30
     assert made.error and "\n" not in made.error and made.text == made.thinking == ""
     assert [figures(c) for c in beside] == [figures(calm[c.seed]) for c in beside]
-    assert sum(body["seed"] == 5 for body in proxy.bodies) == generate.STALL_TRIES
+    assert sum(body["seed"] == 5 for body in proxy.bodies) == generator.STALL_TRIES
     assert len(kept(tmp_path)) == 3
     proxy.choose = lambda: None
     assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
@@ -595,7 +596,7 @@ def free_port() -> int:
 @contextmanager
 def second_server(port: int, **changes: str) -> Iterator["subprocess.Popen[str]"]:
     """The embedded engine in a process of its own; killed at the end, if it still lives."""
-    process = python("-m", "core.server", **{"ENGINE": "embedded", "PORT": str(port)} | changes)
+    process = python("-m", "core.engines.server", **{"ENGINE": "embedded", "PORT": str(port)} | changes)
     try:
         assert process.stdout is not None
         assert "Ctrl-C" in process.stdout.readline(), process.communicate()

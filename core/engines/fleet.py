@@ -1,0 +1,368 @@
+"""A fleet: several servers of one model behind SGLang Model Gateway, which a run attaches to as to a single server.
+
+    python -m core.engines.fleet [GPUS=0,1]    a server on each GPU of this machine (or on these), and the gateway
+    python -m core.engines.fleet --embedded 3  the same with three embedded servers: no GPU needed
+    python -m core.engines.fleet --register FILE
+                                             one server on a free port; FILE holds its URL while it answers (Slurm)
+    python -m core.engines.fleet --gateway FOLDER --servers 3 -- COMMAND …
+                                             the gateway for the servers registered in FOLDER, as they come and go, and
+                                             COMMAND with BASE_URL set to it, once three of them answer
+
+Other flags are passed on to every server. The gateway listens on PORT, the servers on the ports after it, all on
+127.0.0.1 (BIND=… for --register). What dies is started again, RESTARTS times at most; logs are in RESULTS_DIR/fleet.
+"""
+
+import argparse
+import http.client
+import math
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+from core.engines import gateway
+from core.engines.leash import end_group, last_words
+from core.engines.origin import SameOrigin
+from core.engines.server import HOST, PORT, START_SECONDS, check_environment, has_gpu
+from core.errors import UserError, command
+from core.files import ROOT, open_log, results_dir, write_atomically
+
+EMBEDDED_SERVERS = 2  # where there is no GPU and no number is given
+MOST = 64  # servers
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+RESTARTS = 5  # of one process; the waits before them are 1, 2, 4, 8, 16 s
+POLL = 0.5  # seconds
+PATIENCE = START_SECONDS  # for servers to answer for the first time
+
+
+class Process:
+    """A server or the gateway: on a leash (core/engines/leash.py), with a log, started again when it dies."""
+
+    def __init__(self, name: str, args: list[str], url: str, **environment: str) -> None:
+        self.name, self.args, self.url = name, args, url
+        self.environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+        folder = results_dir() / "fleet"
+        folder.mkdir(exist_ok=True)
+        self.log = folder / f"{name}.log"
+        open_log(self.log, again=False).close()
+        self.has_answered = False  # since the fleet was started
+        self.deaths = 0
+        self.start()
+
+    def start(self) -> None:
+        self.start_at: float | None = None  # when a dead one is due
+        with open(self.log, "ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "core.engines.leash", *self.args],
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def let_go(self) -> None:
+        """Have it end, with all that it started; `self.process` ends when that is done."""
+        assert self.process.stdin
+        self.process.stdin.close()
+
+    @property
+    def is_gateway(self) -> bool:
+        return self.name.startswith("gateway")
+
+    @property
+    def given_up(self) -> bool:
+        return self.deaths > RESTARTS
+
+    def answers(self) -> bool:
+        """Whether it is up and says that it is ready."""
+        if self.process.poll() is not None:
+            return False
+        direct = urllib.request.build_opener(SameOrigin, urllib.request.ProxyHandler({}))
+        try:
+            with direct.open(f"{self.url}/health", timeout=10) as reply:
+                is_healthy = bool(reply.status == 200)
+        except (OSError, http.client.HTTPException):
+            return False
+        self.has_answered = self.has_answered or is_healthy
+        return is_healthy
+
+    def tend(self) -> None:
+        """Notice a death, and start it again when it is due. Raises UserError where it has died before it ever
+        answered: that would only happen again."""
+        if self.given_up or self.process.poll() is None:
+            return
+        if self.start_at is None:
+            how = f"{self.name} ended with {_status(self.process.returncode)}"
+            if not self.has_answered:
+                raise UserError(f"{how} before it answered: {self._last_words()}. Its log is {self.log}")
+            self.deaths += 1
+            self.start_at = time.monotonic() + 2 ** (self.deaths - 1)
+            then = "given up" if self.given_up else f"starting it again ({self.deaths} of {RESTARTS})"
+            say(f"{how}; {then}; its log is {self.log}")
+        elif time.monotonic() >= self.start_at:
+            self.start()
+
+    def _last_words(self) -> str:
+        said = last_words(self.log.read_text(errors="replace").splitlines())
+        return said.removeprefix("error: ") or "no output"
+
+
+class Fleet:
+    """Processes that live and die together; use it as a context manager."""
+
+    def __init__(self) -> None:
+        self.processes: list[Process] = []
+
+    def __enter__(self) -> "Fleet":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with deaf():
+            for one in self.processes:
+                one.let_go()  # all at once; then wait for each
+            for one in self.processes:
+                one.process.wait()
+
+    def add_server(self, port: int, flags: list[str], name: str = "server", **environment: str) -> Process:
+        args = [sys.executable, "-m", "core.engines.server", *flags]
+        return self.add(f"{name}-{port}", args, port, PORT=str(port), **environment)
+
+    def add_gateway(self, urls: list[str], port: int, metrics_port: int) -> Process:
+        return self.add(f"gateway-{port}", gateway.process(urls, port, metrics_port), port)
+
+    def add(self, name: str, args: list[str], port: int, **environment: str) -> Process:
+        self.processes.append(Process(name, args, f"http://{HOST}:{port}", **environment))
+        return self.processes[-1]
+
+    def tend_until(self, done: Callable[[], bool], seconds: float = math.inf) -> bool:
+        """Keep all processes alive until `done()`; False if that takes longer than `seconds`. Raises UserError where
+        one cannot start, or no gateway or server is left."""
+        deadline = time.monotonic() + seconds
+        while not (is_done := done()) and time.monotonic() < deadline:
+            for one in self.processes:
+                one.tend()
+                if one.given_up and (
+                    one.is_gateway or all(other.given_up or other.is_gateway for other in self.processes)
+                ):
+                    raise UserError(f"{one.name} has died {one.deaths} times. Its log is {one.log}")
+            time.sleep(POLL)
+        return is_done
+
+
+def _stop_once(*_: object) -> NoReturn:
+    """Ctrl-C, of which only the first counts: a second one (Slurm signals a script and its children) would interrupt
+    the cleaning up after the first."""
+    for sign in STOPS:
+        signal.signal(sign, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Heed no signal that would stop us: impatience must leave no process behind."""
+    heeded = {sign: signal.signal(sign, signal.SIG_IGN) for sign in STOPS}
+    try:
+        yield
+    finally:
+        for sign, handler in heeded.items():
+            signal.signal(sign, handler)
+
+
+def say(line: str) -> None:
+    print(f"fleet: {line}", flush=True)
+
+
+def _status(code: int) -> str:
+    """The status of a leash, which tells a signal as a shell does."""
+    signals = {128 + sign: f"signal {sign.name}" for sign in signal.Signals}
+    return signals.get(code, f"status {code}")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return int(listener.getsockname()[1])
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as caller:
+        if caller.connect_ex((HOST, port)) == 0:
+            raise UserError(f"port {port} is in use. Stop what listens there, or choose another PORT")
+
+
+def gpus(wanted: str) -> list[str]:
+    """Indices of the GPUs to serve on: those in `wanted` ("0,2"), else in CUDA_VISIBLE_DEVICES, else all."""
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
+    here = re.findall(r"^GPU (\d+):", listed, re.MULTILINE)
+    chosen = [gpu.strip() for gpu in (wanted or os.environ.get("CUDA_VISIBLE_DEVICES", "")).split(",") if gpu.strip()]
+    if unknown := [gpu for gpu in chosen if gpu not in here]:
+        raise UserError(f"there is no GPU {', '.join(unknown)} here. This machine has {', '.join(here)}")
+    return list(dict.fromkeys(chosen)) or here
+
+
+def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
+    """Servers and gateway on this machine, until a signal."""
+    gateway.check_installed()
+    if not embedded and not has_gpu():
+        if wanted:
+            raise UserError(f"GPUS={wanted}: there is no NVIDIA GPU here. Try --embedded {EMBEDDED_SERVERS}")
+        embedded = EMBEDDED_SERVERS
+    # nvidia-smi numbers GPUs by their place on the bus; CUDA, left alone, puts the fastest first.
+    places = (
+        [{"ENGINE": "embedded"}] * embedded
+        if embedded
+        else [{"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} for gpu in gpus(wanted)]
+    )
+    first = int(PORT)
+    if first + len(places) > 65535 or first < 1024:
+        raise UserError(f"PORT={PORT} leaves no room for {len(places)} servers after it. Give one from 1024 to 65000")
+    for port in range(first, first + len(places) + 1):
+        _check_free(port)
+    with Fleet() as fleet:
+        for port, place in enumerate(places, first + 1):
+            fleet.add_server(port, flags, **place)
+        root, log = f"http://{HOST}:{first}", fleet.processes[0].log.parent
+        metrics = free_port()
+        fleet.add_gateway([server.url for server in fleet.processes], first, metrics)
+        kind = "embedded" if embedded else "one on each GPU"
+        say(f"{len(places)} servers ({kind}) start on the ports after {first}; their logs are in {log}")
+        if not fleet.tend_until(lambda: all(one.has_answered or one.answers() for one in fleet.processes), PATIENCE):
+            late = ", ".join(one.name for one in fleet.processes if not one.has_answered)
+            raise UserError(f"{late} did not answer within {PATIENCE} s. Look into the logs in {log}")
+        if not fleet.tend_until(lambda: healthy(root) == len(places), 60):
+            raise UserError(f"the gateway does not reach the servers. Its log is {fleet.processes[-1].log}")
+        say(f"ready on {root}/v1 (metrics: http://127.0.0.1:{metrics}/metrics). In another terminal, for instance:")
+        say(f"{'' if PORT == '30000' else f'PORT={PORT} '}bash scripts/run.sh 02_rsa_basic. Ctrl-C stops everything")
+        fleet.tend_until(lambda: False)
+
+
+def register(file: Path, flags: list[str]) -> None:
+    """One server on a free port, its URL in `file` while it answers, until a signal."""
+    if HOST == "0.0.0.0":
+        raise UserError("BIND=0.0.0.0 is no address to register. Set BIND to this node's own")
+    port = free_port()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with Fleet() as fleet:
+            server = fleet.add_server(port, flags, f"server-{socket.gethostname()}")  # nodes share the folder of logs
+            while True:
+                fleet.tend_until(server.answers)
+                write_atomically(file, server.url.encode())
+                say(f"{server.url} answers; it is registered as {file}")
+                fleet.tend_until(lambda: server.process.poll() is not None)
+                file.unlink(missing_ok=True)
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def registered(folder: Path) -> set[str]:
+    """URLs of the servers that have registered themselves in `folder`."""
+    urls = set()
+    for file in folder.glob("[0-9]*"):
+        with suppress(FileNotFoundError):  # gone between the listing and the reading
+            urls.add(file.read_text())
+    return urls
+
+
+def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
+    """The gateway in front of the servers registered in `folder`, and the status of the command `args` behind it.
+
+    The command starts when `servers` of them answer, or after PATIENCE with those that do. Raises UserError where
+    none does.
+    """
+    port = free_port()
+    root = f"http://{HOST}:{port}"
+
+    def follow() -> int:
+        """Tell the gateway who has come and gone; how many servers it can use comes back."""
+        with suppress(OSError, http.client.HTTPException):  # the gateway is starting, or a server has just gone
+            gateway.follow(root, registered(folder))
+        return healthy(root)
+
+    with Fleet() as fleet:
+        fleet.tend_until(fleet.add_gateway([], port, free_port()).answers, PATIENCE)
+        fleet.tend_until(lambda: follow() >= servers, PATIENCE)
+        count = follow()
+        if not count:
+            raise UserError(f"no server registered in {folder} answers after {PATIENCE} s. Look into the servers' logs")
+        say(f"{count} of {servers} servers answer; running {' '.join(args)}")
+        # A run asks the servers behind the gateway what they are: not through a proxy of the environment.
+        hosts = {str(urlsplit(url).hostname) for url in registered(folder)}
+        job = subprocess.Popen(args, env=environment_behind(root, hosts), start_new_session=True)
+        try:
+            fleet.tend_until(lambda: follow() < 0 or job.poll() is not None)
+        finally:
+            with deaf():
+                end_group(job)
+        return job.returncode
+
+
+def environment_behind(root: str, hosts: set[str]) -> dict[str, str]:
+    """The environment of a command behind the gateway at `root`, whose servers run on `hosts`. A path in MODEL says
+    what they serve; they call it by another name."""
+    direct = ",".join(filter(None, [os.environ.get("no_proxy"), *sorted(hosts)]))
+    left_out = ("MODEL",) if Path(os.environ.get("MODEL", "").strip()).exists() else ()
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return kept | {"BASE_URL": f"{root}/v1", "no_proxy": direct, "NO_PROXY": direct}
+
+
+def healthy(root: str) -> int:
+    """How many servers the gateway at `root` can use now."""
+    try:
+        return sum(bool(worker["is_healthy"]) for worker in gateway.workers(root).values())
+    except (OSError, http.client.HTTPException):
+        return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}. 'bash scripts/start_fleet.sh --help' lists the options")
+
+
+def main(argv: Sequence[str]) -> int:
+    """The exit status: that of the command behind the gateway, else 0."""
+    ours, command_after = list(argv), []
+    if "--" in ours:
+        ours, command_after = ours[: ours.index("--")], ours[ours.index("--") + 1 :]
+    parser = _Parser(prog="start_fleet.sh", description=(__doc__ or "").split("\n")[0], allow_abbrev=False)
+    parser.add_argument("--embedded", type=int, nargs="?", const=EMBEDDED_SERVERS, metavar="N", help="embedded servers")
+    parser.add_argument("--register", type=Path, metavar="FILE", help="one server, registered in FILE while it answers")
+    parser.add_argument("--gateway", type=Path, metavar="FOLDER", help="the gateway for the servers registered there")
+    parser.add_argument("--servers", type=int, default=1, metavar="N", help="with --gateway: how many to wait for")
+    args, flags = parser.parse_known_args(ours)
+    named = [flag for flag in flags if flag.startswith("GPUS=")]
+    flags = [flag for flag in flags if flag not in named]
+    for name in ("embedded", "servers"):
+        if not 1 <= (getattr(args, name) or 1) <= MOST or getattr(args, name) == 0:
+            raise UserError(f"--{name} {getattr(args, name)}: give a number from 1 to {MOST}")
+    check_environment()
+    for sign in STOPS:
+        if signal.getsignal(sign) is not signal.SIG_IGN:  # nohup
+            signal.signal(sign, _stop_once)
+    if args.gateway:
+        if not command_after:
+            raise UserError("--gateway FOLDER needs a command behind it: -- bash scripts/run.sh 02_rsa_basic")
+        return gateway_and_command(args.gateway, args.servers, command_after)
+    try:
+        if args.register:
+            register(args.register, flags)
+        else:
+            serve_here(args.embedded, named[-1].removeprefix("GPUS=") if named else os.environ.get("GPUS", ""), flags)
+    except KeyboardInterrupt:
+        say("stopped")
+    return 0
+
+
+if __name__ == "__main__":
+    with command():
+        raise SystemExit(main(sys.argv[1:]))

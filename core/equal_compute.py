@@ -1,0 +1,354 @@
+"""Scaffolds at equal compute: the same problems, the same budgets of completion tokens a problem, several seeds.
+
+The first scaffold is the reference, plain samples: budgets are given in samples, and one is what they took on average.
+Each other scaffold runs once per seed, as far as the largest budget goes. What it has after every step is its answer,
+had it stopped there; so one run tells what each smaller budget buys: the last step that was paid for whole. A step that
+a budget cuts in two counts for nothing, and its tokens are named as cut. All tokens count, those of reviews, selections
+and plans too. First samples are shared: under one seed they are the same, and so are the journal's completions, for all
+scaffolds that begin with them.
+"""
+
+import json
+import math
+import runpy
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core import constants
+from core.constants import RULES, Config
+from core.engines.flags import Need, Shown
+from core.errors import UserError, command
+from core.files import ROOT, results_dir, write_atomically
+from core.generate.generator import Ask
+from core.plan.cli import Generations
+from core.problems.sets import Problem
+from core.report import plot
+from core.report.tables import aligned, chance, interval, shift
+from core.results import read, write
+from core.run import Experiment, Scaffold, opened, started
+from core.scaffolds.rsa import Population
+from core.signals import Stop
+from core.stats import Estimate, Paired, holm, mean_by_problem, paired
+
+UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
+FEWEST = 8  # completions without a count, and none with one, until that is said
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scaffold with its constants; `generations` and `shown` as runner.run takes them. `roles`: what it asks of a
+    model that the embedded one has not learnt, if anything."""
+
+    name: str
+    scaffold: Scaffold
+    generations: Generations
+    constants: Mapping[str, Any]
+    roles: str = ""
+    shown: Shown | None = None
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    """`func`, a scaffold, stopped after the step with which a problem goes beyond `tokens` completion tokens: where
+    they are used up exactly, what costs nothing (the selection of one, say) is still to come. A step of unknown length
+    is beyond them; raises UserError where the server counts nothing at all."""
+
+    func: Scaffold
+    tokens: float
+
+    async def __call__(self, problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+        spent = uncounted = 0
+        async with aclosing(self.func(problem, ask, config)) as populations:  # type: ignore[type-var]
+            async for population in populations:
+                made = [c for m in population for c in ([] if m.again else [m.completion]) + m.checks]
+                counts = [completion.counted[-1] for completion in made]
+                spent += sum(count or 0 for count in counts)
+                uncounted += counts.count(None)
+                if uncounted >= FEWEST and not spent:
+                    raise UserError(f"{UNCOUNTED}. Serve the model where usage is told")
+                yield population
+                if spent > self.tokens or (uncounted and self.tokens < math.inf):
+                    return
+
+
+@dataclass
+class Bought:
+    """What a budget bought on one problem: the score of the vote (None: not even a first answer), and what it took.
+    `path`: seconds of the longest chain of requests that had to wait for each other. `cut`: tokens of the step that
+    did not fit."""
+
+    score: float | None = None
+    tokens: int = 0
+    prompt: int = 0
+    cached: int = 0
+    calls: int = 0
+    path: float = 0.0
+    cut: int = 0
+
+
+def bought(steps: Sequence[Mapping[str, Any]], budget: int) -> Bought:
+    """What `budget` completion tokens buy of the `steps` of a problem (its records in the results).
+
+    A step waits for all of the one before: for what it was chosen by too, which its parents do not tell. Within it,
+    the checks of a member wait for that member alone. Plain samples wait for nobody. A step of which not all tokens
+    are known may not be paid for, and so ends what was bought.
+    """
+    found, is_plain = Bought(), True
+    for step in steps:
+        members = step["members"]
+        made = [c for m in members for c in ([] if m.get("again") else [m]) + m.get("checks", [])]
+        tokens = sum(c["completion_tokens"] or 0 for c in made)
+        is_known = all(c["completion_tokens"] is not None for c in made)
+        if found.tokens + tokens > budget or not is_known:
+            found.cut = tokens
+            break
+        found.tokens += tokens
+        found.prompt += sum(c["prompt_tokens"] or 0 for c in made)
+        found.cached += sum(c["cached_tokens"] or 0 for c in made)
+        found.calls += len(made)
+        if tokens or len(members) == 1 or found.score is None:  # else it only shows what the next step is made of
+            found.score = step["majority_correct"]
+        is_plain = is_plain and not any(m.get("checks") or (m["parents"] and not m.get("again")) for m in members)
+        seconds = max(m["seconds"] + _waits(m) for m in members)
+        found.path = max(found.path, seconds) if is_plain else found.path + seconds
+    return found
+
+
+def _waits(member: Mapping[str, Any]) -> float:
+    """Seconds of a member's checks: verdicts on one text are asked for at once, other checks one after the other."""
+    seconds: list[float] = [0.0, *(check["seconds"] for check in member.get("checks", []))]
+    return max(seconds) if "verdicts" in member else sum(seconds)
+
+
+@dataclass
+class Row:
+    """A scaffold at one budget, over problems (each the mean of its seeds). `against`: the reference at that budget,
+    where both answered anything; `p_holm`: its p, corrected for all those of the table."""
+
+    name: str
+    budget: int
+    accuracy: Estimate
+    unanswered: float
+    means: dict[str, float]
+    scores: list[float] = field(repr=False)
+    against: Paired | None = None
+    p_holm: float | None = None
+
+    @property
+    def answered(self) -> bool:
+        return self.unanswered < 1
+
+
+def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[int], reference: str) -> list[Row]:
+    """The table: for each scaffold the results of its seeds, which share their problems in order; differences are
+    paired with `reference` at the same budget. A problem without an answer scores 0; where a budget bought not one
+    answer, there is nothing to compare."""
+    made = []
+    for name, paths in runs.items():
+        by_seed = [[problem["steps"] for problem in read.read(path)[1]] for path in paths]
+        for budget in budgets:
+            each = [[bought(steps, budget) for steps in seeds] for seeds in zip(*by_seed, strict=True)]
+            scores = [float(np.mean([b.score or 0.0 for b in of])) for of in each]
+            all_of = [b for of in each for b in of]
+            means = {
+                what: float(np.mean([getattr(b, what) for b in all_of]))
+                for what in ("tokens", "cut", "prompt", "cached", "calls", "path")
+            }
+            unanswered = float(np.mean([b.score is None for b in all_of]))
+            made.append(Row(name, budget, mean_by_problem(scores), unanswered, means, scores))
+    for row in made:
+        base = next(other for other in made if (other.name, other.budget) == (reference, row.budget))
+        if row is not base and row.answered and base.answered:
+            row.against = paired(base.scores, row.scores)
+    compared = [(row, row.against.p) for row in made if row.against]
+    for (row, _), corrected in zip(compared, holm([p for _, p in compared]), strict=True):
+        row.p_holm = corrected
+    return made
+
+
+def in_tokens(budgets: Sequence[float], paths: Sequence[Path]) -> list[int]:
+    """`budgets`, given in samples, in completion tokens: a sample is the mean of the results in `paths`. Raises
+    UserError where those hold no tokens."""
+    steps = [read.read(path)[0]["metrics"]["steps"] for path in paths]
+    spent = sum(step["completion_tokens"] or 0 for each in steps for step in each)
+    samples = sum(each[-1]["completions"] - sum(step.get("uncounted", 0) for step in each) for each in steps)
+    if not spent:
+        raise UserError(f"all samples failed, or {UNCOUNTED}: there is nothing to measure budgets by")
+    return [round(budget * spent / samples) for budget in budgets]
+
+
+def table(made: Sequence[Row], reference: str) -> str:
+    """The rows as text."""
+    heads = [
+        "scaffold",
+        "budget",
+        "accuracy",
+        f"minus {reference}",
+        "p",
+        "p (Holm)",
+        "unanswered",
+        "tokens",
+        "cut",
+        "calls",
+        "path s",
+        "prompt",
+        "cached",
+    ]
+    lines = [heads]
+    for row in sorted(made, key=lambda row: row.budget):
+        d = row.against
+        lines.append(
+            [
+                row.name,
+                f"{row.budget:,}",
+                interval(row.accuracy.to_json()) if row.answered else "-",
+                shift(d.difference, d.low, d.high) if d else "-",
+                chance(d.p) if d else "-",
+                chance(row.p_holm) if row.p_holm is not None else "-",
+                f"{row.unanswered:.0%}",
+                *(f"{row.means[what]:,.0f}" for what in ("tokens", "cut")),
+                f"{row.means['calls']:.1f}",
+                f"{row.means['path']:.1f}",
+                *(f"{row.means[what]:,.0f}" for what in ("prompt", "cached")),
+            ]
+        )
+    return aligned(lines)
+
+
+def compare_matched(
+    namespace: Mapping[str, Any], entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]
+) -> None:
+    """Run `entries` under `budgets` (in samples of the first of them) with each of `seeds`, counted from SEED, and
+    compare them with the first. Ends the process, as runner.run does. Results lie in a folder of the experiment's
+    name."""
+    with command():
+        check(entries, budgets, seeds)
+        stop = Stop()
+        name = Path(namespace["__file__"]).stem
+        common = constants.read(namespace, sys.argv[1:], constants.COMMON)
+        seeds = [common.SEED + seed for seed in seeds]
+        folder = results_dir()
+        configs = {entry.name: Config(dict(common) | dict(entry.constants)) for entry in entries}
+        needs = (Need.of(configs[entry.name], entry.shown) for entry in entries)
+        need = max(needs, key=lambda need: need.context)
+        with started(name, common, need) as (server, chosen):
+            (folder / name).mkdir(exist_ok=True)
+            left_out = [entry for entry in entries if entry.roles and server.is_embedded]
+            runs: dict[str, list[Path]] = {}
+            reused: Counter[str] = Counter()
+            tokens: list[int] = []  # what the budgets come to; known when the first has run
+            with opened(folder / "journal" / f"{name}.jsonl") as journal:
+                for entry in (entry for entry in entries if entry not in left_out):
+                    for seed in seeds:
+                        experiment = Experiment(
+                            f"{entry.name}-seed{seed}",
+                            Budgeted(entry.scaffold, max(tokens, default=math.inf)),
+                            entry.generations,
+                            Config(dict(configs[entry.name]) | {"SEED": seed}),
+                            server,
+                            chosen,
+                            folder / name,
+                        )
+                        runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))
+                        reused += experiment.reused
+                    tokens = tokens or in_tokens(budgets, runs[entry.name])
+            document = experiment.document
+        made = rows(runs, tokens, entries[0].name)
+        doubts = write.origins(server.origin, reused)
+        _show(folder / name, document, made, entries[0].name, left_out, seeds, doubts)
+
+
+def _show(
+    folder: Path,
+    document: dict[str, Any],
+    made: Sequence[Row],
+    reference: str,
+    left_out: Sequence[Entry],
+    seeds: Sequence[int],
+    doubts: Sequence[str],
+) -> None:
+    model, chosen = document["model"]["name"], document["problem_set"]
+    notes = [
+        f"{model} on {chosen['name']}, n={chosen['n']}, seeds {', '.join(map(str, seeds))}; budgets in completion "
+        "tokens a problem; accuracy of the vote in %, with 95% intervals over problems, 0 where a budget bought no "
+        "answer, and - where it bought none on any problem; p (Holm): corrected for all p-values of the table; the "
+        "other figures are means over problems and seeds; cut: tokens of the step that did not fit; path "
+        "s: seconds of requests that waited for each other; scaffolds that begin with plain samples share them",
+    ]
+    if document["model"]["embedded"]:
+        notes.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
+    notes += [f"left out: {entry.name} (the embedded model has not learnt to {entry.roles})" for entry in left_out]
+    notes += doubts
+    text = f"{table(made, reference)}\n\n" + "\n".join(f"note: {note}" for note in notes) + "\n"
+    print(f"\n{text}")
+    write_atomically(folder / "table.txt", text.encode())
+    shown = [
+        {
+            "scaffold": row.name,
+            "budget": row.budget,
+            "accuracy": row.accuracy.to_json(),
+            "unanswered": row.unanswered,
+            **row.means,
+            "against": vars(row.against) | {"p_holm": row.p_holm} if row.against else None,
+        }
+        for row in made
+    ]
+    summary = {"experiment": folder.name, "made": write.now(), "notes": notes, "seeds": list(seeds)}
+    lines = [json.dumps(line) for line in (summary, *shown)]
+    write_atomically(folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
+    drawn = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.answered]
+    plot.matched(document | {"config": {}}, drawn, folder / "frontier.png")
+    print(f"results {folder}")
+
+
+def entry(experiment: str, scaffold: Scaffold | None = None, roles: str = "", name: str = "", **changes: Any) -> Entry:
+    """The scaffold of the file experiments/`experiment`.py with its constants, and `changes`. The scaffold need not be
+    told where it has the name of the module that its `generations` are from."""
+    path = ROOT / "experiments" / f"{experiment}.py"
+    with command():  # an experiment lists its entries before it runs
+        if not path.exists():
+            raise UserError(f"there is no experiment {experiment} to compare")
+        namespace = runpy.run_path(str(path))
+        generations: Generations | None = namespace.get("generations")
+        if not generations:
+            raise UserError(
+                f"{experiment} can't be compared: it has no generations(config), see core/scaffolds/__init__.py"
+            )
+    module = sys.modules[generations.__module__]
+    found = scaffold or getattr(module, module.__name__.rpartition(".")[2])
+    values = {name: namespace[name] for name in namespace if name in RULES and name not in constants.COMMON}
+    return Entry(name or experiment, found, generations, values | changes, roles, namespace.get("shown"))
+
+
+def total(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]) -> Generations:
+    """The most completions that a problem takes, over all entries and seeds, if all were as long as a sample: what
+    scripts/plan.sh asks. The step with which a scaffold goes beyond its budget is not in it."""
+
+    def most(config: Config) -> int:
+        check(entries, budgets, seeds)
+        first, *others = (e.generations(Config(dict(config) | dict(e.constants))) for e in entries)
+        return len(seeds) * (first + sum(min(n, math.ceil(max(budgets))) for n in others))
+
+    return most
+
+
+def check(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]) -> None:
+    """Raises UserError for entries, budgets or seeds that can't be compared."""
+    if not entries or entries[0].roles:
+        raise UserError("the first entry is what the others are compared with: plain samples, which need no roles")
+    if len({entry.name for entry in entries}) < len(entries):
+        raise UserError("two scaffolds of the comparison have the same name")
+    if not isinstance(budgets, Sequence) or not budgets or not all(1 <= budget < math.inf for budget in budgets):
+        raise UserError("budgets are numbers of samples for a problem, from 1 up, in brackets: (2.5, 5)")
+    most = entries[0].generations(Config(entries[0].constants))
+    if max(budgets) > most:
+        raise UserError(f"budgets go up to {max(budgets)} samples, but {entries[0].name} draws {most}; raise its N")
+    if not isinstance(seeds, Sequence) or not seeds or len({s for s in seeds if isinstance(s, int)}) < len(seeds):
+        raise UserError("seeds are different whole numbers, in brackets: (0, 1)")

@@ -1,0 +1,603 @@
+"""Generator: messages and a seed in, a Completion out, through the journal and the wire.
+
+Everything an experiment knows about a server's answers is decided here: thinking apart from the answer, what a
+time-out or a refused request means, when to ask again, and budget forcing at the cap.
+"""
+
+import asyncio
+import math
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import NoneType, UnionType
+from typing import Any, Protocol, get_origin, get_type_hints
+
+from core.engines.identity import MARK
+from core.engines.server import Server, probe
+from core.errors import RunFailed, UserError, one_line
+from core.generate.journal import Journal, content_key
+from core.generate.patience import FEW, Patience
+from core.generate.queue import Slots
+from core.generate.wire import Lost, Malformed, Overtime, Refused, Reply, Stalled, Wire
+from core.prompts import FORCED_ANSWER, Message
+
+RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
+LONGEST_WAIT = 60.0  # seconds; also bounds what a server may ask for with Retry-After
+TIMEOUT_TRIES = 2  # a request that ran out of its (long) time is asked once more
+STALL_TRIES = 3  # and one that fell silent twice more, with double the patience each time
+STALL_SECONDS = 300.0  # patience with a silent request, where nothing else is said
+PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
+REFUSED = (400, 413, 422)  # this very request can never succeed: recorded, never asked again
+FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
+CHARACTERS = 3  # of a token, about, where the server counts none
+IDLE_SECONDS = 60.0  # after so long a pause, another server may have taken the place of ours
+TRIES = 3  # questions that are to show whether a server's model thinks before it answers,
+TRY_TOKENS = 4096  # their cap, and
+CUT_TOKENS = 16  # that of one that is to be cut off
+KEY_VERSION = 2  # raise it when the meaning of a journaled completion changes
+REASON = 100  # characters that are kept of why an answer was not forced: more would tell the thinking, not the reason
+NEW_TURN = "the server began a new turn instead of going on with the answer that was opened"
+
+_TAG = re.compile(r"</?think>")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one completion is drawn. Tokens are counted by the server; 0 turns top_k, min_p and answer_tokens off."""
+
+    temperature: float = 0.7
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    max_tokens: int = 16384
+    answer_tokens: int = 0  # budget forcing: tokens for the answer when the cap is hit while thinking
+    answer_opening: str = FORCED_ANSWER  # the words a forced answer starts with
+    opening: str = ""  # thinking is closed at once and the answer starts with this text
+    top_logprobs: int = 0  # alternatives to report for the first answer token; only together with `opening`
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What came back for one request. A truncated, empty or failed completion is data, never passed off as wrong.
+
+    `answer` is the text after thinking as the model left it; `forced` what it stated when thinking was closed for it
+    at the cap (None: not forced). Token counts include the forced part, and are 0 where nobody has counted: see
+    `counted`. `seconds` is wall time, waiting included.
+    """
+
+    key: str
+    seed: int
+    thinking: str = ""
+    answer: str = ""
+    forced: str | None = None
+    finish_reason: str | None = None  # "stop", "length", … as the server says; None when it failed
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    error: str | None = None
+    not_forced: str | None = None  # why an answer that should have been opened for the model was not
+    logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
+    origin: str = field(default="", compare=False)  # who answered (Server.origin); "" where that was not recorded
+    reused: bool = field(default=False, compare=False)  # it came from the journal, which does not hold this
+
+    @classmethod
+    def kept(cls, key: str, record: Mapping[str, Any]) -> "Completion":
+        """The completion that a journal holds under `key`. Raises ValueError where its fields are none of a
+        completion's."""
+        for name, value in record.items():
+            if name not in _FIELDS or not _fits(value, _FIELDS[name]):
+                raise ValueError(f"{name}: {value!r:.40}")
+        if "seed" not in record:
+            raise ValueError("no seed")
+        return cls(key=key, reused=True, **record)
+
+    @property
+    def text(self) -> str:
+        """The answer to go on with: the forced one where there is one."""
+        return self.answer if self.forced is None else self.forced
+
+    @property
+    def truncated(self) -> bool:
+        return self.finish_reason == "length"
+
+    @property
+    def filtered(self) -> bool:
+        """A filter of the server's ended it."""
+        return (self.finish_reason or "").lower() in FILTERED
+
+    @property
+    def empty(self) -> bool:
+        """The server says that it is done, and has said nothing."""
+        return not (self.error or self.truncated or self.filtered or self.thinking.strip() or self.text.strip())
+
+    @property
+    def counted(self) -> tuple[int | None, int | None, int | None]:
+        """Prompt, cached and completion tokens, None where the server tells none: no prompt takes 0, nor does a reply
+        that says something. A failed request took none that we know of."""
+        prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
+        cached = None if prompt is None else self.cached_tokens
+        is_silent = prompt is not None and not (self.thinking or self.text)
+        return prompt, cached, self.completion_tokens if self.completion_tokens or is_silent else None
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value read from JSON may stand in a field of this type; numbers are counts or amounts."""
+    if isinstance(hint, UnionType):
+        return any(_fits(value, each) for each in hint.__args__)
+    if get_origin(hint) is dict:
+        return isinstance(value, dict) and all(type(each) in (int, float) for each in value.values())
+    if hint in (int, float):
+        return type(value) in (int, hint) and 0 <= value < math.inf
+    return isinstance(value, hint or NoneType)
+
+
+_FIELDS = {name: hint for name, hint in get_type_hints(Completion).items() if name not in ("key", "reused")}
+
+
+class Late(Exception):
+    """The time of a request was over before a slot was free for it."""
+
+
+class Ask(Protocol):
+    """What a scaffold is given: ask the model, under a name of its own for every request of a problem. `changes`: of
+    the sampling; `priority` where the order of steps is not the order of urgency (higher is sooner); and `until`, the
+    time.monotonic() after which it is not sent any more: raises Late."""
+
+    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
+
+
+def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
+    """(thinking, answer) of a message, whichever way the server tells them apart.
+
+    `reasoning` is the server's reasoning field. A server without a parser leaves tags in `content`, and one with a
+    parser may still leak the end of thinking into it. `cut_while_thinking`: content without any tag is thinking
+    (a thinking model, whose template opens the tag in the prompt, was stopped by the cap).
+    """
+    thinking = reasoning or ""
+    if "</think>" in content:
+        head, content = content.split("</think>", 1)
+        said = head.replace("<think>", "", 1)
+        if said.strip() != thinking.strip():  # some send it in both places
+            thinking += said
+        return thinking.strip(), content.strip()
+    if content.lstrip().startswith("<think>"):
+        return (thinking + content.replace("<think>", "", 1)).strip(), ""
+    if reasoning:
+        return thinking.strip(), content.strip()
+    if cut_while_thinking:
+        return content.strip(), ""
+    return "", content.strip()
+
+
+def continued(messages: Sequence[Message], thinking: str, opening: str, server: Server) -> dict[str, Any]:
+    """The fields of a request that make `server` go on after closed `thinking` and `opening`.
+
+    llama.cpp renders an assistant message with a reasoning field as it stands. SGLang appends the text to a
+    generation prompt that has already opened the tag (QED-Nano's template does), and reads it as tokens apart from
+    that: where nothing was thought, the template closes the tag itself if it can, or a line break would be two tokens
+    that the model knows as one. Others render the message through the template, tags included; where the template
+    changes what it is given, vLLM refuses to go on. Templates cut at tags and strip thinking, and so it is sent
+    stripped, without tags of its own.
+    """
+    kind = server.kind
+    if kind == "llama.cpp":
+        last = {"role": "assistant", "reasoning_content": thinking, "content": opening}
+        return {"messages": [*messages, last]}
+    thinking = _TAG.sub(" ", thinking).strip()
+    closed = f"{thinking}\n</think>\n\n{opening}"
+    if kind == "sglang" and server.closes and not thinking:
+        return {
+            "messages": [*messages, {"role": "assistant", "content": opening}],
+            "continue_final_message": True,
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
+    if kind == "sglang":
+        return {
+            "messages": [*messages, {"role": "assistant", "content": closed}],
+            "continue_final_message": True,
+        }
+    extra = {"continue_final_message": True, "add_generation_prompt": False} if kind == "vllm" else {}
+    return {"messages": [*messages, {"role": "assistant", "content": f"<think>\n{closed}"}]} | extra
+
+
+def went_on(reply: Reply, opening: str, kind: str) -> str | None:
+    """What a server wrote behind `opening` (see `continued`); None where one of an unknown kind began a new turn: what
+    it wrote does not close the brace that `opening` left open, or, without one, it reasons again."""
+    if reply.content.startswith(opening):  # llama.cpp gives the whole message, with the thinking it was given
+        return reply.content.removeprefix(opening)
+    if kind == "llama.cpp":
+        return reply.content or reply.reasoning
+    said = reply.reasoning + reply.content  # a parser takes what comes before the next closing tag for reasoning
+    if kind != "other":
+        return said
+    if opening.count("{") > opening.count("}"):
+        return said if _closes(_TAG.split(said)[0]) else None
+    return None if reply.reasoning or _TAG.search(said) else said
+
+
+def _closes(text: str) -> bool:
+    """Whether `text` closes a brace that it did not open."""
+    depth = 0
+    for brace in re.findall(r"(?<!\\)[{}]", text):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return True
+    return False
+
+
+class Generator:
+    """Ask one server, at most `limit` requests at a time; finished completions come from the journal at once.
+
+    A request may take `timeout` seconds in all, and be silent for `stall` seconds. `on_completion(completion, is_new)`
+    is called for every completion, in order of arrival, `say(line)` where the user should know of a trouble that
+    goes on.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        journal: Journal,
+        limit: int,
+        timeout: float,
+        on_completion: Callable[[Completion, bool], None] = lambda completion, is_new: None,
+        stall: float = STALL_SECONDS,
+        say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
+    ) -> None:
+        self.server = server
+        self.journal = journal
+        self.timeout, self.stall = timeout, stall
+        self.on_completion = on_completion
+        self._slots = Slots(limit)
+        self._wire = Wire(server, limit)
+        self._patience = Patience(server.base_url, say)
+        self._names: set[str] = set()  # what its replies call the model
+        self._doubted = False  # whether another server may have taken its place
+        self._checking = asyncio.Lock()
+        self._asked = time.monotonic()  # when the last request was sent
+        self._opens: bool | None = None  # whether thinking is open where the model's text begins; None: not asked yet
+        self._finding_out = asyncio.Lock()
+
+    async def __aenter__(self) -> "Generator":
+        await self._wire.__aenter__()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._wire.__aexit__(*exception)
+
+    def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
+        """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say)."""
+        return content_key(self._content(messages, seed, sampling) + ([self.server.told] if self.server.told else []))
+
+    def _content(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> list[Any]:
+        return [KEY_VERSION, self.server.identity, list(messages), vars(sampling), seed]
+
+    def _kept(self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling) -> Completion | None:
+        """The completion in the journal. Until November 2026 keys held no more than the model's name; what was kept
+        then is taken all the same, and known by having no origin."""
+        keys = [key, content_key(self._content(messages, seed, sampling))] if self.server.told else [key]
+        for each in keys:
+            record = self.journal.get(each)
+            if record is None or (each != key and "origin" in record):
+                continue
+            try:
+                return Completion.kept(each, record)
+            except ValueError as error:
+                self.journal.doubt(each, str(error))
+        return None
+
+    async def __call__(
+        self,
+        messages: Sequence[Message],
+        seed: int,
+        sampling: Sampling,
+        priority: float = 0.0,
+        until: float = math.inf,
+    ) -> Completion:
+        """The completion of `messages`. Of the requests that wait for the server, the highest `priority` goes first.
+        Raises Late for one that would be sent after `until`, and UserError when the server is lost, or refuses us
+        altogether."""
+        key = self.key(messages, seed, sampling)
+        if found := self._kept(key, messages, seed, sampling):
+            self.on_completion(found, False)
+            return found
+        async with self._slots.slot(priority):
+            if time.monotonic() > until:
+                raise Late
+            completion, is_final = await self._ask(key, messages, seed, sampling)
+        if is_final:
+            self.journal.put(key, _record(completion))
+        self.on_completion(completion, True)
+        return completion
+
+    async def _ask(
+        self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling
+    ) -> tuple[Completion, bool]:
+        """The completion, and whether it is final: a passing failure is not, and is owed again at the next run."""
+        began = time.monotonic()
+        since = asyncio.get_running_loop().time()
+        error, is_final, prompt = None, True, content_key(list(messages))
+        try:
+            reply = await self._patiently(self._body(messages, seed, sampling), prompt)
+            completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
+            is_cut = completion.truncated and completion.thinking and not completion.answer
+            if is_cut and sampling.answer_tokens and not sampling.opening:
+                completion = await self._force(completion, messages, sampling)
+        except Overtime:
+            completion, is_final = Completion(key, seed), False
+            error = f"no answer within {self.timeout:.0f} s, asked {TIMEOUT_TRIES} times"
+        except Stalled:
+            completion, is_final = Completion(key, seed), False
+            error = f"silent for {self.stall:.0f} s and longer, asked {STALL_TRIES} times"
+        except Refused as refusal:
+            completion, is_final = Completion(key, seed), refusal.status in REFUSED
+            error = self._refusal(refusal)
+        except Malformed as malformed:
+            completion, is_final = Completion(key, seed), False
+            error = f"the server's answer could not be read: {malformed}"
+        if error and not is_final:
+            self._patience.used_up(prompt, error, self._wire.is_at_work(since))
+        seconds = round(time.monotonic() - began, 3)
+        return replace(completion, seconds=seconds, error=error, origin=self.server.origin), is_final
+
+    def _body(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> dict[str, Any]:
+        """The JSON object of one chat request."""
+        body: dict[str, Any] = {
+            "model": self.server.model,
+            "messages": list(messages),
+            "seed": seed,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+        }
+        if self.server.kind != "other" or sampling.top_k or sampling.min_p:
+            # Said even when off: llama.cpp's own defaults (top_k 40, min_p 0.05) would sharpen the distribution.
+            # Off is -1: SGLang and its gateway refuse 0, llama.cpp and vLLM take either.
+            body |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
+        if sampling.opening:
+            body |= continued(messages, "", sampling.opening, self.server)
+        if sampling.top_logprobs:
+            body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
+        return body
+
+    async def _patiently(self, body: dict[str, Any], prompt: str = "") -> Reply:
+        """One request, of what `prompt` stands for; asked again after what may pass by itself: no connection, overload,
+        a server error, silence."""
+        overtimes = stalls = 0
+        sent = time.monotonic()
+        for attempt in range(RETRIES + 1):
+            is_last = attempt == RETRIES or self._patience.is_hopeless(prompt)
+            wait = _backoff(attempt)
+            self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
+            self._asked = time.monotonic()
+            try:
+                if self._doubted:
+                    await self._check()
+                reply = await self._wire.exchange(body, self.stall * 2**stalls, self.timeout)
+                if reply.model not in self._names:
+                    if self._names:
+                        self._doubted = True
+                        await self._check()
+                    self._names.add(reply.model)
+                self._patience.usable()
+                return reply
+            except Overtime:
+                overtimes += 1
+                self._unusable(
+                    f"no answer within {self.timeout:.0f} s", sent, attempt, self.timeout * (TIMEOUT_TRIES - overtimes)
+                )
+                if overtimes == TIMEOUT_TRIES or is_last:
+                    raise
+            except Stalled:
+                stalls += 1
+                left = self.stall * (2**STALL_TRIES - 2**stalls)
+                self._unusable(f"silent for {time.monotonic() - sent:.0f} s", sent, attempt, left)
+                if stalls == STALL_TRIES or is_last:
+                    raise
+            except Lost as lost:
+                self._doubted = True
+                if why := self.server.failure():
+                    raise UserError(f"{why}. Run the same command again: what is finished is kept") from None
+                self._unusable(f"no connection: {lost}", sent, attempt)
+                if is_last:
+                    raise UserError(
+                        f"the server at {self.server.base_url} does not answer any more ({lost}). Start it again "
+                        "and run the same command: what is finished is kept"
+                    ) from None
+            except Refused as refusal:
+                if refusal.is_unpaid:
+                    raise RunFailed(
+                        f"the server at {self.server.base_url} has no quota or credit left for us: {refusal.said} "
+                        "(run the same command again when it has: what is finished is kept)"
+                    ) from None
+                if refusal.status not in PASSING and refusal.status < 500:
+                    raise
+                self._unusable(f"status {refusal.status}: {refusal.said}", sent, attempt)
+                if is_last:
+                    raise
+                wait = max(wait, min(LONGEST_WAIT, refusal.wait or 0.0))  # told to come back at once, we still back off
+            except Malformed as malformed:
+                self._unusable(str(malformed), sent, attempt)
+                if is_last:
+                    raise
+            await asyncio.sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _unusable(self, words: str, sent: float, attempt: int, left: float | None = None) -> None:
+        """A try came to nothing; others follow, for `left` seconds. Where they wait on purpose, a few failures may
+        happen to any request; where a server was waited for in vain, it is said at once."""
+        tries = attempt + 1 if left is None else FEW
+        if left is None:
+            left = sum(min(LONGEST_WAIT, 0.5 * 2**each) for each in range(attempt, RETRIES))
+        self._patience.unusable(one_line(words, 200), sent, tries, left)
+
+    async def _check(self) -> None:
+        """Whether the server is still the one that the run began with: after a lost connection, another may have been
+        started in its place. Raises UserError where it serves another model, and Lost where it does not answer."""
+        async with self._checking:
+            if not self._doubted:
+                return  # another request has looked
+            served = await self._wire.models()
+            if served and self.server.model not in served:
+                raise UserError(
+                    f"the server at {self.server.base_url} serves {one_line(', '.join(served), 200)} now, and this "
+                    f"run began with {self.server.model}. Start that again and run the same command: what is finished "
+                    "is kept"
+                )
+            ours = self.server
+            try:
+                now = await asyncio.to_thread(probe, ours.base_url, ours.why, ours.model)
+            except UserError as error:  # a gateway whose servers are being started again, say
+                raise Lost(str(error)) from None
+            if now is None:
+                raise Lost("it lists its models and falls silent")
+            if now.kind != ours.kind or any(ours.weights.get(name) != value for name, value in now.weights.items()):
+                raise UserError(
+                    f"the server at {ours.base_url} is {now.origin} now, and this run began with {ours.origin}. Start "
+                    "that again and run the same command, or run it again with this one: what is finished is kept, and "
+                    "each is given its own"
+                )
+            if now.version != ours.version:
+                self.server = replace(ours, version=now.version)
+            self._doubted = False
+
+    def _read(self, reply: Reply, key: str, seed: int, sampling: Sampling, is_cut: bool) -> Completion:
+        is_new_turn = False
+        if sampling.opening:  # thinking was closed by us: whatever came is answer
+            rest = went_on(reply, sampling.opening, self.server.kind)
+            if is_new_turn := rest is None:
+                thinking, answer = reply.reasoning or reply.content, ""
+            else:
+                thinking, answer = "", f"{sampling.opening}{rest}"
+        else:
+            thinking, answer = split_thinking(reply.content, reply.reasoning, is_cut)
+        # Where one token was asked for, to read its probabilities, the cap has cut off nothing.
+        finish_reason = "stop" if sampling.top_logprobs and sampling.max_tokens == 1 else reply.finish_reason
+        return Completion(
+            key,
+            seed,
+            thinking,
+            answer,
+            not_forced=NEW_TURN if is_new_turn else None,
+            finish_reason=finish_reason,
+            prompt_tokens=reply.prompt_tokens,
+            cached_tokens=reply.cached_tokens,
+            completion_tokens=reply.completion_tokens,
+            logprobs=reply.logprobs if sampling.opening and not is_new_turn else {},
+        )
+
+    async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
+        """Whether a reply that the cap cut off, and that tells nothing apart, is thinking (the chat template has opened
+        it) or an answer. Decided once for a server and never by what other replies happened to come before: by its
+        chat template, where that is told, else by trying."""
+        is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
+        if not is_plain or sampling.opening:
+            return False
+        async with self._finding_out:
+            if self._opens is None:
+                self._opens = await asyncio.to_thread(lambda: self.server.thinking)
+            if self._opens is None:
+                self._opens = await self._is_seen_thinking()
+        return self._opens
+
+    async def _is_seen_thinking(self) -> bool:
+        """The same, for a server whose template is not told: what it answers to a question that takes little thought. A
+        closing tag without an opening one says that thinking was open. A server that tells thinking apart is cut off
+        once more: some do so only when thinking has ended. Without any of it, text is an answer."""
+        for seed in range(TRIES):
+            made = await self._tried(TRY_TOKENS, seed)
+            if made.thinking:
+                cut = await self._tried(CUT_TOKENS, 0)
+                return cut.truncated and not cut.thinking and "think>" not in cut.answer
+            if "</think>" in made.answer:
+                return "<think>" not in made.answer.partition("</think>")[0]
+            if not made.truncated or "<think>" in made.answer:
+                break
+        return False
+
+    async def _tried(self, tokens: int, seed: int) -> Completion:
+        """The answer to a trial question as it came, tags included. It is journaled, so that a run that goes on reads
+        as it did before; where there is none (it is asked for with less patience than others), it is empty."""
+        messages: list[Message] = [{"role": "user", "content": MARK}]
+        sampling = Sampling(max_tokens=min(tokens, self.server.context // 2 if self.server.context else tokens))
+        key = content_key([*self._content(messages, seed, sampling), self.server.told, "as it came"])
+        with suppress(ValueError):
+            if record := self.journal.get(key):
+                return Completion.kept(key, record)
+        for attempt in range(TRIES):
+            try:
+                reply = await self._wire.exchange(self._body(messages, seed, sampling), self.stall, self.timeout)
+            except (Lost, Malformed, Refused, Stalled, Overtime):
+                await asyncio.sleep(_backoff(attempt))
+                continue
+            made = Completion(
+                key,
+                seed,
+                reply.reasoning,
+                reply.content,
+                finish_reason=reply.finish_reason,
+                prompt_tokens=reply.prompt_tokens,
+                completion_tokens=reply.completion_tokens,
+                origin=self.server.origin,
+            )
+            self.journal.put(key, _record(made))
+            return made
+        return Completion(key, seed)
+
+    async def _force(self, cut: Completion, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Budget forcing (s1, arXiv 2501.19393): close the thinking that hit the cap and let the model state its
+        answer. Where the server's context would overflow, the newest part of the thinking that fits is kept."""
+        thinking = cut.thinking
+        if self.server.context:
+            characters = sum(len(message["content"]) for message in messages)
+            room = self.server.context - (cut.prompt_tokens or characters // CHARACTERS) - sampling.answer_tokens - 32
+            spent = cut.completion_tokens or sampling.max_tokens  # it hit the cap
+            if spent > room:
+                thinking = thinking[-max(1, len(thinking) * max(room, 0) // spent) :]
+        body = self._body(messages, cut.seed, replace(sampling, max_tokens=sampling.answer_tokens))
+        body |= continued(messages, thinking, sampling.answer_opening, self.server)
+        try:
+            reply = await self._patiently(body)
+        except (Refused, Overtime, Stalled, Malformed) as error:
+            # The unforced reading stands; "truncated" is its doubt.
+            return replace(cut, not_forced=one_line(f"{type(error).__name__.lower()} {error}".strip(), REASON))
+        rest = went_on(reply, sampling.answer_opening, self.server.kind)
+        is_told = bool(cut.prompt_tokens and reply.prompt_tokens)  # else nobody knows the sum
+        return replace(
+            cut,
+            forced=None if rest is None else sampling.answer_opening + rest,
+            not_forced=NEW_TURN if rest is None else None,
+            prompt_tokens=is_told * (cut.prompt_tokens + reply.prompt_tokens),
+            cached_tokens=is_told * (cut.cached_tokens + reply.cached_tokens),
+            completion_tokens=is_told * (cut.completion_tokens + reply.completion_tokens),
+        )
+
+    def _refusal(self, error: Refused) -> str:
+        """What a refused request is recorded as. Raises UserError where every other request would fare the same."""
+        said = error.said
+        if error.status in (401, 403):
+            raise UserError(f"the server at {self.server.base_url} refuses the key. Set API_KEY to a valid one")
+        if error.status == 404:
+            raise UserError(
+                f"the server at {self.server.base_url} does not know the model {self.server.model!r}: {said}"
+            )
+        is_overflow = any(word in said.lower() for word in ("context", "too long", "maximum length"))
+        is_its_own = is_overflow or error.is_filtered
+        if error.status < 500 and error.status not in PASSING and not is_its_own and not self._patience.is_answered:
+            raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}")
+        kind = "context overflow" if is_overflow else "filtered" if error.is_filtered else f"status {error.status}"
+        return f"{kind}: {said}"
+
+
+def _record(completion: Completion) -> dict[str, Any]:
+    """What the journal keeps of it."""
+    return {name: value for name, value in vars(completion).items() if name in _FIELDS}
+
+
+def _backoff(attempt: int) -> float:
+    """Seconds to wait before asking again: doubling, with jitter so that a population does not return in step."""
+    return float(min(LONGEST_WAIT, 0.5 * 2**attempt) * random.uniform(0.75, 1.25))

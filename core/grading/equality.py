@@ -1,0 +1,670 @@
+r"""Whether two mathematical answers say the same: read by math-verify's LaTeX parser, compared strictly and both ways
+round. Runs in the judge's child (core/grading/math_verify.py), under its deadline; nobody else needs to import sympy.
+
+The parser reads one expression well and drops what it does not know: bases, degrees, units, primes, the order of AC.
+So what an answer is made of (a list, a set, a point, an interval, an equation, a name and a unit) is read here, and
+only its expressions are parsed. What can't be read equals nothing: text that says the same never gets this far.
+
+Constants are the same where they are equal rationals, or agree to 1e-30 in 50 digits and to 1e-450 in 500; expressions
+with variables, where they agree at every point of POINTS; sets, points and matrices, where their members do.
+"""
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import sympy
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
+from sympy.core.function import AppliedUndef
+
+from core.grading.units import unit_of
+
+DIGITS = ((50, 30), (500, 450))  # digits computed, digits that must agree; the first look ends most comparisons
+POINTS = 16  # where expressions with variables are compared, drawn once and for all
+MAX_MEMBERS = 60  # of a list; a longer one is compared as text only
+MAX_SIGNS = 4  # plus-minus signs in one expression
+
+
+class Unreadable(Exception):
+    """The text is no mathematics that this module knows."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer taken apart. `kind`: "value" (a sympy object), "relation" (a tuple of sympy relations that all hold),
+    or of several `members`: "list" (1, 2), "set" (with braces, or joined by "or"), "row" (in the two `brackets`: a
+    point or an interval), "union". `name` is what stands before an equals sign, `unit` what stands behind."""
+
+    kind: str
+    value: Any = None
+    members: tuple["Answer", ...] = ()
+    brackets: str = ""
+    name: str = ""
+    unit: str = ""
+
+
+def equal(answer: str, truth: str) -> bool:
+    """Whether two answers in LaTeX, cleaned of their dress (core/grading/answers.py), say the same."""
+    try:
+        mine, theirs = _alternatives(answer, truth)
+        return any(_guarded(_same, a, b) for a, b in product(mine, theirs))
+    except (Unreadable, RecursionError):
+        return _letters(answer) == _letters(truth)
+
+
+def _letters(text: str) -> list[str]:
+    """The tokens of a text that can't be read, without spaces and the braces of single tokens."""
+    token = r"\\[A-Za-z]+|[0-9]+|\S"
+    for _ in range(3):
+        text = re.sub(rf"(?<!\\)\{{\s*({token})\s*\}}", r" \1 ", text)
+    return re.findall(token, text)
+
+
+def _alternatives(*texts: str) -> list[list[Answer]]:
+    """The readings of both texts. A degree or per cent sign that one of them lacks may have been left out there; not
+    within a function, for the sine of 1 is not the sine of one degree, nor beside a unit (30 rad), and a per cent sign
+    only at the end."""
+    texts = tuple(map(_spell, texts))
+    readings = [[_read(text)] for text in texts]
+    for sign in (r"^\circ", r"\%"):
+        having = [sign in text for text in texts]
+        if having.count(True) == 1:
+            index = having.index(True)
+            if sign == r"\%" and not re.fullmatch(r"[^,;]*\\%", texts[index]):
+                continue
+            if not _FUNCTION.search(texts[index]) and not readings[1 - index][0].unit:
+                readings[index].append(_read(texts[index].replace(sign, "")))
+    return readings
+
+
+# --- spelling ---
+
+_SYMBOLS = str.maketrans(
+    {"π": r"\pi ", "∞": r"\infty ", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": r"\div ", "√": r"\sqrt "}
+    | {"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "±": r"\pm ", "∪": r"\cup ", "∩": r"\cap ", "∅": r"\emptyset "}
+    | {"∈": r"\in ", "≈": r"\approx ", "°": r"^\circ ", "θ": r"\theta ", "′": "'", "*": r"\cdot "}
+)
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_SAME_COMMAND = {
+    "dbinom": r"\binom", "tbinom": r"\binom", "varnothing": r"\emptyset", "leqslant": r"\le", "geqslant": r"\ge",
+    "leq": r"\le", "geq": r"\ge", "lt": "<", "gt": ">", "neq": r"\ne", "lbrace": r"\{", "rbrace": r"\}", "lvert": "|",
+    "rvert": "|", "vert": "|", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")", "lor": " or ", "vee": " or ",
+    "land": " and ", "wedge": " and ", "colon": ":", "backslash": r"\setminus", "bmod": r"\mod", "ast": r"\cdot",
+    "big": "", "Big": "", "bigl": "", "bigr": "", "Bigl": "", "Bigr": "", "bigg": "", "Bigg": "", "biggl": "",
+    "biggr": "", "displaylimits": "", "nolimits": "", "dots": r"\ldots", "cdots": r"\ldots", "prime": "'",
+    "longrightarrow": r"\to", "rightarrow": r"\to",
+}  # fmt: skip
+_FUNCTIONS = (
+    "arcsin|arccos|arctan|arccot|arcsec|arccsc|sinh|cosh|tanh|sin|cos|tan|cot|sec|csc|log|ln|exp|gcd|lcm|max|min|det|"
+    "sqrt|pi|binom"
+)
+_FUNCTION = re.compile(r"\\(?:arc)?(?:sin|cos|tan|cot|sec|csc)")
+_COMMAND = re.compile(r"\\([A-Za-z]+)")
+_PERIOD = re.compile(
+    r"([0-9]*)\.([0-9]*)(?:\\(?:overline|bar|dot|overdot)\s*(?:\{([0-9]+)\}|([0-9]))|\(([0-9]+)\))(?![0-9])"
+)
+_BASE = re.compile(
+    r"(?<![A-Za-z0-9_.}^,\\])(?:([0-9][0-9A-F]*)|\(([0-9][0-9A-F]*)\)|\\text\s?\{([0-9A-F]+)\})\s?_\s?"
+    r"(?:([2-9])|\{\s?\(?([1-9][0-9]?)\)?\s?\}|\{?\s?(?:\\text\s?)?\{\s?(two|three|four|five|six|seven|eight|nine|"
+    r"ten)\s?\}\s?\}?)(?![0-9])"
+)
+_BASE_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_SCIENTIFIC = re.compile(r"(?<![A-Za-z0-9.\\])(?:(\d+\.\d+|1)e([-+]?\d+)|(\d+)e(\d+)|(\d+(?:\.\d+)?)E([-+]?\d+))(?!\w)")
+_THOUSANDS = re.compile(r"(?<![0-9,.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
+# Letters that are one name: capitals (AC is a segment, and not CA), and words after a space (no product of letters).
+_NAMES = re.compile(r"(?<![A-Za-z\\{])(?:[A-Z]{2,}|I|(?<![^ ])[A-Za-z]{4,})(?![A-Za-z])")
+_REFUSED = re.compile(
+    r"\\(?:equiv|pmod|sim|simeq|propto|to|mapsto|ldots|Rightarrow|implies|iff|cong|perp|parallel|mp|pm(?=.*\\pm.*\\mp))"
+    r"(?![A-Za-z])|(?<![_^])[0-9.]\s+[0-9.]|!!|[0-9]\s*_|[\"`@#;]"
+)
+
+
+def _spell(text: str) -> str:
+    """The same text with one spelling for each thing, and with what the parser would drop or misread written out."""
+    text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda raised: "^{" + raised[0].translate(_RAISED) + "}", text)
+    text = text.translate(_SYMBOLS)
+    text = _COMMAND.sub(lambda command: _SAME_COMMAND.get(command[1], command[0]), text)
+    text = re.sub(rf"\\(?:operatorname|text|mathrm)\s?\{{\s?({_FUNCTIONS})\s?\}}", r"\\\1 ", text)
+    text = re.sub(r"\\(?:operatorname)\s?\{", r"\\text{", text)
+    text = re.sub(rf"(?<![A-Za-z\\{{])({_FUNCTIONS})(?![A-Za-z])", r"\\\1 ", text)
+    text = re.sub(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})", r"^\\circ", text)
+    text = re.sub(r"(?<=[0-9})]) ?(?:\\text\s?\{\s*degrees?\s*\}|\bdegrees?\b)", r"^\\circ", text)
+    text = re.sub(r"(?<!\\)%", r"\\%", text)
+    text = re.sub(r"\\\{\s*\\\}", r"\\emptyset", text)
+    text = re.sub(r"([A-Za-z])('+)", lambda prime: prime[1] + "_{prime" + str(len(prime[2])) + "}", text)
+    text = _PERIOD.sub(_fraction_of_period, text)
+    text = _BASE.sub(_in_base_ten, text)
+    text = _SCIENTIFIC.sub(_power_of_ten, text)
+    text = re.sub(r"(?<![0-9])\.(?=[0-9])", "0.", text)
+    return text.strip()
+
+
+def _fraction_of_period(match: re.Match[str]) -> str:
+    whole, fixed, *periods = match.groups()
+    period = next(p for p in periods if p)
+    number = int((whole or "0") + fixed + period) - int((whole or "0") + fixed)
+    return rf"(\frac{{{number}}}{{{10 ** len(fixed) * (10 ** len(period) - 1)}}})"
+
+
+def _in_base_ten(match: re.Match[str]) -> str:
+    digits = next(d for d in match.groups()[:3] if d)
+    base = int(match[4] or match[5] or _BASE_WORDS[match[6]])
+    try:
+        return str(int(digits, base))
+    except ValueError:  # a digit too large for the base, or a base of more than 36
+        raise Unreadable from None
+
+
+def _power_of_ten(match: re.Match[str]) -> str:
+    factor, power = (group for group in match.groups() if group)
+    return rf"({factor}\cdot 10^{{{power}}})"
+
+
+# --- taking apart ---
+
+_TOKEN = re.compile(r"\\(?:begin|end)\s?\{[a-z*]+\}|\\[A-Za-z]+|\\[\s\S]|[\s\S]")
+_OPEN, _CLOSE = {"{", "(", "[", r"\{", r"\lfloor", r"\lceil"}, {"}", ")", "]", r"\}", r"\rfloor", r"\rceil"}
+_RELATIONS = {"=": sympy.Eq, "<": sympy.Lt, ">": sympy.Gt, r"\le": sympy.Le, r"\ge": sympy.Ge, r"\ne": sympy.Ne}
+_LETTER = r"(?:\\[A-Za-z]+|[A-Za-z])(?:_(?:\{[^{}]*\}|[A-Za-z0-9]))?"
+_WORD = r"(?:[A-Z]{2,}|(?:\\text\s?\{[A-Za-z ]+\}|[A-Za-z]{4,})(?: [A-Za-z]+)*)"
+_NAME = re.compile(
+    rf"(?:\\(?:angle|triangle|overline)\s?)?\{{?(?:{_WORD}|{_LETTER})\}}?"
+    rf"(?:\((?:{_LETTER}|[0-9]+)(?:, ?(?:{_LETTER}|[0-9]+))*\))?"
+    rf"|\(\s?{_LETTER}(?:\s?,\s?{_LETTER})+\s?\)|\| ?(?:{_WORD}|{_LETTER}) ?\||\[ ?[A-Z]{{3,}} ?\]"
+    r"|\\(?:gcd|lcm|max|min) ?\([^()=]*[A-Za-z][^()=]*\)"
+)
+_TRAILING = re.compile(
+    r"^(?P<value>.*[^\s,;])(?:\s*,)?\s*"
+    r"(?:\\(?:text|mathrm|mbox|textrm|textnormal|textit|rm)\s?\{(?P<text>[A-Za-z .,/()\\^0-9{}-]*?)\}"
+    r"|(?<=[\s})0-9])(?P<bare>(?<=\s)[a-z]{4,}(?:[ ](?:[a-z]{4,}|[a-z]{2}))*"
+    r"|(?:(?:sq|cu|square|cubic)\s)?(?:[cmk]m|mm|kg|ft|mph)))"
+    r"(?P<power>\s?\^\s?(?:[23]|\{\s?[23]\s?\}))?$"
+)
+
+
+def _tokens(text: str) -> list[tuple[str, int]]:
+    """The tokens of `text`, each with the depth of brackets that it stands in. Raises Unreadable where a bracket is
+    missing; [1,2) closes what it opens."""
+    found, depth = [], 0
+    for token in _TOKEN.findall(text):
+        opens = token in _OPEN or token.startswith(r"\begin")
+        depth -= token in _CLOSE or token.startswith(r"\end{") or token.startswith(r"\end ")
+        if depth < 0:
+            raise Unreadable
+        found.append((token, depth))
+        depth += opens
+    if depth:
+        raise Unreadable
+    return found
+
+
+def _split(text: str, *separators: str) -> tuple[list[str], list[str]]:
+    """The parts of `text` between the `separators` that stand in no bracket, and those separators."""
+    parts, between = [""], []
+    for token, depth in _tokens(text):
+        if depth == 0 and token in separators:
+            between.append(token)
+            parts.append("")
+        else:
+            parts[-1] += token
+    return [part.strip() for part in parts], between
+
+
+def _inside(text: str) -> tuple[str, str] | None:
+    """The brackets around all of `text`, as "[)", and what stands in them; None without them."""
+    tokens = _tokens(text)
+    if len(tokens) < 2 or tokens[0][0] not in ("(", "[", r"\{", "{") or tokens[-1][0] not in (")", "]", r"\}", "}"):
+        return None
+    if any(depth == 0 for _, depth in tokens[1:-1]):
+        return None
+    return tokens[0][0][-1] + tokens[-1][0][-1], "".join(token for token, _ in tokens[1:-1]).strip()
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> Answer:
+    text = re.sub(r"\\text\s?\{\s*(or|and)\s*\}", r" \1 ", text).strip()
+    if not text:
+        raise Unreadable
+    for word in ("or", "and"):
+        joined = re.sub(rf",?(?<![A-Za-z\\])\b{word}\b(?![A-Za-z])", "\0", text)
+        if "\0" in joined:
+            return _joined(_split(joined, "\0", ",")[0], word)
+    text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if not _inside(text) else text
+    parts, _ = _split(text, ",", ";")
+    if len(parts) > 1:
+        return _of_members("list", parts)
+    parts, _ = _split(text, r"\cup")
+    if len(parts) > 1:
+        return _of_members("union", parts)
+    if around := _inside(text):
+        brackets, content = around
+        parts = _split(content, ",", ";")[0]
+        if text.startswith(r"\{"):
+            return _set(content, parts)
+        if len(parts) > 1:
+            return replace(_of_members("row", parts), brackets=brackets)
+        if brackets in ("()", "{}"):
+            return _read(content)
+        if brackets != "[]":
+            raise Unreadable
+    return _statement(text)
+
+
+def _of_members(kind: str, parts: Sequence[str]) -> Answer:
+    if len(parts) > MAX_MEMBERS or not all(parts):
+        raise Unreadable
+    members: list[Answer] = []
+    for part in parts:
+        member = _read(part)
+        members += member.members if member.kind == "set" and kind == "list" and r"\pm" in part else [member]
+    return Answer(kind, members=tuple(members))
+
+
+def _joined(parts: Sequence[str], word: str) -> Answer:
+    """Answers joined by "or" or "and". Relations are joined as sets are; values are a set of values either way."""
+    whole = _of_members("set", parts)
+    if all(member.kind == "relation" for member in whole.members):
+        if word == "and":
+            return Answer("relation", tuple(relation for member in whole.members for relation in member.value))
+        return Answer("union", members=whole.members)
+    if any(member.kind == "relation" for member in whole.members):
+        raise Unreadable
+    return whole
+
+
+def _set(content: str, parts: Sequence[str]) -> Answer:
+    builder = re.fullmatch(rf"({_LETTER})\s*(?:\\in\s*\\mathbb\s?\{{R\}}|\\in\s*\\R)?\s*(?:\\mid|\||:)(.+)", content)
+    if not builder:
+        return _of_members("set", parts)
+    condition = _read(builder[2].strip())
+    if condition.kind not in ("relation", "union"):
+        raise Unreadable
+    return condition
+
+
+def _statement(text: str) -> Answer:
+    """What holds no list: an expression, an equation or an inequality, with a name before it and a unit behind."""
+    parts, signs = _split(text, r"\approx")
+    if signs:  # an exact value beside its approximation; behind a name only the approximation is there
+        text = parts[0] if not _NAME.fullmatch(parts[0]) else parts[1]
+        if len(parts) > 2:
+            raise Unreadable
+    parts, signs = _split(text, r"\in")
+    if signs:
+        if len(parts) != 2 or not _NAME.fullmatch(parts[0]):
+            raise Unreadable
+        return replace(_read(parts[1]), name=_name(parts[0]))
+    parts, signs = _split(text, *_RELATIONS)
+    if not signs:
+        return _value(text)
+    if not all(parts):
+        raise Unreadable
+    if set(signs) != {"="}:
+        sides = [_expression(part) for part in parts]
+        pairs = zip(sides, signs, sides[1:], strict=False)
+        return Answer("relation", tuple(_RELATIONS[sign](a, b, evaluate=False) for a, sign, b in pairs))
+    if len(parts) == 2 and _NAME.fullmatch(parts[1]) and not _NAME.fullmatch(parts[0]):
+        parts.reverse()
+    name = parts[0] if _NAME.fullmatch(parts[0]) else ""
+    values = [_read(part) for part in (parts[1:] if name else parts)]
+    if all(_same(value, values[-1]) for value in values[:-1]):  # x = 84/2 = 42, and not 2x = 10
+        return replace(values[-1], name=_name(name)) if not values[-1].name else values[-1]
+    if len(parts) > 2 or name:
+        raise Unreadable
+    return Answer("relation", (sympy.Eq(_expression(parts[0]), _expression(parts[1]), evaluate=False),))
+
+
+def _name(text: str) -> str:
+    return re.sub(r"\\text|[\s{}]", "", text)
+
+
+def _value(text: str) -> Answer:
+    unit, remark = "", False
+    if (found := _TRAILING.match(text)) and (found["text"] is not None or found["bare"]):
+        named = unit_of(found["text"] or found["bare"] or "", found["power"] or "")
+        if named is None:
+            raise Unreadable
+        text, unit, remark = found["value"].strip(), named, named == ""
+    signs = text.count(r"\pm") + text.count(r"\mp")
+    if signs:
+        if signs > MAX_SIGNS:
+            raise Unreadable
+        values = [_value(one) for one in _with_signs(text)]
+        return replace(Answer("set", members=tuple(values)), unit=unit)
+    value = _expression(text)
+    if remark and getattr(value, "free_symbols", True):  # "n is even" says more than n
+        raise Unreadable
+    return Answer("value", value, unit=unit)
+
+
+def _with_signs(text: str) -> list[str]:
+    r"""`text` with every choice of its \pm: all independently, or together where there is a \mp."""
+    pieces = re.split(r"(\\pm|\\mp)(?![A-Za-z])", text)
+    count = len(pieces) // 2
+    together = r"\mp" in pieces
+    found = []
+    for choice in product("+-", repeat=1 if together else count):
+        signs = iter(choice * count if together else choice)
+        found.append("")
+        for piece in pieces:
+            if piece in (r"\pm", r"\mp"):
+                sign = next(signs)
+                sign = {"+": "-", "-": "+"}[sign] if piece == r"\mp" else sign
+                piece = sign if sign == "-" or found[-1].strip()[-1:] not in ("", "(", "{", "=") else ""
+            found[-1] += piece
+    return found
+
+
+# --- expressions ---
+
+
+@lru_cache(maxsize=4096)
+def _expression(text: str) -> Any:
+    """What the parser makes of one expression, with exact numbers. Raises Unreadable."""
+    text = _with_braces(re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text))
+    if _REFUSED.search(text) or not text.strip():
+        raise Unreadable
+    text = re.sub(r"(?<=\{)[0-9]{1,3}(?:,[0-9]{3})+(?=\})", lambda number: number[0].replace(",", ""), text)
+    text = re.sub(r"\{\s*((?:[^{}]|\{[^{}]*\})*?)\s*\\choose\s*((?:[^{}]|\{[^{}]*\})*?)\s*\}", r"\\binom{\1}{\2}", text)
+    text = re.sub(r"^([^{}]*?)\s*\\choose\s*([^{}]*)$", r"\\binom{\1}{\2}", text)
+    text = _NAMES.sub(lambda name: rf"\text{{{name[0]}}}", text)
+    # The parser takes an integer before a fraction, 2(3) and 3\frac{4}{2} too, for a mixed number.
+    text = re.sub(r"(?<![_^0-9.])([0-9]+(?:\.[0-9]+)?)\s*(?=\()", r"\1\\cdot ", text)
+    text = re.sub(r"(\)|\\frac\{[0-9]+\}\{[0-9]+\})\s*(?=\\frac)", r"\1\\cdot ", text)
+    text = re.sub(r"(?<=[0-9])\s*(?=\\frac\{([0-9]+)\}\{([0-9]+)\})(?!\\frac\{([0-9]+)\}\{\3\})", " ", text)
+    text = re.sub(r"(?<=[0-9])\s*\\frac\{([0-9]+)\}\{([0-9]+)\}", _mixed, text)
+    try:
+        config = ConversionConfig(lowercase_symbols=False)
+        value = latex2sympy(
+            text, is_real=True, convert_degrees=True, normalization_config=None, conversion_config=config
+        )
+        return _exact(value)
+    except (MemoryError, Unreadable):
+        raise
+    except Exception:  # the parser and sympy raise many kinds on what they do not know
+        raise Unreadable from None
+
+
+def _mixed(fraction: re.Match[str]) -> str:
+    return fraction[0] if int(fraction[1]) < int(fraction[2]) else rf"\cdot{fraction[0]}"
+
+
+def _with_braces(text: str) -> str:
+    r"""\frac12 as \frac{1}{2}, \sqrt2 as \sqrt{2}: an argument without braces is one token."""
+    tokens: list[str] = _TOKEN.findall(text)
+    made: list[str] = []
+    index = 0
+
+    def argument() -> str:
+        nonlocal index
+        while index < len(tokens) and tokens[index].isspace():
+            index += 1
+        if index >= len(tokens):
+            raise Unreadable
+        if tokens[index] != "{":
+            return command() if tokens[index].startswith("\\") else one()
+        index += 1
+        inner = ""
+        while index < len(tokens) and tokens[index] != "}":
+            inner += "{" + argument() + "}" if tokens[index] == "{" else command()
+        index += 1
+        return inner
+
+    def one() -> str:
+        nonlocal index
+        index += 1
+        return tokens[index - 1]
+
+    def command() -> str:
+        token = one()
+        if token in (r"\frac", r"\binom"):
+            return f"{token}{{{argument()}}}{{{argument()}}}"
+        if token == r"\sqrt":
+            root = ""
+            if index < len(tokens) and tokens[index] == "[":
+                while not root.endswith("]"):
+                    if index == len(tokens):
+                        raise Unreadable
+                    root += one()
+            return f"{token}{root}{{{argument()}}}"
+        if token in ("^", "_") and index < len(tokens) and tokens[index] in (r"\frac", r"\sqrt", r"\binom"):
+            return f"{token}{{{command()}}}"
+        return token
+
+    while index < len(tokens):
+        made.append(command())
+    return "".join(made)
+
+
+def _exact(value: Any) -> Any:
+    """`value` with decimals as the fractions they are, i as the imaginary unit, and f(x) as a name."""
+    if isinstance(value, sympy.MatrixBase):
+        return value.applyfunc(_exact)
+    if isinstance(value, sympy.MatrixExpr):
+        return _exact(sympy.Matrix(value.doit()))
+    if not isinstance(value, sympy.Basic) or isinstance(value, (sympy.logic.boolalg.BooleanAtom, sympy.Tuple)):
+        raise Unreadable
+    named = {f: sympy.Symbol(str(f), real=True) for f in value.atoms(AppliedUndef)}
+    named |= {symbol: sympy.I for symbol in value.free_symbols if symbol.name == "i"}
+    named |= {number: sympy.Rational(str(number)) for number in value.atoms(sympy.Float)}
+    if named:
+        value = value.xreplace(named)
+    if value.has(sympy.UnevaluatedExpr):
+        value = value.replace(sympy.UnevaluatedExpr, lambda inner: inner)
+    if value.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.Mod):
+        value = value.doit()
+    return value
+
+
+# --- comparing ---
+
+
+def _same(a: Answer, b: Answer) -> bool:
+    if a.name and b.name and a.name != b.name and "relation" not in (a.kind, b.kind):
+        return False
+    if a.unit and b.unit and a.unit != b.unit:
+        return False
+    if a.kind == b.kind == "value":
+        return _same_value(a.value, b.value)
+    if a.kind == b.kind == "relation":
+        return _same_relations(a.value, b.value)
+    kinds = {a.kind, b.kind}
+    if kinds == {"value", "relation"} and (a.name or b.name):  # y = 2x+1 and y-2x = 1
+        return _same_relations(_as_equation(a), _as_equation(b))
+    if kinds <= {"list", "set"}:
+        if kinds == {"list"} and _in_order_of_names(a) != _in_order_of_names(b):
+            return _all_same(a.members, b.members)
+        return all(any(_same(x, y) for y in b.members) for x in a.members) and all(
+            any(_same(x, y) for x in a.members) for y in b.members
+        )
+    if kinds == {"row"}:
+        return a.brackets == b.brackets and _all_same(a.members, b.members)
+    if kinds == {"list", "row"}:  # a point without its parentheses
+        return "()" in (a.brackets, b.brackets) and _all_same(a.members, b.members)
+    a, b = (b, a) if b.kind == "value" else (a, b)  # most values are no sets, which ends it
+    if kinds == {"value", "set"} and len(b.members) == 1 and isinstance(a.value, sympy.Expr):
+        return _same(a, b.members[0])
+    return (one := _as_set(a)) is not None and _same_sets(one, _as_set(b))
+
+
+def _all_same(mine: Sequence[Answer], theirs: Sequence[Answer]) -> bool:
+    return len(mine) == len(theirs) and all(map(_same, mine, theirs))
+
+
+def _in_order_of_names(answer: Answer) -> bool:
+    """Whether the members have names that tell them apart: x = 1, y = 2, which is (1, 2) and not 2, 1."""
+    return len({member.name for member in answer.members} - {""}) > 1
+
+
+def _same_value(a: Any, b: Any) -> bool:
+    if isinstance(a, sympy.MatrixBase) or isinstance(b, sympy.MatrixBase):
+        alike = isinstance(a, sympy.MatrixBase) and isinstance(b, sympy.MatrixBase) and a.shape == b.shape
+        return alike and all(map(_same_value, a.flat(), b.flat()))
+    if isinstance(a, sympy.Set) or isinstance(b, sympy.Set):
+        return isinstance(a, sympy.Set) and isinstance(b, sympy.Set) and _same_sets(a, b)
+    if not isinstance(a, sympy.Expr) or not isinstance(b, sympy.Expr):
+        return False
+    if a == b:
+        return not a.has(sympy.nan, sympy.zoo)
+    if a.is_infinite or b.is_infinite:
+        return False
+    symbols = sorted(a.free_symbols | b.free_symbols, key=str)
+    if not symbols:
+        return _same_number(a, b)
+    defined = 0
+    for at in _points(symbols):
+        verdict = _guarded(_same_number, a.xreplace(at), b.xreplace(at), DIGITS[:1])
+        if verdict is False:
+            return False
+        defined += verdict is True
+    return defined >= 3
+
+
+def _guarded(compare: Callable[..., Any], *values: Any) -> Any:
+    """What `compare` says; None where sympy can't say, as at a pole."""
+    try:
+        return compare(*values)
+    except (Unreadable, ArithmeticError, ValueError, TypeError, NotImplementedError, AttributeError):
+        return None
+
+
+def _points(symbols: Sequence[Any]) -> list[dict[Any, Any]]:
+    """Values for the symbols: fractions and whole numbers of either sign, always the same ones."""
+    chance = random.Random(len(symbols))
+    points = []
+    for index in range(POINTS):
+        below, largest = ((1, 9), (1, 9), (7, 60), (101, 300))[index % 4]  # whole numbers are small: 2^n is exact
+        above = [n for n in range(2, largest + len(symbols)) if n % below or below == 1]
+        signs = (1,) if index < POINTS // 2 else (1, -1)
+        numbers = chance.sample(above, len(symbols))
+        points.append(
+            {s: sympy.Rational(n * chance.choice(signs), below) for s, n in zip(symbols, numbers, strict=True)}
+        )
+    return points
+
+
+def _same_number(a: Any, b: Any, looks: Sequence[tuple[int, int]] = DIGITS) -> bool:
+    for digits, agreeing in looks:
+        mine, theirs = _parts(a, digits), _parts(b, digits)
+        size = max(_square(mine), _square(theirs))
+        apart = _square((mine[0] - theirs[0], mine[1] - theirs[1]))
+        if apart > size * sympy.Rational(1, 10 ** (2 * agreeing)):
+            return False
+        if digits == DIGITS[0][0]:
+            exact = [value.doit() for value in (a, b)]
+            if all(value.is_Rational for value in exact):
+                return bool(exact[0] == exact[1])
+            if a.has(sympy.Integral, sympy.Sum, sympy.Product) or b.has(sympy.Integral, sympy.Sum, sympy.Product):
+                return True  # 500 digits of these take too long
+    return True
+
+
+def _square(parts: tuple[Any, Any]) -> Any:
+    return parts[0] * parts[0] + parts[1] * parts[1]
+
+
+def _parts(value: Any, digits: int) -> tuple[Any, Any]:
+    """Real and imaginary part of a constant. What is nothing but noise at 20 times the digits is 0."""
+    parts = value.evalf(digits, maxn=20 * digits).as_real_imag()
+    if not all(part.is_Float or part.is_Rational for part in parts):
+        raise Unreadable
+    real, imaginary = (0 if part.is_Float and part._prec < 2 * digits else part for part in parts)
+    return real, imaginary
+
+
+# --- relations and sets ---
+
+
+def _as_equation(answer: Answer) -> tuple[Any, ...]:
+    if answer.kind == "relation":
+        return tuple(answer.value)
+    if not answer.name or not isinstance(answer.value, sympy.Expr):
+        return ()
+    return (sympy.Eq(_expression(answer.name), answer.value, evaluate=False),)
+
+
+def _same_relations(mine: Sequence[Any], theirs: Sequence[Any]) -> bool:
+    if not mine or not theirs or _variables(mine) != _variables(theirs):
+        return False
+    if len(_variables(mine)) == 1 and not any(isinstance(r, sympy.Eq) for r in (*mine, *theirs)):
+        return _same_sets(_solutions(mine), _solutions(theirs))
+    return len(mine) == len(theirs) and all(
+        any(_same_relation(x, y) for y in theirs) for x in mine
+    ) and all(any(_same_relation(x, y) for x in mine) for y in theirs)  # fmt: skip
+
+
+def _variables(relations: Sequence[Any]) -> set[Any]:
+    return set().union(*(relation.free_symbols for relation in relations))
+
+
+def _same_relation(a: Any, b: Any) -> bool:
+    """Whether one is the other times a constant, a positive one for an inequality: x+2y = 1 and 2x+4y = 2."""
+    (kind, left), (other, right) = map(_against_zero, (a, b))
+    if kind != other:
+        return False
+    ratios = []
+    for at in _points(sorted(left.free_symbols | right.free_symbols, key=str)):
+        below = _guarded(lambda: _parts(right.xreplace(at), 50))  # noqa: B023 - called at once
+        if below is not None and below != (0, 0):
+            ratios.append(left.xreplace(at) / right.xreplace(at))
+    if len(ratios) < 3 or not all(_guarded(_same_number, ratio, ratios[0]) for ratio in ratios[1:]):
+        return False
+    sign = _parts(ratios[0], 50)
+    return sign != (0, 0) and (kind in ("Equality", "Unequality") or bool(sign[0] > 0))
+
+
+def _against_zero(relation: Any) -> tuple[str, Any]:
+    """The kind of relation, "<" and "≤" only, and what it compares with zero. An equation loses its denominators."""
+    kind, difference = type(relation).__name__, relation.lhs - relation.rhs
+    if kind in ("GreaterThan", "StrictGreaterThan"):
+        return {"GreaterThan": "LessThan", "StrictGreaterThan": "StrictLessThan"}[kind], -difference
+    if kind in ("Equality", "Unequality"):
+        difference = sympy.fraction(sympy.together(difference))[0]
+    return kind, difference
+
+
+def _solutions(relations: Sequence[Any]) -> Any:
+    """The set of reals that an inequality in one unknown allows; None where sympy can't say."""
+    return _guarded(lambda: sympy.Intersection(*(relation.doit().as_set() for relation in relations)))
+
+
+def _as_set(answer: Answer) -> Any:
+    """The set that a union, an interval or an inequality is; None for what is no set."""
+    if answer.kind == "value":
+        return answer.value if isinstance(answer.value, sympy.Set) else None
+    if answer.kind == "relation":  # an equation is not its solutions
+        unsolved = len(_variables(answer.value)) != 1 or any(isinstance(one, sympy.Eq) for one in answer.value)
+        return None if unsolved else _solutions(answer.value)
+    if answer.kind == "row":
+        ends = [member.value for member in answer.members if member.kind == "value"]
+        if len(ends) != 2 or not all(isinstance(end, sympy.Expr) for end in ends) or len(answer.members) != 2:
+            return None
+        interval = _guarded(sympy.Interval, *ends, answer.brackets[0] in "(]", answer.brackets[1] in ")[")
+        return None if interval is sympy.S.EmptySet else interval  # (2,1) is a point
+    if answer.kind == "set":
+        values = [member.value for member in answer.members]
+        return sympy.FiniteSet(*values) if all(isinstance(value, sympy.Expr) for value in values) else None
+    if answer.kind == "union":
+        sets = [_as_set(member) for member in answer.members]
+        return None if any(one is None for one in sets) else _guarded(sympy.Union, *sets)
+    return None
+
+
+def _same_sets(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return False
+    a, b = _guarded(a.doit) or a, _guarded(b.doit) or b
+    if a == b:
+        return True
+    if isinstance(a, sympy.Interval) and isinstance(b, sympy.Interval):
+        ends = _same_value(a.start, b.start) and _same_value(a.end, b.end)
+        return ends and a.left_open == b.left_open and a.right_open == b.right_open
+    if type(a) is type(b) and isinstance(a, (sympy.Union, sympy.FiniteSet)) and len(a.args) == len(b.args):
+        compare = _same_sets if isinstance(a, sympy.Union) else _same_value
+        if all(any(compare(x, y) for y in b.args) for x in a.args):
+            return True
+    return _guarded(a.is_subset, b) is True and _guarded(b.is_subset, a) is True

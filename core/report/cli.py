@@ -1,0 +1,119 @@
+"""Look at results: one HTML file, and the same figures as text. `bash scripts/report.sh [RESULTS …]`.
+
+Without names, all complete results of the folder are taken (and the partial ones of runs that have no complete one).
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.errors import UserError, command, one_line
+from core.files import results_dir
+from core.report import compare, page, plot, tables
+from core.report.page import Run
+
+
+def found(names: Sequence[str], folder: Path) -> list[Path]:
+    """The results files that are meant. Raises UserError where one is not there, or there is none at all."""
+    if names:
+        return [compare.path_of(name, folder) for name in names]
+    complete = {path.stem: path for path in folder.glob("*.json") if "." not in path.stem}
+    partial = {path.name.partition(".")[0]: path for path in folder.glob("*.partial.json")}
+    paths = [path for _, path in sorted((partial | complete).items())]
+    if not paths:
+        raise compare.NoResults(f"no results in {folder}. Run an experiment first: bash scripts/run.sh 02_rsa_basic")
+    return paths
+
+
+def show(runs: Sequence[Run], path: Path) -> None:
+    """The tables of `runs`, as text."""
+    for run in runs:
+        print(f"{run.title}\n\n{run.table}")
+        if len(run.head["metrics"]["steps"]) == 1:
+            print(f"\n{tables.pass_table(run.head)}")
+        else:
+            lost, won = fates(run)
+            print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}")
+        for warning in run.head["warnings"]:
+            print(f"note: {one_line(warning)}")
+        print()
+    if len(runs) > 1:
+        try:
+            print(compare.table([compare.read(str(run.path), path.parent) for run in runs]) + "\n")
+        except UserError as error:
+            print(f"note: not compared: {one_line(str(error))}\n")
+
+
+def fates(run: Run) -> tuple[int, int]:
+    """(lost, won): problems whose majority was right at t=0 and is not at the end, and the reverse."""
+    ends = [(p["steps"][0]["right"] > 0.5, p["steps"][-1]["right"] > 0.5) for p in run.problems if p["steps"]]
+    return sum(first and not last for first, last in ends), sum(last and not first for first, last in ends)
+
+
+def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
+    """Accuracy, map and, of several runs, the frontier: each as PNG and SVG."""
+    drawn = []
+    for ending in ("png", "svg"):
+        for run in runs:
+            if not run.head["metrics"]["steps"]:
+                continue
+            shares = {
+                p["id"]: [sum(m[page.CORRECT] for m in step["m"]) / len(step["m"]) for step in p["steps"]]
+                for p in run.problems
+            }
+            drawn.append(folder / f"{run.name}-accuracy.{ending}")
+            plot.plot(run.document, drawn[-1])
+            drawn.append(folder / f"{run.name}-map.{ending}")
+            plot.problem_map(run.document, shares, drawn[-1])
+        if len(runs) > 1 and all(run.head["metrics"]["steps"] for run in runs):
+            drawn.append(folder / f"frontier.{ending}")
+            plot.frontier([run.document for run in runs], drawn[-1])
+    return drawn
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="report.sh", description="Look at results: an HTML page, and tables.")
+    parser.add_argument("results", nargs="*", help="names of results, or paths of .json files; default: all")
+    parser.add_argument("--out", type=Path, help="the HTML file (default: beside the results)")
+    parser.add_argument("--all-inside", action="store_true", help="put all texts into the page, however large it gets")
+    parser.add_argument("--live", action="store_true", help="serve the page on 127.0.0.1 and refresh it during a run")
+    parser.add_argument("--port", type=int, default=30200, help="for --live (default: 30200; 0 takes any)")
+    parser.add_argument(
+        "--figures", type=Path, nargs="?", const=Path(), metavar="DIR", help="PNG and SVG files instead"
+    )
+    parser.add_argument("--inspect", type=Path, metavar="DIR", help="logs for inspect_ai's viewer instead")
+    with command():
+        args = parser.parse_args(argv)
+        folder = results_dir()
+        if args.live:
+            from core.report import live
+
+            return live.serve(args.results, folder, args.port)
+        runs = [page.read(path) for path in found(args.results, folder)]
+        if args.figures is not None:
+            target = args.figures if args.figures != Path() else folder
+            print("\n".join(f"figure  {path}" for path in figures(runs, target)))
+        elif args.inspect:
+            from core.report import inspect_log
+
+            for path in inspect_log.write(runs, args.inspect):
+                print(f"log     {path}")
+            print(f"look at them with: inspect view --log-dir {args.inspect}")
+        else:
+            out = args.out or runs[0].path.parent / f"{runs[0].name if len(runs) == 1 else 'report'}.html"
+            made = page.write(runs, out, args.all_inside)
+            show(runs, out)
+            for run in runs:
+                if run.missing:
+                    print(f"note: {run.missing} completions of {run.name} are in no journal; their texts are not shown")
+            for told in sorted({run.disagreement for run in runs} - {""}):
+                print(f"note: {one_line(told)}")
+            print(f"report  {made[0]} ({os.path.getsize(made[0]) / 1e6:.1f} MB)")
+            if len(made) > 1:
+                print(f"texts   {made[1]} (keep it beside the report; --all-inside makes it one file)")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

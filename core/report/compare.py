@@ -1,0 +1,224 @@
+"""Compare results, each against the first: python -m core.report.compare 01_baseline 02_rsa_basic
+
+Differences are paired by problem: two runs share the problems, and most of what varies is which problems are hard.
+"""
+
+import argparse
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import UserError, command, one_line
+from core.files import amount, results_dir
+from core.report.tables import chance, interval, shift, spent_tokens
+from core.results import read as stored
+from core.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
+
+
+class NoResults(UserError):
+    """There is no such results file (yet)."""
+
+
+METRICS = {"mean accuracy": "mean_accuracy", "majority accuracy": "majority_correct"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is compared of a results file. `final`: the values of METRICS after the last step, by problem (its id and
+    reference answer), for the problems that reached it or ended before; there are `problems` in all."""
+
+    name: str
+    set_name: str
+    set_sha256: str
+    model: str
+    weights: dict[str, str | None]  # revision and sha256, None where the server does not tell
+    told: Any  # what the server tells of them besides
+    engine: str
+    complete: bool
+    step: int
+    completion_tokens: int | None  # None where the server told none
+    problems: int
+    final: dict[tuple[str, str], tuple[float, ...]]
+    tokens: dict[tuple[str, str], int | None]  # generated for each of them, verifications included; None: not all known
+
+
+def path_of(name: str, folder: Path) -> Path:
+    """The file of the results `name`: the path of a .json file, or in `folder` NAME.json, else NAME.partial.json.
+    Raises UserError where there is no such file."""
+    path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
+    if not os.path.exists(path) and os.path.exists(partial := path.with_suffix(".partial.json")):
+        path = partial
+    if not os.path.exists(path):
+        known = ", ".join(sorted(other.stem for other in folder.glob("*.json"))) or "nothing"
+        raise NoResults(f"no results at {path}; {folder} holds {known}. Check the name, or run it first")
+    return path
+
+
+def read(name: str, folder: Path) -> Result:
+    """The results `name`, found as by path_of. Raises UserError where there are none, or they can't be read, or are no
+    results file of schema 1."""
+    path = path_of(name, folder)
+    try:
+        return _result(one_line(path.stem), *stored.read(path))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{path} is not a results file of this project ({type(error).__name__}: {error})") from None
+
+
+def _result(name: str, head: dict[str, Any], problems: Iterable[dict[str, Any]]) -> Result:
+    if head["schema"] != 1:
+        raise UserError(f"results {name} have schema {head['schema']!r:.40}; this version reads 1")
+    reached: dict[tuple[str, str], float] = {}  # the last step of each problem, or inf for one that ended
+    final, tokens = {}, {}
+    step = 0
+    for problem in problems:
+        if steps := problem["steps"]:
+            id = (str(problem["id"]), str(problem["answer"]))
+            last = int(amount(steps[-1]["step"]))
+            step = max(step, last)
+            reached[id] = last if not problem.get("finished") else math.inf
+            final[id] = tuple(amount(steps[-1][key], 1) for key in METRICS.values())
+            counts = [_generated(step) for step in steps]
+            tokens[id] = None if None in counts else sum(count for count in counts if count)
+    ended = [id for id in final if reached[id] >= step]
+    return Result(
+        name=name,
+        set_name=_name(head["problem_set"]["name"]),
+        set_sha256=_name(head["problem_set"]["sha256"]),
+        model=_name(head["model"]["name"]),
+        weights={key: _name(told) if (told := head["model"].get(key)) else None for key in ("revision", "sha256")},
+        told=head["model"].get("told"),
+        engine=_name(head["engine"]["kind"]),
+        complete=head["complete"] is True,
+        step=step,
+        completion_tokens=_tokens(head["metrics"]["tokens"]["completion"]),
+        problems=int(amount(head["problem_set"]["n"])),
+        final={id: final[id] for id in ended},
+        tokens={id: tokens[id] for id in ended},
+    )
+
+
+def _generated(step: dict[str, Any]) -> int | None:
+    """Tokens generated for one step of a problem; None where the server did not tell all of them."""
+    made = [done for m in step["members"] for done in (m, *m.get("checks", []))]
+    counts = [_tokens(done["completion_tokens"]) for done in made]
+    return None if None in counts else sum(count for count in counts if count)
+
+
+def _tokens(told: Any) -> int | None:
+    return None if told is None else int(amount(told))
+
+
+def _name(told: Any) -> str:
+    """A name that can be shown. Raises TypeError for what is no text."""
+    if not isinstance(told, str):
+        raise TypeError(f"{told!r:.40} is no name")
+    return one_line(told, 200)
+
+
+def _check(first: Result, other: Result, anyway: bool) -> list[str]:
+    """Notes on what differs between two results. Raises UserError where that makes comparing them meaningless: other
+    problems or another model, unless `anyway`; no problem in common, always."""
+    both = f"{first.name} and {other.name}"
+    differences = []
+    if first.set_sha256 != other.set_sha256:
+        differences.append(f"{both} have different problem sets ({first.set_name}; {other.set_name})")
+    if first.model != other.model:
+        differences.append(f"{both} have different models ({first.model}; {other.model})")
+    for key, mine in first.weights.items():
+        if first.model == other.model and mine and (theirs := other.weights[key]) and mine != theirs:
+            differences.append(f"{both} have different models ({first.model} at {key} {mine}; {theirs})")
+    if differences and not anyway:
+        raise UserError(f"{differences[0]}. To compare the problems they share all the same, add --anyway")
+    if not first.final.keys() & other.final.keys():
+        raise UserError(f"{both} have no finished problem in common")
+    if first.told and other.told and first.told != other.told and first.model == other.model:
+        shown = "; ".join(one_line(json.dumps(each.told), 300) for each in (first, other))
+        differences.append(f"{both} had different servers of {first.model} ({shown})")
+    elif first.engine != other.engine:
+        differences.append(f"{both} ran on different engines ({first.engine}; {other.engine})")
+    return differences
+
+
+def table(results: Sequence[Result], anyway: bool = False) -> str:
+    """The comparison as text: a row for each result, then each against the first. `anyway`: across problem sets and
+    models too, over the problems in common. Raises UserError for results that can't be compared."""
+    first, *others = results
+    notes = [
+        f"{r.name} is partial: {len(r.final)} of {r.problems} problems reached step {r.step}"
+        for r in results
+        if not r.complete or len(r.final) < r.problems
+    ]
+    pairs = [pair(first, other, anyway) for other in others]
+    corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
+    for p in pairs:
+        notes += p.notes
+    rows = [("result", "problems", "step", *METRICS, "completion tokens")]
+    for r in results:
+        accuracies = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
+        rows.append((r.name, str(len(r.final)), str(r.step), *accuracies, spent_tokens(r.completion_tokens)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [f"{first.set_name}, {first.model}; accuracies in %, with 95% intervals over problems", ""]
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    for p in pairs:
+        lines += ["", f"{p.name} minus {first.name}, paired over {p.problems} problems"]
+        for metric, d in p.metrics.items():
+            told, ps = shift(d.difference, d.low, d.high), f"p {chance(d.p):<7}"
+            if len(pairs) > 1:
+                ps += f"  Holm {chance(next(corrected)):<7}"
+            lines.append(f"{metric:<17}  {told:<22}  {ps}  {d.wins} wins, {d.losses} losses, {d.ties} ties")
+        told = f"{shift(p.tokens.value, p.tokens.low, p.tokens.high)} %" if p.tokens else "unknown"
+        lines.append(f"completion tokens  {told}")
+    if len(pairs) > 1:
+        notes.append("Holm: p corrected for all p-values of this table")
+    return "\n".join([*lines, *([""] if notes else []), *(f"note: {note}" for note in notes)])
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A result against the first, over the `problems` they share: differences by the names of METRICS; `tokens`: the
+    change in completion tokens of a problem, as a share of the first's mean (None where one of them is not known)."""
+
+    name: str
+    problems: int
+    metrics: dict[str, Paired]
+    tokens: Estimate | None
+    notes: list[str]
+
+
+def pair(first: Result, other: Result, anyway: bool = False) -> Pair:
+    """Raises UserError for results that can't be compared; `anyway` as in `table`."""
+    notes = _check(first, other, anyway)
+    shared = sorted(first.final.keys() & other.final.keys())
+    metrics = {
+        metric: paired([first.final[p][i] for p in shared], [other.final[p][i] for p in shared])
+        for i, metric in enumerate(METRICS)
+    }
+    tokens = _tokens_against([first.tokens[p] for p in shared], [other.tokens[p] for p in shared])
+    return Pair(other.name, len(shared), metrics, tokens, notes)
+
+
+def _tokens_against(of_a: Sequence[int | None], of_b: Sequence[int | None]) -> Estimate | None:
+    """The change from a to b in tokens of a problem, as a share of a's mean, with its interval over problems; None
+    where not all are known."""
+    a, b = ([count for count in counts if count is not None] for counts in (of_a, of_b))
+    return relative_change(a, b) if len(a) == len(of_a) and len(b) == len(of_b) else None
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="compare.sh", description="Compare results, each against the first.")
+    parser.add_argument("results", nargs="+", help="names of results, or paths of .json files; two or more")
+    parser.add_argument("--anyway", action="store_true", help="across problem sets and models, over shared problems")
+    with command():
+        args = parser.parse_args(argv)
+        if len(args.results) < 2:
+            raise UserError("give two or more results to compare, such as: 01_baseline 02_rsa_basic")
+        folder = results_dir()
+        print(table([read(name, folder) for name in args.results], args.anyway))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""The report while a run goes on, renewed from its partial results: `bash scripts/report.sh --live`."""
+
+import asyncio
+import hashlib
+import json
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from core.endpoint import guard
+from core.errors import UserError
+from core.report import cli, page
+from core.report.compare import NoResults
+from core.report.page import Run
+
+EVERY = 3.0  # seconds between a page's looks at the server
+HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+
+
+class Live:
+    """Results that may change; read again when their files have. A run's newest results are those it writes now."""
+
+    def __init__(self, names: Sequence[str], folder: Path) -> None:
+        self._names, self._folder = names, folder
+        self._seen: list[tuple[Path, int, int]] = []
+        self._lock = asyncio.Lock()
+        self.runs: list[Run] = []
+        self.known: dict[str, Any] = {}
+        self.tag = ""
+        self.body = b""
+
+    async def renew(self) -> None:
+        """Raises UserError where there is nothing to show, or what there is can't be read."""
+        async with self._lock:
+            await asyncio.to_thread(self._renew)
+
+    def _renew(self) -> None:
+        paths = [_newest(path) for path in cli.found(self._names, self._folder)]
+        seen = [(path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in paths]
+        if seen == self._seen:
+            return
+        self.runs = [page.read(path) for path in paths]
+        self.known = page.data(self.runs)
+        self.body = json.dumps(self.known, ensure_ascii=True).encode()
+        self.tag = f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
+        self._seen = seen
+
+
+def _newest(path: Path) -> Path:
+    """The partial results beside `path` where a run has written them since."""
+    stem = path.name.removesuffix(".json").removesuffix(".partial")
+    both = [
+        other for other in (path.with_name(f"{stem}.json"), path.with_name(f"{stem}.partial.json")) if other.exists()
+    ]
+    return max(both, key=lambda other: other.stat().st_mtime_ns, default=path)
+
+
+def application(live: Live, port: int) -> Starlette:
+    """The pages of `live`, for browsers that ask by a name of this machine alone: a page elsewhere, whose name was
+    made to point here, gets nothing."""
+    names = guard.Names("127.0.0.1", port=port)
+
+    async def answer(request: Request) -> Response:
+        if not names.hold(request.scope["headers"]):
+            return Response("unknown host\n", 403)
+        try:
+            await live.renew()
+        except (UserError, OSError) as error:
+            return Response(f"{error}\n", 503, HEADERS, "text/plain")
+        if request.url.path == "/":
+            return StreamingResponse(
+                iter(list(page.html(live.runs, live.known, live=EVERY))), 200, HEADERS, "text/html"
+            )
+        if request.url.path == "/data":
+            if request.headers.get("if-none-match") == live.tag:
+                return Response(status_code=304, headers=HEADERS | {"ETag": live.tag})
+            return Response(live.body, 200, HEADERS | {"ETag": live.tag}, "application/json")
+        run, number, tier = (request.path_params[name] for name in ("run", "number", "tier"))
+        if run >= len(live.runs) or number >= len(live.runs[run].problems) or tier not in page.TIERS:
+            return Response("no such problem\n", 404, HEADERS, "text/plain")
+        found = await asyncio.to_thread(_texts, live.runs[run], number)
+        return Response(json.dumps(found[tier], ensure_ascii=True), 200, HEADERS, "application/json")
+
+    paths = ("/", "/data", "/part/p{run:int}-{number:int}-{tier}")
+    return Starlette(routes=[Route(path, answer) for path in paths])
+
+
+def _texts(run: Run, number: int) -> dict[str, dict[str, object]]:
+    with page.journals(run) as archive:
+        return page.texts(run, number, archive)
+
+
+def serve(names: Sequence[str], folder: Path, port: int) -> None:
+    """Serve until Ctrl-C, from the first results on. Raises UserError where one can't be read, or the port is taken."""
+    live = Live(names, folder)
+    said = ""
+    while not live.runs:
+        try:
+            asyncio.run(live.renew())
+        except NoResults as missing:
+            if not said:
+                said = f"waiting for the first results of a run ({missing})"
+                print(said, flush=True)
+            time.sleep(EVERY)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen()  # from here on a browser waits instead of being refused
+    except (OSError, OverflowError):
+        raise UserError(f"port {port} of 127.0.0.1 can't be had. Give --port another, or 0 for any") from None
+    port = listener.getsockname()[1]
+    print(f"report  http://127.0.0.1:{port}/ (Ctrl-C ends it)", flush=True)
+    server = uvicorn.Server(uvicorn.Config(application(live, port), log_level="warning", timeout_graceful_shutdown=1))
+    server.run(sockets=[listener])

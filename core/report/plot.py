@@ -1,0 +1,167 @@
+"""Figures for papers and READMEs, by matplotlib: PNG or SVG, as the path ends."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from core.files import write_atomically
+from core.report.tables import over, title
+
+BLUE, ORANGE = "#1f5fa8", "#b35806"
+COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")  # tell runs apart, with MARKS, also in grey
+MARKS = "os^Dv*"
+
+
+def plot(document: dict[str, Any], path: Path) -> None:
+    """Accuracy over steps (of a single step: pass@k over k) with 95% bands."""
+    steps = document["metrics"]["steps"]
+    with _figure([document], path) as axes:
+        if len(steps) > 1:
+            t = [s["step"] for s in steps]
+            _curve(axes, t, [s["majority_accuracy"] for s in steps], "majority", ORANGE, "s--")
+            _curve(axes, t, [s["mean_accuracy"] for s in steps], "mean (pass@1)", BLUE, "o-")
+            axes.set_xlabel("step t")
+        else:
+            found, voted = steps[0]["pass_at_k"], steps[0]["majority_accuracy"]
+            _curve(axes, [int(k) for k in found], list(found.values()), "pass@k", BLUE, "o-")
+            bars = [[100 * (voted["value"] - voted["low"])], [100 * (voted["high"] - voted["value"])]]
+            n = document["config"].get("N", len(found))
+            axes.errorbar([n], [100 * voted["value"]], bars, fmt="s", color=ORANGE, capsize=3, label=f"majority of {n}")
+            axes.set_xlabel("samples k")
+        _whole_steps(axes)
+
+
+def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "majority_accuracy") -> None:
+    """`metric` against completion tokens per problem, a line for each of `documents`: what more tokens buy."""
+    with _figure(documents, path) as axes:
+        for n, document in enumerate(documents):
+            steps = document["metrics"]["steps"]
+            if any(step[kind] is None for step in steps for kind in ("completion_tokens", "verification_tokens")):
+                continue  # the server told none: its accuracies have no place here
+            sums: list[float] = []
+            for step in steps:
+                spent = step["completion_tokens"] + step["verification_tokens"]
+                sums.append((sums[-1] if sums else 0) + spent / document["problem_set"]["n"])
+            style, color = f"{MARKS[n % len(MARKS)]}-", COLORS[n % len(COLORS)]
+            label = " ".join(filter(None, (document["experiment"], over(document))))
+            _curve(axes, sums, [step[metric] for step in steps], label, color, style)
+        axes.set_xlabel("completion tokens per problem")
+        axes.set_ylabel(f"{metric.replace('_', ' ')}, %")
+
+
+def matched(document: dict[str, Any], rows: Sequence[tuple[str, int, dict[str, Any]]], path: Path) -> None:
+    """Accuracy against the budget of completion tokens, a line for each scaffold. `rows`: (scaffold, budget, estimate);
+    of all of them, model and problem set are those of `document`. With so many, intervals are bars side by side."""
+    with _figure([document] * 2, path) as axes:
+        for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
+            of = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
+            x, y = [at for at, _ in of], [100 * e["value"] for _, e in of]
+            bars = [[100 * (e["value"] - e["low"]) for _, e in of], [100 * (e["high"] - e["value"]) for _, e in of]]
+            style = MARKS[n % len(MARKS)] + ("-", "--", ":")[n // len(COLORS) % 3]
+            axes.errorbar(
+                x, y, bars, fmt=style, color=COLORS[n % len(COLORS)], label=name, elinewidth=0.7, markersize=5
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sorted({budget for _, budget, _ in rows}), [f"{b:,}" for b in sorted({b for _, b, _ in rows})])
+        axes.minorticks_off()
+        axes.set_xlabel("budget, completion tokens per problem")
+        axes.set_ylabel("accuracy of the vote, %")
+
+
+def problem_map(document: dict[str, Any], shares: dict[str, list[float]], path: Path) -> None:
+    """The share of right members by problem and step. `shares`: for each problem id its steps' shares; drawn from the
+    most to the least often right at the end."""
+    import numpy as np
+
+    names = sorted(shares, key=lambda name: -shares[name][-1] if shares[name] else 1.0)
+    steps = max((len(row) for row in shares.values()), default=0)
+    grid = np.full((len(names), steps), np.nan)
+    for row, name in enumerate(names):
+        grid[row, : len(shares[name])] = shares[name]
+    with _figure([document], path, map_height=1.6 + 0.17 * min(len(names), 40)) as axes:
+        drawn = axes.imshow(100 * grid, aspect="auto", cmap="Blues", vmin=0, vmax=100, interpolation="nearest")
+        axes.figure.colorbar(drawn, ax=axes, label="members that are right, %")
+        if len(names) <= 60:
+            axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=6, parse_math=False)
+        axes.set_ylabel(f"{len(names)} problems")
+        axes.set_xlabel("step t")
+        _whole_steps(axes)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 24 else name[:23] + "…"
+
+
+@contextmanager
+def _figure(documents: Sequence[dict[str, Any]], path: Path, map_height: float = 0) -> Iterator[Any]:
+    """The axes of a figure that is named, captioned and written to `path` at the end: of curves of accuracy, or of a
+    map `map_height` inches high."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, map_height or 4.4), dpi=150, layout="constrained")
+    try:
+        yield axes
+        if not map_height:
+            if not axes.get_ylabel():
+                axes.set_ylabel("accuracy, %")
+            axes.set_ylim(-2, 102)
+            axes.grid(alpha=0.25)
+            axes.spines[["top", "right"]].set_visible(False)
+            many = len(axes.get_legend_handles_labels()[1]) > 4
+            place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if many else {"loc": "best"}
+            axes.legend(frameon=False, **place)
+        axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)  # a name's dollars are no formula
+        figure.supxlabel(_caption(documents, has_bands=not map_height), fontsize=7, color="#555555")
+        drawn = BytesIO()
+        # An SVG without a date, and with ids that do not change: the same results, the same file.
+        with matplotlib.rc_context({"svg.hashsalt": "qed-rsa", "svg.fonttype": "none"}):
+            made = {"Date": None} if path.suffix == ".svg" else {}
+            figure.savefig(drawn, format=path.suffix[1:], metadata=made)
+    finally:
+        pyplot.close(figure)
+    write_atomically(path, drawn.getvalue())
+
+
+def _curve(
+    axes: Any, x: Sequence[float], estimates: Sequence[dict[str, Any]], label: str, color: str, style: str
+) -> None:
+    y, low, high = ([100 * e[part] for e in estimates] for part in ("value", "low", "high"))
+    axes.plot(x, y, style, color=color, label=label, markersize=5)
+    axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+
+
+def _whole_steps(axes: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _heading(documents: Sequence[dict[str, Any]]) -> str:
+    """What was run on what; of several results, whose names are in the legend, what they have in common."""
+    titles = {title(document) for document in documents}
+    if len(documents) > 1:
+        titles = {heading.partition(": ")[2] for heading in titles}
+    return textwrap.fill(titles.pop() if len(titles) == 1 else "results of several models or sets", 100)
+
+
+def _caption(documents: Sequence[dict[str, Any]], has_bands: bool) -> str:
+    configs = [document["config"] for document in documents]
+    alike = [
+        f"{name}={configs[0][name]}"
+        for name in ("N", "K", "T", "TEMPERATURE", "SEED")
+        if name in configs[0] and all(config.get(name) == configs[0][name] for config in configs)
+    ]
+    marks = [", ".join(alike), *(["intervals: 95% over problems"] if has_bands else [])]
+    if any(document["model"].get("embedded") for document in documents):
+        marks.append("demonstration model, not QED-Nano")
+    if not all(document["complete"] for document in documents):
+        marks.append("partial run")
+    if len(documents) == 1 and (counted := over(documents[0])):
+        marks.append(f"accuracies over {counted} problems")
+    return " · ".join(filter(None, marks))

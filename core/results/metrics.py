@@ -1,0 +1,206 @@
+"""The figures of a run while it grows: counts by step, and three numbers for each population.
+
+A run may hold a million completions. What was graded goes to the results file by way of the disk (spool.py);
+what the metrics need of it stays here, 16 bytes a population.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core import stats
+from core.grading.answers import pass_at_k
+
+PASS_AT = range(1, 9)
+TOKENS = ("prompt", "cached", "completion")
+COUNTED = ("truncated", "forced", "doubtful", "failed", "identical")
+# Told only where there are any, as "uncounted" is.
+SILENT = ("empty", "filtered")  # replies that say nothing, or not all
+UNDECIDED = ("undecided", "undecided_pairs")  # comparisons without a verdict
+
+
+class _Step:
+    """One step of all problems. `size`: members of each problem's population, 0 where it is not there (yet)."""
+
+    def __init__(self, problems: int) -> None:
+        self.size = np.zeros(problems, np.int32)
+        self.correct = np.zeros(problems, np.int32)
+        self.majority = np.zeros(problems)
+        self.counts: Counter[str] = Counter()
+        self.untold: Counter[str] = Counter()  # completions of unknown length: of solutions, of checks
+        self.seconds = 0.0
+
+    def set(self, problem: int, record: dict[str, Any]) -> None:
+        members = record["members"]
+        self.size[problem] = len(members)
+        self.correct[problem] = sum(m["correct"] for m in members)
+        self.majority[problem] = record["majority_correct"]
+
+
+class Figures:
+    """Told of every graded population, it knows the metrics of the results JSON."""
+
+    def __init__(self, problems: int) -> None:
+        self.finished = np.zeros(problems, bool)
+        self._problems = problems
+        self._steps: list[_Step] = []
+        self._newest = _Step(problems)  # the last population of each problem, whatever its step
+        self._tokens: Counter[str] = Counter()
+        self._untold: Counter[str] = Counter()  # completions whose tokens of this kind nobody has told
+        self._errors: Counter[str] = Counter()
+        self._not_forced: Counter[str] = Counter()  # by why
+        self._scores = {True: array("d"), False: array("d")}  # of right and wrong candidates, where they are readable
+        self._verification: Counter[str] = Counter()
+        self._notes: Counter[str] = Counter()
+        self._checks: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
+
+    def add(self, problem: int, record: dict[str, Any]) -> None:
+        """The record of the next step of problem number `problem` (results.grade)."""
+        if record["step"] == len(self._steps):
+            self._steps.append(_Step(self._problems))
+        step = self._steps[record["step"]]
+        step.set(problem, record)
+        self._newest.set(problem, record)
+        members = record["members"]
+        checks = [check for m in members for check in m.get("checks", [])]
+        costs = [*members, *checks]
+        step.seconds += sum(cost["seconds"] for cost in costs)
+        for kind, of in (("completion_tokens", members), ("verification_tokens", checks)):
+            step.counts[kind] += sum(cost["completion_tokens"] or 0 for cost in of)
+            step.untold[kind] += sum(cost["completion_tokens"] is None for cost in of)
+        step.counts.update({name: sum(name in m for m in members) for name in SILENT})
+        step.counts.update(
+            truncated=sum(m["finish_reason"] == "length" for m in members),
+            forced=sum("unforced" in m for m in members),
+            doubtful=sum(m["doubt"] is not None for m in members),
+            failed=sum("error" in m for m in members),
+            identical=record["identical"],
+            undecided=sum("undecided" in m for m in members),
+            undecided_pairs=record.get("undecided_pairs", 0),
+        )
+        for kind in TOKENS:
+            self._tokens[kind] += sum(cost[f"{kind}_tokens"] or 0 for cost in costs)
+            self._untold[kind] += sum(cost[f"{kind}_tokens"] is None for cost in costs)
+        self._notes.update(note for m in members for note in m.get("notes", []))
+        self._errors.update(cost["error"] for cost in costs if "error" in cost)
+        self._not_forced.update(c["not_forced"] for c in costs if "not_forced" in c and "again" not in c)
+        self._checks.update(
+            completions=len(checks),
+            truncated=sum(check["finish_reason"] == "length" for check in checks),
+            failed=sum("error" in check for check in checks),
+            **{name: n for name in SILENT if (n := sum(name in check for check in checks))},
+        )
+        self._add_scores([m for m in members if "verdicts" in m])
+
+    def _add_scores(self, scored: Sequence[dict[str, Any]]) -> None:
+        if not scored:
+            return
+        verdicts = [verdict for m in scored for verdict in m["verdicts"]]
+        readable = [m for m in scored if m["score"] is not None]
+        for m in readable:
+            self._scores[m["correct"]].append(m["score"])
+        self._verification.update(
+            verdicts=len(verdicts),
+            unreadable=sum(verdict is None for verdict in verdicts),
+            selections=1,
+            # Boltzmann selection had nothing to go by: all known scores are equal.
+            uniform_selections=int(len({m["score"] for m in readable}) <= 1),
+        )
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean accuracy of the newest population of every problem that has one."""
+        there = self._newest.size > 0
+        return float((self._newest.correct[there] / self._newest.size[there]).mean()) if there.any() else None
+
+    @property
+    def is_all_failed(self) -> bool:
+        """Whether there are completions, and no member is one."""
+        members = sum(int(step.size.sum()) for step in self._steps)
+        return 0 < members == sum(step.counts["failed"] for step in self._steps)
+
+    @property
+    def begun(self) -> int:
+        """Problems that have a population."""
+        return int((self._newest.size > 0).sum())
+
+    @property
+    def commonest_error(self) -> str | None:
+        """Of several, the first by alphabet: whichever came first, the results are the same."""
+        return min(self._errors, key=lambda error: (-self._errors[error], error), default=None)
+
+    def metrics(self, seconds: float) -> dict[str, Any]:
+        """Figures over all problems, step by step. Only problems that reached a step count in it; one that finished
+        before (a scaffold may stop early) counts with its last population, at no cost."""
+        steps = [self._step_metrics(t) for t in range(len(self._steps))]
+        names = ("mean_accuracy", "majority_accuracy", "pass_at_k")
+        found: dict[str, Any] = {
+            "steps": steps,
+            "final": {name: steps[-1][name] for name in names} if steps else {},
+            "tokens": {kind: _known(self._tokens[kind], self._untold[kind]) for kind in TOKENS},
+            "seconds": round(seconds, 1),
+        }
+        if self._notes:
+            found["notes"] = {note: self._notes[note] for note in sorted(self._notes)}
+        if self._not_forced:
+            found["not_forced"] = dict(sorted(self._not_forced.items()))
+        if self._checks["completions"]:
+            found["checks"] = dict(self._checks)
+        if self._verification:
+            right, wrong = self._scores[True], self._scores[False]
+            counts: dict[str, Any] = {name: self._verification[name] for name in ("verdicts", "unreadable")}
+            counts |= {"auc": stats.auc(right, wrong), "right": len(right), "wrong": len(wrong)}
+            counts |= {name: self._verification[name] for name in ("selections", "uniform_selections")}
+            found["verification"] = counts
+        return found
+
+    def _step_metrics(self, t: int) -> dict[str, Any]:
+        """Accuracy over the populations of step `t` and those that ended before it, costs and counts over the first."""
+        step, newest = self._steps[t], self._newest
+        here = step.size > 0
+        ended = ~here & self.finished & (newest.size > 0)
+        size, correct, majority = (
+            np.concatenate([now[here], last[ended]])
+            for now, last in (
+                (step.size, newest.size),
+                (step.correct, newest.correct),
+                (step.majority, newest.majority),
+            )
+        )
+        return {
+            "step": t,
+            "mean_accuracy": stats.mean_by_problem(correct / size).to_json(),
+            "majority_accuracy": stats.mean_by_problem(majority).to_json(),
+            "pass_at_k": {
+                str(k): stats.mean_by_problem(passed).to_json()
+                for k, passed in _pass_at(size, correct, (k for k in PASS_AT if k <= size.min()))
+            },
+            **{
+                kind: _known(step.counts[kind], step.untold[kind])
+                for kind in ("completion_tokens", "verification_tokens")
+            },
+            "generation_seconds": round(step.seconds, 1),
+            "completions": int(step.size.sum()),
+            "problems": int(here.sum()),
+            **{name: step.counts[name] for name in COUNTED},
+            **{name: step.counts[name] for name in (*SILENT, *UNDECIDED) if step.counts[name]},
+            **({"uncounted": step.untold.total()} if step.untold.total() else {}),
+        }
+
+
+def _pass_at(
+    size: NDArray[np.int32], correct: NDArray[np.int32], ks: Iterable[int]
+) -> Iterable[tuple[int, NDArray[np.float64]]]:
+    """(k, pass@k of each problem), computed once for all problems that are alike."""
+    kinds, which = np.unique(np.stack([size, correct]), axis=1, return_inverse=True)
+    for k in ks:
+        yield k, np.array([pass_at_k(int(n), int(c), k) for n, c in kinds.T])[which.ravel()]
+
+
+def _known(tokens: int, untold: int) -> int | None:
+    """A sum of tokens, without those of `untold` completions; None where it is nothing for their sake."""
+    return None if untold and not tokens else tokens

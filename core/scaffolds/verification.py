@@ -1,0 +1,87 @@
+"""Self-verification: the model judges its own candidates, and a score in [0, 1] comes out.
+
+VERIFY_MODE = "verdict": the model thinks, then states "Verdict: True" or "Verdict: False"; the score is the mean of
+VERIFY_SAMPLES verdicts. "p_true": thinking is closed at once and P(True) is read from the logprobs of the one token
+after "Verdict:" (Kadavath et al. 2022, arXiv 2207.05221). A verdict that can't be read is None: counted, and never
+taken for False.
+"""
+
+import asyncio
+import math
+import re
+from collections.abc import Mapping
+
+from core import prompts
+from core.constants import Config
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
+from core.scaffolds.rsa import Population
+
+TOP_LOGPROBS = 20  # alternatives looked at for True and False; the most that servers give
+
+# Sampling of P(True): one token behind the opening, with the probabilities as the model has them. SGLang reports them
+# after dividing by the temperature, the others before.
+ONE_TOKEN = {
+    "max_tokens": 1,
+    "opening": prompts.VERDICT,
+    "top_logprobs": TOP_LOGPROBS,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+}
+
+_STATED = re.compile(
+    # possessive (*+): without backtracking, so that endless white space takes linear time
+    r"verdict\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+[\s*_`]*+(true|false)\b",
+    re.IGNORECASE,
+)
+_LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\s*_`$.]*+", re.IGNORECASE)
+
+
+async def verify(problem: Problem, population: Population, t: int, ask: Ask, config: Config) -> None:
+    """Fill in `score` and `verdicts` of every member of step `t` that has an answer."""
+
+    async def judge(i: int, j: int) -> tuple[Completion, float | None]:
+        messages = prompts.verify(problem.statement, population[i].completion.text)
+        if config.VERIFY_MODE == "p_true":
+            check = await ask(messages, "verify", t, i, j, **ONE_TOKEN)
+            return check, p_true(check.logprobs)
+        check = await ask(messages, "verify", t, i, j, max_tokens=config.VERIFY_TOKENS, answer_opening=prompts.VERDICT)
+        return check, read_verdict(check.text)
+
+    async def judge_member(i: int) -> None:
+        member = population[i]
+        # One token's probability is no sample: a second look would read the same number.
+        times = 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
+        judged = await asyncio.gather(*(judge(i, j) for j in range(times)))
+        member.checks = [check for check, _ in judged]
+        member.verdicts = [verdict for _, verdict in judged]
+        readable = [verdict for verdict in member.verdicts if verdict is not None]
+        member.score = sum(readable) / len(readable) if readable else None
+
+    await asyncio.gather(*(judge_member(i) for i, member in enumerate(population) if member.completion.text))
+
+
+def read_verdict(text: str) -> float | None:
+    """1.0 or 0.0 for the last "Verdict: True" or "…False" of `text` (or a last line that is just the word), else
+    None."""
+    stated = _STATED.findall(text)
+    if not stated:
+        lines = text.strip().splitlines()
+        alone = _LAST_LINE.fullmatch(lines[-1]) if lines else None
+        if alone is None:
+            return None
+        stated = [alone.group(1)]
+    return 1.0 if stated[-1].lower() == "true" else 0.0
+
+
+def p_true(logprobs: Mapping[str, float]) -> float | None:
+    """P(True) / (P(True) + P(False)) over the spellings of both words, or None where neither is among `logprobs`."""
+    mass = {"true": 0.0, "false": 0.0}
+    for token, logprob in logprobs.items():
+        word = token.strip(" \n\t\"'*_▁Ġ").lower()
+        if word in mass:
+            mass[word] += math.exp(min(0.0, logprob))
+    total = mass["true"] + mass["false"]
+    return mass["true"] / total if total > 0 else None

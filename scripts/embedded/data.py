@@ -1,0 +1,100 @@
+"""Training examples for the embedded model: what it is asked and what it should answer.
+
+Three skills over one problem family (sums.py): SOLVE, AGGREGATE and VERIFY; and the scaffolds' roles, which stand
+in roles.py. AGGREGATE's targets are designed rather than learned, and the model card says so: line by
+line, the most frequent value among the candidates and one noisy attempt of its own.
+"""
+
+import random
+from collections.abc import Iterator
+
+from core import prompts
+from scripts.embedded.roles import role_example
+from scripts.embedded.sums import Term, expression, statement
+from scripts.embedded.texts import (
+    Example,
+    Mix,
+    attempt,
+    comparison,
+    finished,
+    plurality,
+    products,
+    solution,
+    solved,
+    training_terms,
+    user,
+)
+from scripts.embedded.words import STATEMENTS, aggregate_prompt, drawn, solve_prompt, verify_prompt
+
+OWN_PROMPTS = 0.3  # share of examples asked in the project's own prompts (core/prompts.py)
+CUT_CANDIDATE = 0.02  # share of candidates that stop early, without a box
+CANDIDATE_THINKING = 0.04  # share of aggregations whose candidates show their thinking
+WRONG_SUM = 0.03  # share of candidates with one wrong running sum
+CANDIDATE_SLIPS = (0.02, 0.4)  # range of the slip rates of candidates
+SUBSETS = (1, 2, 3, 3, 3, 4)  # K
+LARGE_SUBSETS = (5, 6, 7, 8)
+LARGE_SUBSET = 0.06  # share of aggregations with a large subset, for problems of at most four terms
+
+
+def problem_text(rng: random.Random, terms: list[Term]) -> str:
+    if rng.random() < 0.85:
+        return statement(terms)
+    return drawn(rng, rng.choice(STATEMENTS)).replace("{e}", expression(terms))
+
+
+def solve_example(rng: random.Random, mix: Mix) -> Example:
+    terms = training_terms(rng)
+    own = rng.random() < OWN_PROMPTS
+    messages = prompts.solve(statement(terms)) if own else user(solve_prompt(rng, problem_text(rng, terms)))
+    return solved(rng, messages, terms, attempt(rng, terms, mix.slips))
+
+
+def aggregate_example(rng: random.Random, mix: Mix) -> Example:
+    terms = training_terms(rng)
+    large = len(terms) <= 4 and rng.random() < LARGE_SUBSET
+    count = rng.choice(LARGE_SUBSETS if large else SUBSETS)
+    rate, show_thinking = rng.uniform(*CANDIDATE_SLIPS), rng.random() < CANDIDATE_THINKING
+    candidates, texts = [], []
+    for _ in range(count):
+        values = attempt(rng, terms, rate)
+        if rng.random() < CUT_CANDIDATE:
+            values = values[: rng.randrange(1, len(terms))]
+        wrong_at = rng.randrange(1, len(terms)) if rng.random() < WRONG_SUM else -1
+        text = solution(terms, values, wrong_at, rng.choice((-100, -10, -1, 1, 10, 100)))
+        candidates.append(values)
+        texts.append(f"{products(terms, values)}\n\n{text}" if show_thinking else text)
+    own_attempt = attempt(rng, terms, mix.slips)
+    merged = [
+        plurality(rng, [c[i] for c in candidates if i < len(c)] + [own_attempt[i]], mix.plurality)
+        for i in range(len(terms))
+    ]
+    own = rng.random() < OWN_PROMPTS
+    messages = (
+        prompts.aggregate(statement(terms), texts)
+        if own
+        else user(aggregate_prompt(rng, problem_text(rng, terms), texts))
+    )
+    return solved(rng, messages, terms, merged)
+
+
+def verify_example(rng: random.Random, mix: Mix) -> Example:
+    terms = training_terms(rng)
+    values = attempt(rng, terms, rng.uniform(*mix.corruption))
+    candidate = solution(terms, values)
+    right = values == [t.digit * t.number for t in terms]  # slips that cancel are too rare to matter
+    own = rng.random() < OWN_PROMPTS
+    messages = (
+        prompts.verify(statement(terms), candidate)
+        if own
+        else user(verify_prompt(rng, problem_text(rng, terms), candidate))
+    )
+    forced = (prompts.VERDICT, f" {right}")
+    return finished(rng, messages, comparison(terms, values), f"{prompts.VERDICT} {right}", forced)
+
+
+def examples(seed: int, mix: Mix) -> Iterator[Example]:
+    """Endless examples of one mix; equal seeds, equal examples."""
+    rng = random.Random(seed)
+    skills = (solve_example, aggregate_example, verify_example, role_example)
+    while True:
+        yield rng.choices(skills, (mix.solve, mix.aggregate, mix.verify, mix.roles))[0](rng, mix)

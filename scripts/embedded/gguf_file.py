@@ -1,0 +1,126 @@
+"""The embedded model's tokenizer, chat template and GGUF file."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import gguf
+import numpy as np
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from core.engines.shape import Shape as Qwen3Shape
+from scripts.embedded.model import Shape
+from scripts.embedded.texts import END_THINK, IM_END, THINK
+from scripts.to_gguf import QWEN2_SPLIT, add_shape, gguf_names
+
+VOCAB = 900  # tokens, the tags included
+END_OF_TEXT, IM_START = "<|endoftext|>", "<|im_start|>"
+CONTROL = (END_OF_TEXT, IM_START, IM_END)  # never shown in an answer
+TAGS = (THINK, END_THINK)  # shown: the server splits thinking from answer on them
+
+# As Qwen3-4B-Thinking-2507: thinking is opened for the model, and the thinking of earlier turns is dropped; only an
+# assistant turn after the last user message keeps its own (a prefill).
+CHAT_TEMPLATE = """\
+{%- set ns = namespace(last_user=-1) %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}
+        {%- set ns.last_user = loop.index0 %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- set content = message.content if message.content is string else '' %}
+    {%- if message.role == 'assistant' %}
+        {%- set reasoning = '' %}
+        {%- if message.reasoning_content is string %}
+            {%- set reasoning = message.reasoning_content %}
+        {%- elif '</think>' in content %}
+            {%- set reasoning = content.split('</think>')[0].split('<think>')[-1] %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {{- '<|im_start|>assistant\\n' }}
+        {%- if loop.index0 > ns.last_user %}
+            {{- '<think>\\n' + reasoning.strip('\\n') + '\\n</think>\\n\\n' }}
+        {%- endif %}
+        {{- content + '<|im_end|>\\n' }}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' }}
+    {%- else %}
+        {{- '<|im_start|>assistant\\n<think>\\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+
+
+def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
+    """Byte-level BPE of at most VOCAB tokens, the tags first."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(QWEN2_SPLIT), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCAB,
+        special_tokens=[*CONTROL, *TAGS],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.add_tokens([AddedToken(tag, normalized=False, special=False) for tag in TAGS])
+    return tokenizer
+
+
+def chat_prompt(messages: Iterable[dict[str, str]], thinking: bool = True) -> str:
+    """What CHAT_TEMPLATE makes of user and system messages, the generation prompt included."""
+    turns = "".join(f"{IM_START}{m['role']}\n{m['content']}{IM_END}\n" for m in messages)
+    opened = f"{THINK}\n" if thinking else f"{THINK}\n\n{END_THINK}\n\n"
+    return f"{turns}{IM_START}assistant\n{opened}"
+
+
+def write_gguf(
+    path: Path,
+    shape: Shape,
+    weights: dict[str, np.ndarray],
+    vocab: list[str],
+    merges: list[str],
+    name: str = "qed-rsa embedded model",
+) -> None:
+    """Write a Qwen3 GGUF in float32. `vocab` is in order of ids, byte-level encoded; `merges` are "left right"."""
+    writer = gguf.GGUFWriter(path, "qwen3")
+    writer.add_name(name)
+    writer.add_license("mit")
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    sizes = Qwen3Shape(
+        shape.layers,
+        shape.dim,
+        shape.heads,
+        shape.kv_heads,
+        shape.head_dim,
+        shape.feed_forward,
+        shape.vocab,
+        tied=True,
+    )
+    add_shape(writer, sizes, shape.context, shape.eps, shape.rope_base)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(vocab)
+    kinds = {**dict.fromkeys(CONTROL, gguf.TokenType.CONTROL), **dict.fromkeys(TAGS, gguf.TokenType.USER_DEFINED)}
+    writer.add_token_types([kinds.get(token, gguf.TokenType.NORMAL) for token in vocab])
+    writer.add_token_merges(merges)
+    writer.add_eos_token_id(vocab.index(IM_END))
+    writer.add_pad_token_id(vocab.index(END_OF_TEXT))
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(CHAT_TEMPLATE)
+    names = gguf_names(weights, shape.layers)
+    for key, weight in weights.items():
+        writer.add_tensor(names[key], np.ascontiguousarray(weight, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

@@ -1,0 +1,56 @@
+"""Write a set of held-out sums for the embedded model:
+
+    python -m scripts.embedded.make_sums OUT.json --seed 1 --n 30 --terms 4 4
+
+The three bundled sets are made by: python -m scripts.embedded.make_sums --bundled
+"""
+
+import argparse
+import json
+from itertools import islice
+from pathlib import Path
+
+from scripts.embedded.sums import answer, held_out, statement
+
+# name -> (seed, problems, fewest terms, most terms).
+BUNDLED = {
+    "sums": (1, 30, 4, 4),  # what a run on the embedded model uses
+    "sums_hard": (2, 30, 6, 8),  # where aggregation has to separate from voting
+    "sums_card": (3, 240, 4, 4),  # for the figures of the model card
+    "sums_hard_card": (4, 100, 6, 8),
+}
+
+
+def rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
+    return [
+        {"id": f"{name}_{i:03d}", "problem": statement(terms), "answer": answer(terms)}
+        for i, terms in enumerate(islice(held_out(seed, low, high), n), 1)
+    ]
+
+
+def write(path: Path, problems: list[dict[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("[\n" + ",\n".join(json.dumps(row) for row in problems) + "\n]\n", encoding="utf-8")
+    print(f"{len(problems)} problems in {path}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", nargs="?", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--n", type=int, default=30)
+    parser.add_argument("--terms", type=int, nargs=2, default=(4, 4), metavar=("LOW", "HIGH"))
+    parser.add_argument("--bundled", action="store_true", help="write the committed sets of data/")
+    args = parser.parse_args()
+    if args.bundled:
+        data = Path(__file__).resolve().parents[2] / "data"
+        for name, (seed, n, low, high) in BUNDLED.items():
+            write(data / f"{name}.json", rows(name, seed, n, low, high))
+    elif args.out is None:
+        parser.error("give the file to write, or --bundled")
+    else:
+        write(args.out, rows(args.out.stem, args.seed, args.n, *args.terms))
+
+
+if __name__ == "__main__":
+    main()

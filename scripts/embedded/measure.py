@@ -1,0 +1,69 @@
+"""Figures of the embedded model's card that no experiment gives:
+
+    python -m scripts.embedded.measure reworded trust PROBLEMS=data/sums_card.json    # RSA, asked in other words
+    python -m scripts.embedded.measure agreement results/journal/02_rsa_basic.jsonl   # thinking against solution
+
+`reworded` is 02_rsa_basic (K > 1) in one of the wordings of measure_wordings.py and takes its NAME=value
+overrides. `agreement` also tells how many products and sums are right.
+"""
+
+import json
+import re
+import runpy
+import sys
+from pathlib import Path
+
+from core import prompts
+from core.run import run
+from core.scaffolds.rsa import generations, rsa
+from scripts.embedded.measure_wordings import REWORDED
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PRODUCT = re.compile(r"(\d)\*(\d\d)=(\d+)")
+SUM = re.compile(r"(\d+)\+(\d+)=(\d+)")
+BOX = re.compile(r"\\boxed\{(\d+)\}")
+
+
+def reworded(wording: str) -> None:
+    """Run 02_rsa_basic with the prompts replaced. Its results and journal are called embedded_reworded."""
+    for name, text in REWORDED[wording].items():
+        setattr(prompts, name, text)
+    constants = runpy.run_path(str(ROOT / "experiments" / "02_rsa_basic.py"))
+    run(rsa, constants | {"__file__": "embedded_reworded.py"}, generations)
+
+
+def agreement(journal: Path) -> None:
+    """Print shares over the solutions in a journal; verdicts and unthinking completions are left out."""
+    solutions = same = products = right_products = sums = right_sums = 0
+    for line in journal.read_text(encoding="utf-8").splitlines():
+        made = json.loads(line)["completion"]
+        if not made["thinking"] or not BOX.search(made["answer"]):
+            continue
+        written = PRODUCT.findall(made["answer"])
+        solutions += 1
+        same += PRODUCT.findall(made["thinking"]) == written
+        products += len(written)
+        right_products += sum(int(a) * int(b) == int(c) for a, b, c in written)
+        added = SUM.findall(made["answer"])
+        sums += len(added)
+        right_sums += sum(int(a) + int(b) == int(c) for a, b, c in added)
+    if not solutions:
+        raise SystemExit(f"{journal} holds no solution with thinking")
+    print(f"{solutions} solutions; thinking and written products agree in {same / solutions:.2%}")
+    print(f"products right {right_products / products:.2%} of {products}, sums right {right_sums / sums:.2%} of {sums}")
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["reworded", wording, *overrides] if wording in REWORDED:
+            sys.argv = [sys.argv[0], *overrides]
+            reworded(wording)
+        case ["agreement", path]:
+            agreement(Path(path))
+        case _:
+            raise SystemExit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

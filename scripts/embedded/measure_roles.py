@@ -1,0 +1,205 @@
+"""How well the embedded model does what scaffolds ask of it, on its own samples of held-out problems:
+
+    python -m scripts.embedded.measure_roles PROBLEMS=data/sums_card.json LIMIT=100
+
+SAMPLES solutions of each problem are reported on, scored, judged, improved and refined; pairs of a right and a wrong
+one, and all of them, are put up for selection; they are grouped, and two of them summarised. Everything is asked as the
+scaffolds ask, and read by their readers. The completions are journaled, so that a stopped measurement goes on.
+"""
+
+import asyncio
+import re
+import runpy
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from itertools import combinations
+from typing import Any
+
+from core import constants, prompts, stats
+from core.constants import Config
+from core.engines.flags import Need
+from core.errors import command
+from core.files import ROOT, results_dir
+from core.generate.generator import Ask, Completion
+from core.grading.answers import extract, is_correct
+from core.problems.sets import Problem
+from core.report import tables
+from core.run import Experiment, opened, started
+from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, selfcheck, static_math_agent
+from core.scaffolds.rsa import Member, Population
+from core.scaffolds.verification import read_verdict
+from core.signals import Stop
+
+SAMPLES = 4  # of a problem
+PRODUCT = re.compile(r"^(\d)\*(\d\d)=(\d+)", re.MULTILINE)
+NAMED = re.compile(r"^(\d)\*(\d\d)=(\d+) is wrong, it is (\d+)\.", re.MULTILINE)
+LISTED = re.compile(r"(\d)\*(\d\d): ([\d, ]+)[;.]")
+
+
+class Roles:
+    """A scaffold that asks for every role, and keeps score. `shares`: of each figure, the problems' values; `marks`: of
+    each judge, its scores of right and of wrong solutions."""
+
+    def __init__(self) -> None:
+        self.shares: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self.marks: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+        self.unreadable: dict[str, int] = defaultdict(int)
+
+    async def __call__(self, problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+        spent: list[Completion] = []
+
+        async def asked(*args: Any, **changes: Any) -> Completion:
+            spent.append(await ask(*args, **changes))
+            return spent[-1]
+
+        def note(figure: str, value: float) -> None:
+            self.shares[figure][problem.id].append(value)
+
+        def correct(completion: Completion) -> bool:
+            return is_correct(extract(completion.text).answer, problem.answer)
+
+        messages = prompts.solve(problem.statement)
+        made = await asyncio.gather(*(ask(messages, 0, i) for i in range(SAMPLES)))
+        yield [Member(completion) for completion in made]
+        right, texts = [correct(completion) for completion in made], [completion.text.strip() for completion in made]
+
+        for i, text in enumerate(texts):
+            await self._examined(problem, asked, config, i, text, right[i], note, correct)
+        for i, j in combinations(range(SAMPLES), 2):
+            if right[i] != right[j]:
+                choice = await common.choose(problem, asked, config, (texts[i], texts[j]), "select", i, j)
+                note("select: the right one of a right and a wrong", float(right[(i, j)[choice.winner]]))
+                self.unreadable["select"] += len(choice.notes)
+        if 0 < sum(right) < SAMPLES:
+            choice = await static_math_agent.select_one(problem, asked, config, texts, "best", 0)
+            note(f"select of {SAMPLES}: a right one, where there are both", float(right[choice.winner]))
+            self.unreadable[f"select of {SAMPLES}"] += len(choice.notes)
+        await self._grouped(problem, asked, config, texts, right, note)
+        await self._summarised(problem, asked, config, made, note, correct)
+        yield [Member(completion, [i], again=True) for i, completion in enumerate(made[:-1])] + [
+            Member(made[-1], [SAMPLES - 1], checks=spent, again=True)
+        ]
+
+    async def _examined(
+        self, problem: Problem, ask: Ask, config: Config, i: int, text: str, is_right: bool, note: Any, correct: Any
+    ) -> None:
+        """Reports and judgements of a solution, and what is made of it with them."""
+        wrong = {(a, b, c) for a, b, c in PRODUCT.findall(text) if int(a) * int(b) != int(c)}
+        checked, verdict, _ = await static_math_agent.report(problem, ask, config, text, "report", i)
+        reviewed, scored, judged = [
+            await ask(messages, role, i, max_tokens=config.VERIFY_TOKENS, answer_opening=opening)
+            for role, messages, opening in (
+                ("review", selfcheck.review(problem.statement, text), prompts.VERDICT),
+                ("score", deepseek_math.review(problem.statement, text), deepseek_math.SCORE),
+                ("judge", nomos.judge(problem.statement, text), nomos.SCORE),
+            )
+        ]
+        points = common.stated_score(judged.text, "Score", nomos.POINTS)
+        score = common.stated_score(scored.text, "Score", deepseek_math.SCORES)
+        for role, mark in (
+            ("report", verdict),
+            ("review", read_verdict(reviewed.text)),
+            ("score 0, 0.5, 1", score),
+            ("judge 0-7", points),
+        ):
+            if mark is None:
+                self.unreadable[role] += 1
+            else:
+                self.marks[role][not is_right].append(mark)
+        for report in (checked, reviewed, scored):
+            named = {(a, b, c) for a, b, c, d in NAMED.findall(report.text) if int(a) * int(b) == int(d)}
+            note("reports that name the wrong lines, all and no others, with the right values", float(named == wrong))
+        note("solutions before", float(is_right))
+        for role, messages in (
+            ("improve", static_math_agent.improve(problem.statement, text, checked.text.strip())),
+            ("correct", selfcheck.correct(problem.statement, text, reviewed.text.strip())),
+            ("refine", deepseek_math.refine(problem.statement, text, [scored.text])),
+        ):
+            note(f"{role}: right solutions after", float(correct(await ask(messages, role, i))))
+        proved = await ask(deepseek_math.prove(problem.statement), "prove", i)
+        note("prove: right solutions", float(correct(proved)))
+        claim = deepseek_math.read_proof(proved.text)[1]
+        if claim is None:
+            self.unreadable["self-assessment"] += 1
+        else:
+            self.marks["self-assessment"][not correct(proved)].append(claim)
+
+    async def _grouped(
+        self, problem: Problem, ask: Ask, config: Config, texts: list[str], right: list[bool], note: Any
+    ) -> None:
+        """The group that is kept, with true judgements."""
+        points = []
+        for text in texts:
+            lines = PRODUCT.findall(text)
+            points.append(round(7 * sum(int(a) * int(b) == int(c) for a, b, c in lines) / max(1, len(lines))))
+        made = await ask(
+            nomos.group(problem.statement, texts, [f"{nomos.SCORE} {of}" for of in points]),
+            "group",
+            max_tokens=config.SELECT_TOKENS,
+            answer_opening=nomos.KEPT,
+        )
+        kept = nomos.read_group(made.text, len(texts))
+        self.unreadable["group"] += not kept
+        if any(right) and kept:
+            note("group: all the right ones and no others", float(kept == [i for i, r in enumerate(right) if r]))
+
+    async def _summarised(
+        self, problem: Problem, ask: Ask, config: Config, made: list[Completion], note: Any, correct: Any
+    ) -> None:
+        """The first sample summarised, then the second into the same summary, and the problem solved with it."""
+        summary, values = "", defaultdict[tuple[str, str], list[str]](list)
+        for i, completion in enumerate(made[:2]):
+            text = f"{completion.thinking}\n\n{completion.text}".strip()
+            messages = reasoning_cache.summarise(problem.statement, summary, text)
+            said = await ask(
+                messages, "summary", i, max_tokens=config.SUMMARY_TOKENS, answer_opening=reasoning_cache.OPENING
+            )
+            summary = reasoning_cache.read_summary(said.text)
+            for a, b, c in PRODUCT.findall(completion.text):
+                values[a, b].append(c)
+            listed = {(a, b): found.split(", ") for a, b, found in LISTED.findall(summary)}
+            note(f"summary {i + 1}: all values found, and no others", float(listed == values))
+        note(
+            "solve again, with a summary of two: right solutions",
+            float(correct(await ask(reasoning_cache.solve_again(problem.statement, summary), "again", 0))),
+        )
+
+    def table(self) -> str:
+        rows = [["role", "%", "problems"]]
+        for figure, by_problem in self.shares.items():
+            value = stats.mean_by_problem(list(by_problem.values()))
+            rows.append([figure, tables.interval(value.to_json()), str(len(by_problem))])
+        lines = [tables.aligned(rows), ""]
+        for role, (right, wrong) in self.marks.items():
+            area = stats.auc(right, wrong)
+            told = "-" if area is None else f"{area:.3f}"
+            lines.append(f"{role}: AUC {told} ({len(right)} right, {len(wrong)} wrong solutions)")
+        lines.append(f"unreadable: {', '.join(f'{role} {n}' for role, n in self.unreadable.items() if n) or 'none'}")
+        return "\n".join(lines)
+
+
+def generations(_: Config) -> int:
+    """The most completions that a problem takes."""
+    return SAMPLES * 9 + SAMPLES**2 // 4 + 5
+
+
+def main() -> None:
+    with command():
+        stop = Stop()
+        namespace = runpy.run_path(str(ROOT / "experiments" / "10_static_math_agent.py"))
+        namespace |= {"SUMMARY_TOKENS": namespace["VERIFY_TOKENS"]}
+        config = constants.read(namespace, sys.argv[1:], constants.COMMON)
+        folder = results_dir()
+        name = "embedded_roles"
+        roles = Roles()
+        with (
+            started(name, config, Need.of(config)) as (server, chosen),
+            opened(folder / "journal" / f"{name}.jsonl") as journal,
+        ):
+            path = Experiment(name, roles, generations, config, server, chosen, folder).finish(journal, stop)
+        print(f"\n{roles.table()}\n\nresults {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""The embedded model's network: Qwen3's architecture, small, in plain PyTorch.
+
+Parameter names are those of Hugging Face's Qwen3ForCausalLM, so that the safetensors file loads there unchanged and
+scripts/embedded/gguf_file.py can rename them by a table.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of the network; the defaults are the embedded model's."""
+
+    vocab: int
+    dim: int = 128
+    layers: int = 4
+    heads: int = 4
+    kv_heads: int = 4
+    head_dim: int = 32
+    feed_forward: int = 512
+    context: int = 2048  # tokens
+    rope_base: float = 10_000.0
+    eps: float = 1e-6
+
+
+def rope_tables(shape: Shape) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of every position, each (context, head_dim), both halves alike as in Qwen3."""
+    steps = torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim
+    angles = torch.outer(torch.arange(shape.context, dtype=torch.float32), shape.rope_base**-steps)
+    angles = torch.cat((angles, angles), dim=-1)
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+class RMSNorm(nn.RMSNorm):
+    """In the dtype of its input, which under autocast differs from the weight's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
+
+
+class Attention(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        self.q_proj = nn.Linear(shape.dim, width, bias=False)
+        self.k_proj = nn.Linear(shape.dim, kv_width, bias=False)
+        self.v_proj = nn.Linear(shape.dim, kv_width, bias=False)
+        self.o_proj = nn.Linear(width, shape.dim, bias=False)
+        self.q_norm = RMSNorm(shape.head_dim, eps=shape.eps)
+        self.k_norm = RMSNorm(shape.head_dim, eps=shape.eps)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        batch, length, _ = x.shape
+        per_head = (batch, length, -1, self.shape.head_dim)
+        q = rotate(self.q_norm(self.q_proj(x).view(per_head)).transpose(1, 2), cos, sin)
+        k = rotate(self.k_norm(self.k_proj(x).view(per_head)).transpose(1, 2), cos, sin)
+        v = self.v_proj(x).view(per_head).transpose(1, 2)
+        grouped = self.shape.kv_heads != self.shape.heads
+        mixed = F.scaled_dot_product_attention(q, k, v.to(q.dtype), is_causal=True, enable_gqa=grouped)
+        return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(shape.dim, shape.feed_forward, bias=False)
+        self.up_proj = nn.Linear(shape.dim, shape.feed_forward, bias=False)
+        self.down_proj = nn.Linear(shape.feed_forward, shape.dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Block(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.input_layernorm = RMSNorm(shape.dim, eps=shape.eps)
+        self.self_attn = Attention(shape)
+        self.post_attention_layernorm = RMSNorm(shape.dim, eps=shape.eps)
+        self.mlp = FeedForward(shape)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), cos, sin)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Decoder(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(shape.vocab, shape.dim)
+        self.layers = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.norm = RMSNorm(shape.dim, eps=shape.eps)
+
+
+class Qwen3(nn.Module):
+    """Decoder with tied embeddings."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.model = Decoder(shape)
+        cos, sin = rope_tables(shape)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+        for name, weight in self.named_parameters():
+            if weight.ndim == 2:
+                # Outputs of the residual branches start small, so that depth does not scale up the stream.
+                branch_end = name.endswith(("o_proj.weight", "down_proj.weight"))
+                nn.init.normal_(weight, std=0.02 / (2 * shape.layers) ** 0.5 if branch_end else 0.02)
+
+    def hidden(self, tokens: Tensor) -> Tensor:
+        """Final hidden states (batch, length, dim) of tokens (batch, length)."""
+        length = tokens.shape[1]
+        x = self.model.embed_tokens(tokens)
+        for block in self.model.layers:
+            x = block(x, self.cos[:length], self.sin[:length])
+        return self.model.norm(x)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return F.linear(hidden, self.model.embed_tokens.weight)
+
+
+def orthogonalised(matrix: Tensor) -> Tensor:
+    """Newton-Schulz approximation of the nearest semi-orthogonal matrix (Muon's quintic coefficients)."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = (matrix.T if tall else matrix).bfloat16()
+    x = x / (x.norm() + 1e-7)
+    for _ in range(5):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return (x.T if tall else x).to(matrix.dtype)
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum, orthogonalised: https://kellerjordan.github.io/posts/muon/ . For matrices only."""
+
+    def __init__(self, weights: list[Tensor], lr: float, momentum: float = 0.95) -> None:
+        super().__init__(weights, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for weight in group["params"]:
+                state = self.state[weight]
+                if not state:
+                    state["momentum"] = torch.zeros_like(weight)
+                average = state["momentum"].lerp_(weight.grad, 1 - group["momentum"])
+                nesterov = weight.grad.lerp(average, group["momentum"])
+                scale = max(1.0, weight.shape[0] / weight.shape[1]) ** 0.5
+                weight.add_(orthogonalised(nesterov), alpha=-group["lr"] * scale)

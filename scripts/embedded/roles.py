@@ -1,0 +1,304 @@
+"""Training examples for what the scaffolds ask besides solving, merging and verifying, in their own prompts.
+
+Whoever has to judge writes, in thinking, the comparison of VERIFY for each candidate and how many of its lines are
+wrong. What follows from that is a rule, and the model card says so: reports name the wrong lines and the right values,
+refinements take those values over, selections keep the candidate with the fewest wrong lines, summaries list the values
+found so far, and plans are one fixed plan.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+
+from core import prompts
+from core.prompts import Message
+from core.scaffolds import common, deepseek_math, math_agent, nomos, reasoning_cache, selfcheck, static_math_agent
+from core.scaffolds.tool_calls import CALL
+from scripts.embedded.sums import Term, statement
+from scripts.embedded.texts import (
+    Example,
+    Mix,
+    attempt,
+    comparison,
+    finished,
+    plurality,
+    products,
+    solution,
+    solved,
+    training_terms,
+)
+
+SLIPS = (0.02, 0.4)  # range of the slip rates of solutions that are looked at
+TWIN = 0.3  # share of candidates that are the one before but for one line
+CUT = 0.03  # share of solutions to report on that stop early
+MISSED, FALSE_ALARM = 0.08, 0.03  # shares of lines on which a report that is to be heeded errs
+SELECTED = (2, 2, 3, 4, 4)  # candidates of a selection of several
+GROUPED = (2, 3, 4, 5, 6, 6, 8, 12)
+SAME_ANSWER = 0.4  # share of a group's solutions that repeat the one before
+REPORTS = 3  # of a plan, at most
+DECIDES, QUOTES = 10.0, 3.0  # stress of an answer of one token, and of one with lines that are to be found again
+PLANNED = 3  # solutions that a plan begins with
+
+Role = Callable[[random.Random, Mix], Example]
+
+
+# ---- What reviewers see and say ------------------------------------------------------------------------------------
+
+
+def short_terms(rng: random.Random) -> list[Term]:
+    """Terms of a problem with solutions short enough to stand side by side."""
+    while len(terms := training_terms(rng)) > 5:
+        pass
+    return terms
+
+
+def truth(terms: Sequence[Term]) -> list[int]:
+    return [term.digit * term.number for term in terms]
+
+
+def wrong_lines(terms: Sequence[Term], values: Sequence[int]) -> int:
+    return sum(value != right for value, right in zip(values, truth(terms), strict=False))
+
+
+def candidates(rng: random.Random, terms: list[Term], count: int) -> list[list[int]]:
+    """Products of `count` solutions, some of which hardly differ from the one before."""
+    made: list[list[int]] = []
+    for _ in range(count):
+        values = attempt(rng, terms, rng.uniform(*SLIPS))
+        if made and rng.random() < TWIN:
+            place = rng.randrange(len(terms))
+            values = [*made[-1][:place], values[place], *made[-1][place + 1 :]]
+        made.append(values)
+    return made
+
+
+def examined(terms: list[Term], values: list[int]) -> str:
+    """Thinking about a solution: the comparison of its lines, and how many are wrong."""
+    return f"{comparison(terms[: len(values)], values)}\nwrong {wrong_lines(terms, values)}"
+
+
+def remarks(terms: Sequence[Term], values: Sequence[int], own: Sequence[int]) -> str:
+    """The lines of a report: each product that is not what the reviewer makes of it."""
+    pairs = zip(terms, values, own, strict=False)
+    flaws = [f"{t.digit}*{t.number}={value} is wrong, it is {right}." for t, value, right in pairs if value != right]
+    flaws += ["It is unfinished."] if len(values) < len(terms) else []
+    return "\n".join(flaws) or "No errors."
+
+
+def is_right(terms: Sequence[Term], values: Sequence[int]) -> bool:
+    return list(values) == truth(terms)  # slips that cancel are too rare to matter
+
+
+def score(terms: Sequence[Term], values: Sequence[int]) -> str:
+    """deepseek_math's scale: 1 for a right solution, 0.5 for one slip, else 0."""
+    if is_right(terms, values):
+        return "1"
+    return "0.5" if len(values) == len(terms) and wrong_lines(terms, values) == 1 else "0"
+
+
+def points(terms: Sequence[Term], values: Sequence[int]) -> int:
+    """nomos's 0 to 7: its share of right lines."""
+    return round(7 * (len(terms) - wrong_lines(terms, values)) / len(terms))
+
+
+# ---- Roles ---------------------------------------------------------------------------------------------------------
+
+
+def select_example(rng: random.Random, _: Mix) -> Example:
+    terms = training_terms(rng)
+    both = candidates(rng, terms, 2)
+    messages = common.select(statement(terms), *(solution(terms, values) for values in both))
+    return chosen(rng, messages, terms, both, common.BETTER)
+
+
+def best_example(rng: random.Random, _: Mix) -> Example:
+    terms = short_terms(rng)
+    several = candidates(rng, terms, rng.choice(SELECTED))
+    messages = static_math_agent.select(statement(terms), [solution(terms, values) for values in several])
+    return chosen(rng, messages, terms, several, static_math_agent.BEST)
+
+
+def chosen(
+    rng: random.Random, messages: list[Message], terms: list[Term], shown: Sequence[list[int]], opening: str
+) -> Example:
+    """The fewest wrong lines win, ties at random."""
+    thoughts = "\n".join(examined(terms, values) for values in shown)
+    counts = [wrong_lines(terms, values) for values in shown]
+    best = rng.choice([i for i, count in enumerate(counts, 1) if count == min(counts)])
+    return finished(rng, messages, thoughts, f"{opening} {best}", (opening, f" {best}"), stress=DECIDES)
+
+
+def report_example(rng: random.Random, mix: Mix) -> Example:
+    terms = training_terms(rng)
+    values = attempt(rng, terms, rng.uniform(*mix.corruption))
+    if rng.random() < CUT:
+        values = values[: rng.randrange(1, len(terms))]
+    asks, opening, verdict = rng.choice(
+        (
+            (selfcheck.review, prompts.VERDICT, str(is_right(terms, values))),
+            (static_math_agent.examine, prompts.VERDICT, str(is_right(terms, values))),
+            (deepseek_math.review, deepseek_math.SCORE, score(terms, values)),
+        )
+    )
+    answer = f"{remarks(terms, values, truth(terms))}\n{opening} {verdict}"
+    messages = asks(statement(terms), solution(terms, values))
+    return finished(rng, messages, examined(terms, values), answer, (opening, f" {verdict}"), stress=QUOTES)
+
+
+def judge_example(rng: random.Random, mix: Mix) -> Example:
+    terms = training_terms(rng)
+    values = attempt(rng, terms, rng.uniform(*mix.corruption))
+    given = str(points(terms, values))
+    messages = nomos.judge(statement(terms), solution(terms, values))
+    return finished(
+        rng, messages, examined(terms, values), f"{nomos.SCORE} {given}", (nomos.SCORE, f" {given}"), stress=DECIDES
+    )
+
+
+def refine_example(rng: random.Random, _: Mix) -> Example:
+    """What a report names is taken over from it, the rest kept."""
+    terms = training_terms(rng)
+    values = attempt(rng, terms, rng.uniform(*SLIPS))
+    text, named = solution(terms, values), [[value] for value in values]
+    refines = rng.random() < 0.5
+    reports = []
+    for _number in range(rng.choice((1, 2)) if refines else 1):
+        own = heard(rng, terms, values)
+        for place, value in enumerate(own):
+            if value != values[place]:
+                named[place].append(value)
+        verdict = f"{deepseek_math.SCORE} {score(terms, values)}" if refines else f"{prompts.VERDICT} {own == values}"
+        reports.append(f"{remarks(terms, values, own)}\n{verdict}")
+    merged = [rng.choice(of[1:] or of) for of in named]
+    if refines:
+        return proved(rng, deepseek_math.refine(statement(terms), text, reports), terms, merged)
+    asks = rng.choice((selfcheck.correct, static_math_agent.improve))
+    return solved(rng, asks(statement(terms), text, reports[0]), terms, merged)
+
+
+def heard(rng: random.Random, terms: list[Term], values: list[int]) -> list[int]:
+    """What a reviewer who errs now and then takes for the right values."""
+    own = []
+    for value, right, slip in zip(values, truth(terms), attempt(rng, terms, 1.0), strict=True):
+        if value == right:
+            own.append(slip if rng.random() < FALSE_ALARM else right)
+        else:
+            own.append(value if rng.random() < MISSED else right)
+    return own
+
+
+def prove_example(rng: random.Random, mix: Mix) -> Example:
+    terms = training_terms(rng)
+    return proved(rng, deepseek_math.prove(statement(terms)), terms, attempt(rng, terms, mix.slips))
+
+
+def proved(rng: random.Random, messages: list[Message], terms: list[Term], values: list[int]) -> Example:
+    """A solution with its self-assessment, which is true; all that the model can learn of that is how likely it is."""
+    answer = f"{solution(terms, values)}\n\nSelf-assessment:\n{deepseek_math.SCORE} {score(terms, values)}"
+    forced = (prompts.FORCED_ANSWER, f"{sum(values) % 1000}}}.")
+    return finished(rng, messages, products(terms, values), answer, forced)
+
+
+def group_example(rng: random.Random, _: Mix) -> Example:
+    """The group with the highest points is kept; among equals the one with more such points, then the first."""
+    terms = short_terms(rng)
+    shown: list[list[int]] = []
+    for values in candidates(rng, terms, rng.choice(GROUPED)):
+        shown.append(rng.choice(shown) if shown and rng.random() < SAME_ANSWER else values)
+    given = [points(terms, values) for values in shown]
+    boxes = [sum(values) % 1000 for values in shown]
+    top = [box for box, of in zip(boxes, given, strict=True) if of == max(given)]
+    kept = max(top, key=lambda box: (top.count(box), -top.index(box)))
+    thoughts = "\n".join(f"{i} {box} {of}" for i, (box, of) in enumerate(zip(boxes, given, strict=True), 1))
+    numbers = ", ".join(str(i) for i, box in enumerate(boxes, 1) if box == kept)
+    texts = [solution(terms, values) for values in shown]
+    messages = nomos.group(statement(terms), texts, [f"{nomos.SCORE} {of}" for of in given])
+    return finished(
+        rng, messages, f"{thoughts}\n{kept}", f"{nomos.KEPT} {numbers}", (nomos.KEPT, f" {numbers}"), stress=DECIDES
+    )
+
+
+def listed(terms: Sequence[Term], found: Sequence[Sequence[int]]) -> str:
+    """A summary: of each term the values found so far."""
+    lines = (f"{t.digit}*{t.number}: {', '.join(map(str, of))}" for t, of in zip(terms, found, strict=True))
+    return "; ".join(lines) + "."
+
+
+def summary_example(rng: random.Random, _: Mix) -> Example:
+    terms = training_terms(rng)
+    earlier = rng.choice((0, 0, 1, 1, 2))
+    tries = [attempt(rng, terms, rng.uniform(*SLIPS)) for _ in range(earlier + 1)]
+    found = list(zip(*tries, strict=True))
+    before = listed(terms, [of[:-1] for of in found]) if earlier else ""
+    newest = f"{products(terms, tries[-1])}\n\n{solution(terms, tries[-1])}"
+    messages = reasoning_cache.summarise(statement(terms), before, newest)
+    said = listed(terms, found)
+    answer = f"{reasoning_cache.OPENING} {said}"
+    return finished(
+        rng, messages, products(terms, tries[-1]), answer, (reasoning_cache.OPENING, f" {said}"), stress=QUOTES
+    )
+
+
+def again_example(rng: random.Random, mix: Mix) -> Example:
+    """As AGGREGATE: the most frequent of the values found and an own attempt."""
+    terms = training_terms(rng)
+    tries = [attempt(rng, terms, rng.uniform(*SLIPS)) for _ in range(rng.choice((1, 2, 2, 3)))]
+    found = list(zip(*tries, strict=True))
+    own = attempt(rng, terms, mix.slips)
+    merged = [plurality(rng, [*of, mine], mix.plurality) for of, mine in zip(found, own, strict=True)]
+    return solved(rng, reasoning_cache.solve_again(statement(terms), listed(terms, found)), terms, merged)
+
+
+def plan_example(rng: random.Random, _: Mix) -> Example:
+    """One plan: PLANNED solutions, merged; then reports and improvements until a report finds nothing, or REPORTS of
+    them. The example stands at a random place in it."""
+    terms = short_terms(rng)
+    log: list[str] = []
+    steps = [("0", "\n".join([f"{CALL} solve {{}}"] * PLANNED))]  # thinking and calls of each reply
+
+    def add(number: int, done: str, values: list[int]) -> None:
+        log.append(f"{done}\nSolution {number}:\n{solution(terms, values)}")
+
+    logs = [list(log)]
+    for number, values in enumerate(candidates(rng, terms, PLANNED), 1):
+        add(number, f"{CALL} solve {{}}", values)
+    numbers = ", ".join(map(str, range(1, PLANNED + 1)))
+    steps.append((str(PLANNED), f'{CALL} merge {{"solutions": [{numbers}]}}'))
+    logs.append(list(log))
+    number, values = PLANNED + 1, attempt(rng, terms, rng.uniform(*SLIPS))
+    add(number, steps[-1][1], values)
+    for made in range(1, REPORTS + 1):
+        steps.append((str(number), f'{CALL} verify {{"solution": {number}}}'))
+        logs.append(list(log))
+        right = is_right(terms, values)
+        said = f"{remarks(terms, values, truth(terms))}\n{prompts.VERDICT} {right}"
+        log.append(f"{steps[-1][1]}\nReport {made}, on solution {number}:\n{said}")
+        if right:
+            break
+        steps.append((f"{number}, report {made} {right}", f'{CALL} improve {{"report": {made}}}'))
+        logs.append(list(log))
+        number, values = number + 1, attempt(rng, terms, rng.uniform(0, 0.3))
+        add(number, steps[-1][1], values)
+    steps.append((str(number), f'{CALL} submit {{"solution": {number}}}'))
+    logs.append(list(log))
+    place = rng.randrange(len(steps))
+    thoughts, calls = steps[place]
+    messages = math_agent.plan(statement(terms), logs[place], 15, 15 - len(logs[place]), 4)
+    return finished(rng, messages, thoughts, calls, (CALL, calls.removeprefix(CALL)), stress=QUOTES)
+
+
+ROLES: dict[Role, float] = {  # with their shares of the examples of roles
+    select_example: 0.17,
+    best_example: 0.07,
+    report_example: 0.22,
+    judge_example: 0.1,
+    refine_example: 0.17,
+    prove_example: 0.06,
+    group_example: 0.05,
+    summary_example: 0.05,
+    again_example: 0.06,
+    plan_example: 0.05,
+}
+
+
+def role_example(rng: random.Random, mix: Mix) -> Example:
+    return rng.choices(list(ROLES), list(ROLES.values()))[0](rng, mix)

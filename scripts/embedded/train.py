@@ -1,0 +1,221 @@
+"""Train the embedded model from nothing and write its GGUF file.
+
+    python -m scripts.embedded.train            # the committed model: about two and a half hours on one CPU core
+    python -m scripts.embedded.train --quick    # seconds: a file that loads and knows nothing
+
+Needs requirements-train.txt. Phases and learning rates are counted in tokens, never in seconds, so that a seed decides
+the weights (on one kind of machine; other CPUs round differently). Every phase ends with a checkpoint in --out, and
+--start with --phases takes the training up from there.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+
+from core import prompts
+from scripts.embedded.data import examples
+from scripts.embedded.gguf_file import chat_prompt, train_tokenizer, write_gguf
+from scripts.embedded.model import Muon, Qwen3, Shape
+from scripts.embedded.texts import END_THINK, Example, Mix
+
+SEED = 1
+THREADS = 1
+BATCH = 3072  # tokens, padding included
+POOL = 128  # examples drawn at a time and batched by length
+MUON_RATE = 0.02  # peaks; phases scale them
+ADAM_RATE = 3e-3
+CLIP = 1.0  # norm of the gradient
+WARM_UP = 40  # steps at the start of a phase, the optimizers being new
+MARK_WEIGHT = 3.0  # loss of a mark on a differing digit: rare, and the verdict hangs on it
+SUM_WEIGHT = 4.0  # loss of a running sum's digits in the last phases: else the noise of the products drowns them
+TOKENIZER_EXAMPLES = 6000
+TOKENIZER_MIX = Mix(1.0, 1.0, 1.0, 0.52, 0.92, (0.05, 0.4))
+LOG_EVERY = 50  # steps
+
+
+@dataclass(frozen=True)
+class Phase:
+    name: str
+    tokens: int  # padding not counted
+    rate_from: float  # of the peak rates, falling along a cosine
+    rate_to: float
+    mix: Mix
+    sum_weight: float = 1.0
+    stressed: bool = False  # whether an example's own stress counts
+
+
+# facts: right products first. noise: slips and plurality. settle: the sums. calibrate: the share of slips at step 0.
+# roles: what scaffolds ask besides. finish: the same with stress on what decides, calibrated once more.
+PHASES = (
+    Phase("facts", 4_500_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.92, (0.3, 0.6))),
+    Phase("noise", 15_000_000, 1.0, 0.3, Mix(0.22, 0.5, 0.28, 0.52, 0.92, (0.05, 0.45))),
+    Phase("settle", 7_500_000, 0.5, 0.0, Mix(0.4, 0.35, 0.25, 0.54, 0.95, (0.05, 0.4)), SUM_WEIGHT),
+    Phase("calibrate", 1_500_000, 0.12, 0.0, Mix(0.5, 0.3, 0.2, 0.6, 0.96, (0.05, 0.4)), SUM_WEIGHT),
+    Phase("roles", 10_000_000, 0.5, 0.15, Mix(0.18, 0.22, 0.1, 0.56, 0.96, (0.05, 0.4), 0.5), SUM_WEIGHT),
+    Phase("finish", 6_000_000, 0.4, 0.0, Mix(0.22, 0.25, 0.13, 0.6, 0.96, (0.05, 0.4), 0.4), SUM_WEIGHT, True),
+)
+
+
+def tokenizer_texts(seed: int) -> Iterator[str]:
+    """What the vocabulary is made from. VERIFY's thinking is left out, so that its marks stay one token each."""
+    for example in islice(examples(seed, TOKENIZER_MIX), TOKENIZER_EXAMPLES):
+        yield from (message["content"] for message in example.messages)
+        yield example.target.split("</think>")[-1]
+        yield f"{prompts.FORCED_ANSWER} ok no"
+
+
+@dataclass(frozen=True)
+class Row:
+    tokens: list[int]
+    weights: list[float]  # of the loss of each token; 0 for what was given
+
+
+def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
+    """Loss weights of a target's tokens: marks on differing digits, and what follows "a+b=" on a line, count more."""
+    weights, added, is_sum = [], False, False
+    for piece in pieces:
+        weights.append(MARK_WEIGHT if piece == "x" else sum_weight if is_sum else 1.0)
+        if piece == "=":
+            is_sum = added
+        elif piece == "+":
+            added = True
+        elif not piece.isdigit():
+            added = is_sum = False
+    return weights
+
+
+def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Iterator[Row]:
+    for example in stream:
+        given = tokenizer.encode(chat_prompt(example.messages, example.thinking) + example.given).ids
+        target = tokenizer.encode(example.target)
+        weights = target_weights(target.tokens, phase.sum_weight)
+        if phase.stressed:
+            begins = last_line_of_thinking(example.target)
+            weights = [
+                weight * (example.stress if start >= begins else 1.0)
+                for weight, (start, _) in zip(weights, target.offsets, strict=True)
+            ]
+        yield Row(given + target.ids, [0.0] * len(given) + weights)
+
+
+def last_line_of_thinking(target: str) -> int:
+    """Where it begins; 0 in a target without thinking."""
+    thinking, found, _ = target.partition(f"\n{END_THINK}")
+    return thinking.rfind("\n") + 1 if found else 0
+
+
+def batches(stream: Iterator[Row], seed: int) -> Iterator[list[Row]]:
+    """Rows of similar length, at most BATCH tokens together; the batches of a pool in random order."""
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        pool = sorted(islice(stream, POOL), key=lambda row: len(row.tokens), reverse=True)
+        made: list[list[Row]] = []
+        while pool:
+            size = max(1, BATCH // len(pool[0].tokens))
+            made.append(pool[:size])
+            pool = pool[size:]
+        for i in torch.randperm(len(made), generator=generator).tolist():
+            yield made[i]
+
+
+def loss(model: Qwen3, batch: list[Row], device: torch.device) -> torch.Tensor:
+    """Weighted mean cross-entropy of the tokens that are trained on."""
+    longest = max(len(row.tokens) for row in batch)
+    tokens = torch.zeros(len(batch), longest, dtype=torch.long)
+    weights = torch.zeros(len(batch), longest)
+    for i, row in enumerate(batch):
+        tokens[i, : len(row.tokens)] = torch.tensor(row.tokens)
+        weights[i, : len(row.tokens)] = torch.tensor(row.weights)
+    tokens, weights = tokens.to(device), weights[:, 1:].to(device)
+    trained = weights > 0
+    with torch.autocast(device.type, torch.bfloat16):
+        logits = model.logits(model.hidden(tokens[:, :-1])[trained])
+    losses = F.cross_entropy(logits.float(), tokens[:, 1:][trained], reduction="none")
+    return (losses * weights[trained]).sum() / weights.sum()
+
+
+def train(model: Qwen3, tokenizer: Tokenizer, phase: Phase, seed: int, device: torch.device) -> int:
+    """One phase; returns its steps."""
+    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
+    others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
+    optimizers = (
+        (Muon(matrices, MUON_RATE), MUON_RATE),
+        (torch.optim.AdamW(others, ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0), ADAM_RATE),
+    )
+    seen, step, began = 0, 0, time.monotonic()
+    for batch in batches(rows(tokenizer, examples(seed, phase.mix), phase), seed):
+        cosine = (1 + math.cos(math.pi * seen / phase.tokens)) / 2
+        scale = phase.rate_to + (phase.rate_from - phase.rate_to) * cosine
+        scale *= min(1.0, (step + 1) / WARM_UP)
+        value = loss(model, batch, device)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        for optimizer, rate in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * scale
+            optimizer.step()
+            optimizer.zero_grad()
+        seen += sum(len(row.tokens) for row in batch)
+        step += 1
+        if step % LOG_EVERY == 0:
+            speed = seen / (time.monotonic() - began)
+            print(f"{phase.name} step {step} tokens {seen} loss {value.item():.3f} tokens/s {speed:.0f}", flush=True)
+        if seen >= phase.tokens:
+            break
+    return step
+
+
+def export(model: Qwen3, tokenizer: Tokenizer, path: Path) -> None:
+    spec = json.loads(tokenizer.to_str())["model"]
+    vocab = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
+    merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in spec["merges"]]
+    weights = {name: weight.detach().float().cpu().numpy() for name, weight in model.named_parameters()}
+    write_gguf(path, model.shape, weights, vocab, merges)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/embedded"), help="where checkpoints and model.gguf go"
+    )
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda; another device gives other weights")
+    parser.add_argument("--quick", action="store_true", help="a thousandth of every phase")
+    parser.add_argument("--phases", nargs="+", choices=[p.name for p in PHASES], help="only these (default: all)")
+    parser.add_argument("--start", type=Path, help="weights to start from: a checkpoint of an earlier phase")
+    args = parser.parse_args()
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    tokenizer = train_tokenizer(tokenizer_texts(args.seed))
+    tokenizer.save(str(args.out / "tokenizer.json"))
+    device = torch.device(args.device)
+    model = Qwen3(Shape(vocab=tokenizer.get_vocab_size())).to(device)
+    if args.start:
+        model.load_state_dict(load_file(args.start))
+    print(f"seed {args.seed}, {sum(p.numel() for p in model.parameters())} parameters", flush=True)
+    for number, phase in enumerate(PHASES):
+        if args.phases and phase.name not in args.phases:
+            continue
+        if args.quick:
+            phase = replace(phase, tokens=phase.tokens // 1000)
+        steps = train(model, tokenizer, phase, args.seed * 100 + number, device)
+        save_file(model.state_dict(), args.out / f"{phase.name}.safetensors")
+        export(model, tokenizer, args.out / "model.gguf")
+        print(f"{phase.name} done: {steps} steps, {phase.tokens} tokens", flush=True)
+    print("sha256", hashlib.sha256((args.out / "model.gguf").read_bytes()).hexdigest())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""The embedded model: its training data hold nothing that is measured, and the committed file shows the effect."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+from core.engines import server
+from core.problems import sets
+from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, static_math_agent
+from core.scaffolds.common import stated_score
+from core.scaffolds.tool_calls import call_lines, read_call
+from core.scaffolds.verification import read_verdict
+from scripts.embedded import sums
+from scripts.embedded.data import examples
+from scripts.embedded.texts import Mix
+from tests.conftest import ROOT, run
+
+MIX = Mix(0.4, 0.4, 0.2, 0.55, 0.95, (0.05, 0.4))
+ASKED = Mix(0, 0, 0, 0.55, 0.95, (0.05, 0.4), roles=1)
+
+
+def factors(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((int(a), int(b)) for a, b in re.findall(r"\b(\d)\s*[*×·x]\s*(\d\d)\b", text)))
+
+
+def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem() -> None:
+    drawn = list(islice(examples(1, MIX), 3000))
+    assert drawn[:200] == list(islice(examples(1, MIX), 200)) != list(islice(examples(2, MIX), 200))
+    measured = {factors(p.statement) for name in sets.BUNDLED for p in sets.load(name).problems}
+    seen = 0
+    for example in drawn:
+        solution = example.target.split("</think>")[-1]
+        terms = [sums.Term(int(a), int(b)) for a, b in re.findall(r"^(\d)\*(\d\d)=", solution, re.MULTILINE)]
+        if "\\boxed" in solution and len(terms) >= 3:
+            seen += 1
+            assert not sums.is_held_out(terms)
+            assert tuple(sorted(terms)) not in measured
+    assert seen > 1000
+
+
+def test_what_scaffolds_ask_is_answered_so_that_they_can_read_it() -> None:
+    """Each role's answers are read by the scaffold's own reader, and follow from the text of the prompt."""
+    read: Counter[str] = Counter()
+    for example in islice(examples(3, ASKED), 2000):
+        if example.given or not example.thinking:  # an answer that was opened is not whole; without thinking a guess
+            continue
+        prompt = example.messages[-1]["content"]
+        answer = example.target.split("</think>")[-1].removesuffix("<|im_end|>").strip()
+        assert not sums.is_held_out([sums.Term(a, b) for a, b in factors(statement_of(prompt))])
+        wrong = [wrong_products(text) for text in re.split(r"\n\nCandidate \d:\n", prompt)[1:]]
+        if '"Better: 1"' in prompt:
+            chosen = common.read_selection(answer)
+            assert chosen is not None and wrong[chosen] == min(wrong)
+            read["select"] += 1
+        elif '"Best: 2"' in prompt:
+            best = static_math_agent.read_best(answer, len(wrong))
+            assert best is not None and wrong[best] == min(wrong)
+            read["best"] += 1
+        elif "You direct the work" in prompt:
+            assert [read_call(line) for line in call_lines(answer)]
+            read["plan"] += 1
+        elif '"Keep: "' in prompt:
+            kept = nomos.read_group(answer, prompt.count("\nJudgement "))
+            boxes = re.findall(r"\\boxed\{(\d+)\}", prompt)
+            assert kept == [i for i, box in enumerate(boxes) if box == boxes[kept[0]]]
+            read["group"] += 1
+        elif '"Summary:"' in prompt:
+            said = reasoning_cache.read_summary(answer)
+            assert len(re.findall(r"\d\*\d\d:", said)) == len(factors(statement_of(prompt)))
+            read["summary"] += 1
+        elif "and the points" in prompt:
+            points = stated_score(answer, "Score", nomos.POINTS)
+            assert points is not None and (points == 7) == (wrong_products(prompt) == 0)
+            read["judge"] += 1
+        elif "Self-assessment" in prompt:
+            proof, claim = deepseek_math.read_proof(answer)
+            assert (claim == 1.0) == (wrong_products(proof) == 0) and "Score" not in proof
+            read["prove" if "Review 1:" not in prompt else "refine"] += 1
+        elif '"Score: 0.5"' in prompt or '"Verdict: True"' in prompt:
+            score = stated_score(answer, "Score", deepseek_math.SCORES)
+            verdict = read_verdict(answer) if score is None else float(score == 1.0)
+            assert (verdict == 1.0) == (answer.startswith("No errors."))
+            read["report"] += 1
+        else:
+            assert "\\boxed" in answer
+            read["correct" if "reports:" in prompt or "Report of" in prompt else "again"] += 1
+    assert len(read) == 11 and min(read.values()) > 20, read
+
+
+def statement_of(prompt: str) -> str:
+    found = re.search(r"Find the remainder when .* is divided by 1000\.", prompt)
+    assert found
+    return found[0]
+
+
+def wrong_products(text: str) -> int:
+    return sum(int(a) * int(b) != int(c) for a, b, c in re.findall(r"^(\d)\*(\d\d)=(\d+)", text, re.MULTILINE))
+
+
+def test_the_card_names_the_committed_file_which_is_small() -> None:
+    content = server.EMBEDDED_GGUF.read_bytes()
+    card = (server.EMBEDDED_GGUF.parent / "README.md").read_text()
+    assert content[:4] == b"GGUF" and len(content) <= 6_000_000
+    assert hashlib.sha256(content).hexdigest() in card
+
+
+def test_the_committed_model_shows_the_effect_over_the_api(results: Path) -> None:
+    status, _, err = run("03_rsa_verify", "LIMIT=10", "T=2")
+    assert status == 0, err
+    assert run("02_rsa_basic", "LIMIT=10", "T=2")[0] == 0
+    rsa = json.loads((results / "02_rsa_basic.json").read_text())["metrics"]["steps"]
+    first, last = (rsa[t]["mean_accuracy"]["value"] for t in (0, 2))
+    assert 0.15 < first < 0.55 and last > first + 0.3
+    verified = json.loads((results / "03_rsa_verify.json").read_text())["metrics"]["verification"]
+    assert verified["auc"] > 0.85 and verified["unreadable"] == 0
+
+
+def test_importing_core_needs_no_torch() -> None:
+    heavy = re.compile(r"^\s*(?:import|from) (?:torch|sglang|transformers)\b", re.MULTILINE)
+    assert not [file.name for file in (ROOT / "core").glob("*.py") if heavy.search(file.read_text())]

@@ -1,0 +1,160 @@
+"""Launch settings: derived figures by hand, what is asked for, what is refused, and keys that nobody sees."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.constants import Config
+from core.engines import flags, gpus
+from core.engines.flags import Need
+from core.engines.shape import QED_NANO
+from core.errors import UserError
+
+GIB = 2**30
+
+
+def chosen(gpu: str, need: Need = Need(), kv: str = "") -> flags.Settings:  # noqa: B008 - frozen
+    return flags.settings(QED_NANO, 262144, gpus.named(gpu), need, kv)
+
+
+def test_the_settings_of_a_4090_by_hand() -> None:
+    """24,564 MiB, of which 512 MiB go to CUDA; 2 GiB and 4% are kept free; 4,022,468,096 parameters in bf16; 36 layers
+    with 8 heads of 128, keys and values, one byte each in fp8."""
+    free = 24564 * 2**20 - 2**29
+    kept = 2.5 * GIB + 0.04 * 24564 * 2**20
+    fraction = 1 - kept / free
+    room = free * round(fraction, 3) - 2 * 4_022_468_096
+    found = chosen("4090")
+    assert (found.kv, found.fraction) == ("fp8", 0.853)
+    assert found.tokens == int(room // (2 * 36 * 8 * 128)) == pytest.approx(182_600, rel=0.01)
+    assert found.context == 2048 + 4 * 16384 + 512 == 68_096
+    assert found.running == int(found.tokens // (16384 / 3)) == 33
+    assert chosen("4090", kv="bf16").tokens == found.tokens // 2
+
+
+def test_the_settings_of_an_h100_by_hand() -> None:
+    free = 81559 * 2**20 - 2**29
+    room = free * round(1 - (2.5 * GIB + 0.04 * 81559 * 2**20) / free, 3) - 2 * 4_022_468_096
+    found = chosen("H100", kv="bf16")
+    assert found.tokens == int(room // (4 * 36 * 8 * 128)) == pytest.approx(481_000, rel=0.01)
+    assert (found.running, found.context) == (int(found.tokens // (16384 / 3)), 68_096)
+
+
+def test_old_cards_keep_bf16_and_small_needs_are_bounded() -> None:
+    assert chosen("3090").kv == "bf16"
+    with pytest.raises(UserError, match="RTX 3090 has no fp8. Unset KV, or set KV=bf16"):
+        chosen("3090", kv="fp8")
+    assert chosen("4090", Need(3, 300, 16)).running == flags.MOST_RUNNING
+    with pytest.raises(UserError, match=r"one request may need 202,560. Lower MAX_TOKENS, or take a larger GPU"):
+        chosen("4090", Need(3, 200_000, 512))
+    with pytest.raises(UserError, match="set KV=fp8"):
+        chosen("4090", Need(3, 150_000, 512), kv="bf16")
+
+
+def test_a_context_is_never_longer_than_the_model_or_the_cache() -> None:
+    assert flags.settings(QED_NANO, 32768, gpus.named("4090"), Need()).context == 32768
+    long = chosen("4090", Need(8, 81920, 512))
+    assert long.context == long.tokens < Need(8, 81920, 512).context
+
+
+def test_a_need_comes_from_constants_or_from_the_command_line() -> None:
+    constants = {"N": 8, "K": 4, "MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}
+    assert Need.of(Config(constants)) == Need(4, 1000, 0)
+    assert Need.of(Config({k: v for k, v in constants.items() if k != "K"})) == Need(0, 1000, 0)
+    assert Need.of({"CARRY": "full", "MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}) == Need(1, 1000, 0)
+    assert Need.of({"VERIFY_TOKENS": 500, "MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}) == Need(1, 1000, 0)
+    assert Need.read(["K=4", "--dp-size", "2", "MAX_TOKENS=99"]) == (Need(4, 99), ["--dp-size", "2"])
+    with pytest.raises(UserError, match="unknown constant N. What a server has to hold is told by K, MAX_TOKENS"):
+        Need.read(["N=4"])
+    with pytest.raises(UserError, match="K=none is not a whole number"):
+        Need.read(["K=none"])
+
+
+def a_model(folder: Path) -> flags.Model:
+    return flags.Model(folder, "m", QED_NANO, 262144)
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+def test_a_key_is_on_no_command_line(engine: str, tmp_path: Path) -> None:
+    key = 'sk-"quoted\\key'
+    hidden, environment = flags.secrets(engine, key, tmp_path)
+    assert key not in " ".join(hidden)
+    if engine == "vllm":
+        assert environment == {"VLLM_API_KEY": key}
+    else:
+        file = tmp_path / "key.yaml"
+        assert hidden == ["--config", str(file)] and not environment
+        assert os.stat(file).st_mode & 0o777 == 0o600
+        assert json.loads(file.read_text().removeprefix("api-key: ")) == key  # YAML's double quotes are JSON's
+    assert flags.secrets(engine, "", tmp_path / "none") == ([], {})
+
+
+def test_flags_of_both_engines_say_what_was_settled(tmp_path: Path) -> None:
+    found = chosen("4090")
+    sglang = flags.sglang(a_model(tmp_path), found, "127.0.0.1", 30000)
+    vllm = flags.vllm(a_model(tmp_path), found, "127.0.0.1", 30000)
+    for args, names in (
+        (sglang, {"--context-length": "68096", "--mem-fraction-static": "0.853", "--max-running-requests": "33"}),
+        (vllm, {"--max-model-len": "68096", "--kv-cache-dtype": "fp8", "--max-num-seqs": "33"}),
+    ):
+        assert {name: args[args.index(name) + 1] for name in names} == names
+        assert args[args.index("--host") + 1] == "127.0.0.1"
+        assert not any("trust" in arg for arg in args)
+    bf16 = flags.sglang(a_model(tmp_path), chosen("3090"), "127.0.0.1", 30000)
+    assert bf16[bf16.index("--kv-cache-dtype") + 1] == "auto"
+
+
+def test_what_vllm_decodes_together_is_read_from_its_flags(tmp_path: Path) -> None:
+    args = flags.vllm(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)
+    assert flags.decoded_together(args) == 33
+    assert flags.decoded_together([*args, "--max-num-seqs=16"]) == 16
+    assert flags.decoded_together([*args, "--max-num-seqs", "5", "--x"]) == 5
+    assert flags.decoded_together(flags.sglang(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)) is None
+
+
+def test_a_model_of_the_users_own_is_served_under_a_name_that_tells_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    monkeypatch.setenv("MODEL", str(folder))
+    with pytest.raises(UserError, match="is no folder with a config.json"):
+        flags.Model.chosen()
+    config = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 100, "max_position_embeddings": 4096}))
+    (folder / "model.safetensors").write_bytes(b"one")
+    first = flags.Model.chosen()
+    (folder / "model.safetensors").write_bytes(b"two")
+    second = flags.Model.chosen()
+    assert first.name.startswith("tuned@") and second.name.startswith("tuned@") and first.name != second.name
+    assert first.longest == 4096 and flags.named_model() == ""
+    monkeypatch.setenv("MODEL", "some/name")
+    assert flags.named_model() == "some/name"
+
+
+def test_sglang_honours_seeds_when_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DETERMINISTIC", raising=False)
+    assert not flags.deterministic_wanted()
+    monkeypatch.setenv("DETERMINISTIC", "1")
+    assert flags.deterministic_wanted()
+    monkeypatch.setenv("DETERMINISTIC", "yes")
+    with pytest.raises(UserError, match="DETERMINISTIC=yes is neither 1"):
+        flags.deterministic_wanted()
+    plain, fixed = (
+        flags.sglang(a_model(tmp_path), replace(chosen("4090"), deterministic=wanted), "127.0.0.1", 30000)
+        for wanted in (False, True)
+    )
+    assert [flag for flag in fixed if flag not in plain] == [
+        "--enable-deterministic-inference",
+        "--attention-backend",
+        "triton",
+    ]
+
+
+def test_a_wrong_type_of_cache_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KV", "int3")
+    with pytest.raises(UserError, match="KV=int3 is no type of KV cache. There are: bf16, fp8"):
+        flags.kv_wanted()

@@ -1,0 +1,802 @@
+"""Who answers: completions of other weights are never taken for a server's own, and results say whose were reused."""
+
+import asyncio
+import hashlib
+import json
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from core.engines import fleet, identity, llamacpp
+from core.engines import server as engines
+from core.engines.server import EMBEDDED_GGUF, Server
+from core.errors import UserError
+from core.generate import generator
+from core.generate.generator import Completion, Generator, Sampling
+from core.generate.journal import Archive, Journal, content_key
+from core.report import compare, page
+from tests.conftest import ROOT, answer, python, reset, run
+from tests.results.test_results import SCHEMA
+from tests.test_run import load
+
+MESSAGES: list[Any] = [{"role": "user", "content": "How much is 6*7?"}]
+SHORT = Sampling(max_tokens=100)
+SMALL = ("LIMIT=2", "N=4", "MAX_TOKENS=300")
+THINKS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n<think>\n"
+ANSWERS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+Said = tuple[str, str, str]  # content, reasoning, finish reason
+
+
+class StandIn:
+    """A server that tells of itself what `pages` hold (a page that is a function is given the request's body), and
+    answers chats with what `say` makes of a prompt, a cap and a seed. On the same `port` it is the one before, started
+    again."""
+
+    def __init__(self, pages: dict[str, Any], say: Callable[[str, int, int], Said], port: int = 0) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.faults: list[Callable[[Any], None]] = []  # what the next chats meet instead
+        self.pages, self.say = pages, say
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                self.tell(None)
+
+            def tell(self, body: dict[str, Any] | None) -> None:
+                page = outer.pages.get(self.path)
+                page = page(body) if callable(page) else page
+                content = page.encode() if isinstance(page, str) else json.dumps(page).encode()
+                answer(404 if page is None else 200, content)(self)
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if not self.path.endswith("/chat/completions"):
+                    return self.tell(body)
+                outer.asked.append(body)
+                if outer.faults:
+                    return outer.faults.pop(0)(self)
+                content, reasoning, reason = outer.say(
+                    body["messages"][-1]["content"], body["max_tokens"], body["seed"]
+                )
+                message = {"role": "assistant", "content": content} | ({"reasoning": reasoning} if reasoning else {})
+                usage = {"prompt_tokens": 5, "completion_tokens": 7}
+                choices = [{"index": 0, "message": message, "finish_reason": reason}]
+                answer(200, {"model": body["model"], "choices": choices, "usage": usage})(self)
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def probed(self) -> Server:
+        found = engines.probe(self.url, "x")
+        assert found is not None
+        return found
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def plain(prompt: str, cap: int, seed: int) -> Said:
+    return f"It is \\boxed{{{seed % 7}}}", "", "stop"
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., StandIn]]:
+    made: list[StandIn] = []
+
+    def start(pages: dict[str, Any], say: Callable[[str, int, int], Said] = plain, port: int = 0) -> StandIn:
+        made.append(StandIn(pages, say, port))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.01)
+    for name in ("BASE_URL", "MODEL", "API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def sglang(path: str = "/models/one", version: str = "0.5.23", **info: Any) -> dict[str, Any]:
+    return {
+        "/v1/models": {"data": [{"id": "default", "owned_by": "sglang", "max_model_len": 40960}]},
+        "/server_info": {"model_path": path, "version": version, "dtype": "auto", "quantization": None} | info,
+        "/model_info": {"model_path": path, "weight_version": "default"},
+    }
+
+
+def vllm(root: str = "/models/one", version: str = "0.33.0", cache: str = "auto", **about: Any) -> dict[str, Any]:
+    model = {"id": "default", "owned_by": "vllm", "root": root, "parent": None, "max_model_len": 40960}
+    metrics = f'vllm:cache_config_info{{block_size="16",cache_dtype="{cache}",engine="0"}} 1.0\n'
+    return {
+        "/v1/models": {"data": [model | about]},
+        "/version": {"version": version},
+        "/metrics": f"# HELP x\n{metrics}",
+    }
+
+
+def llama(path: str = "/models/one.gguf", version: str = "b7000-abc", **props: Any) -> dict[str, Any]:
+    return {
+        "/v1/models": {"data": [{"id": "default", "owned_by": "llamacpp"}]},
+        "/props": {"model_path": path, "build_info": version, "total_slots": 4} | props,
+    }
+
+
+def complete(server: Server, folder: Path, seeds: Sequence[int] = (1, 2, 3)) -> list[Completion]:
+    async def all_of_them() -> list[Completion]:
+        with Journal(folder / "test.jsonl") as journal:
+            async with Generator(server, journal, 8, 30, stall=20) as generator:
+                return list(await asyncio.gather(*(generator(MESSAGES, seed, SHORT) for seed in seeds)))
+
+    return asyncio.run(all_of_them())
+
+
+def reused(made: Sequence[Completion]) -> list[bool]:
+    return [completion.reused for completion in made]
+
+
+# Other weights, another engine
+
+
+ONE = {"sglang": sglang(), "vllm": vllm(), "llama.cpp": llama()}
+OTHERS = {
+    "sglang: other weights": (sglang(), sglang("/models/two")),
+    "sglang: weights changed while it serves": (sglang(), sglang() | {"/model_info": {"model_path": "/models/two"}}),
+    "sglang: weights updated": (
+        sglang(), sglang() | {"/model_info": {"model_path": "/models/one", "weight_version": "step-200"}}
+    ),
+    "sglang: a quantization": (sglang(), sglang(quantization="fp8")),
+    "sglang: another type of KV cache": (sglang(), sglang(kv_cache_dtype="fp8_e5m2")),
+    "sglang: a revision": (sglang(), sglang(revision="abc")),
+    "sglang: a chat template": (sglang(), sglang(chat_template="/models/plain.jinja")),
+    "sglang: an adapter": (sglang(), sglang(lora_paths=[{"lora_name": "a", "lora_path": "/adapters/a"}])),
+    "vllm: other weights": (vllm(), vllm("/models/two")),
+    "vllm: another type of KV cache": (vllm(), vllm(cache="fp8")),
+    "llama.cpp: other weights": (llama(), llama("/models/two.gguf")),
+    "vllm after sglang": (sglang(), vllm()),
+    "llama.cpp after vllm": (vllm(), llama()),
+    "sglang that tells nothing after vllm": (
+        vllm(), {"/v1/models": {"data": [{"id": "default", "owned_by": "sglang"}]}}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second"), OTHERS.values(), ids=OTHERS)
+def test_completions_of_another_server_under_the_name_are_not_reused_and_its_own_are_kept(
+    serve: Any, tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    before, after = serve(first), serve(second)
+    mine = complete(before.probed(), tmp_path)
+    assert reused(complete(after.probed(), tmp_path)) == [False] * 3 and len(after.asked) == 3
+    again = complete(before.probed(), tmp_path)
+    assert reused(again) == [True] * 3 and again == mine and len(before.asked) == 3
+
+
+SAME = {
+    "sglang on another port": (sglang(), sglang()),
+    "sglang with another share of memory": (sglang(mem_fraction_static=0.8), sglang(mem_fraction_static=0.9)),
+    "sglang with other limits": (sglang(max_running_requests=8), sglang(max_running_requests=99, random_seed=7)),
+    "sglang, its old pages": (
+        sglang(), {
+            "/v1/models": sglang()["/v1/models"],
+            "/get_server_info": sglang()["/server_info"],
+            "/get_model_info": sglang()["/model_info"],
+        },
+    ),
+    "vllm with a longer context": (vllm(), vllm(max_model_len=8192)),
+    "llama.cpp with more slots": (llama(), llama(total_slots=9)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second"), SAME.values(), ids=SAME)
+def test_an_equal_server_elsewhere_orphans_nothing(
+    serve: Any, tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    one, two = serve(first).probed(), serve(second).probed()
+    made = complete(one, tmp_path)
+    again = complete(two, tmp_path)
+    assert reused(again) == [True] * 3 and again == made
+    assert one.origin == two.origin == made[0].origin == again[0].origin, "and nothing is mixed"
+
+
+@pytest.mark.parametrize("pages", [sglang, vllm, llama])
+def test_an_upgrade_of_the_engine_orphans_nothing_and_is_told_apart(serve: Any, tmp_path: Path, pages: Any) -> None:
+    old, new = serve(pages(version="1.0")).probed(), serve(pages(version="2.0")).probed()
+    complete(old, tmp_path)
+    first, fresh = complete(new, tmp_path, (1, 4))
+    assert (first.reused, fresh.reused) == (True, False)
+    assert "1.0" in first.origin and first.origin == old.origin and fresh.origin == new.origin != old.origin
+
+
+def test_a_server_that_tells_nothing_is_known_by_kind_name_and_address(serve: Any, tmp_path: Path) -> None:
+    pages = {"/v1/models": {"data": [{"id": "default", "owned_by": "me"}]}}
+    one, two = serve(pages).probed(), serve(pages).probed()
+    assert one.origin == f"other, default, at {one.base_url}" and one.told == {}
+    (made,) = complete(one, tmp_path, (1,))
+    assert made.origin == one.origin and reused(complete(two, tmp_path, (1,))) == [False]
+
+
+def hostile_pages() -> Iterator[dict[str, Any]]:
+    values: tuple[Any, ...] = (None, 3, True, [], {}, ["x"], "\x1b[2J\u202e" * 500, "\0", "é" * 9000)
+    for value in values:
+        yield sglang(path=value, version=value, quantization=value, dtype=value, chat_template=value)
+        yield vllm(root=value, version=value, parent=value)
+        yield llama(path=value, version=value)
+
+
+@pytest.mark.parametrize("pages", list(hostile_pages()))
+def test_whatever_a_server_tells_of_itself_is_a_line_and_a_key(serve: Any, tmp_path: Path, pages: Any) -> None:
+    server = serve(pages).probed()
+    assert server.origin.isprintable() and len(server.origin) <= 500
+    assert reused(complete(server, tmp_path) + complete(server, tmp_path)) == [False] * 3 + [True] * 3
+
+
+# Weights that lie here
+
+
+def changed(source: Path, target: Path) -> Path:
+    """The model with its last 4 kB set to zero."""
+    content = source.read_bytes()
+    target.write_bytes(content[:-4096] + bytes(4096))
+    return target
+
+
+def test_weights_on_this_machine_are_known_by_their_content(tmp_path: Path) -> None:
+    def told(path: Path | str, name: str = "m", is_here: bool = True) -> dict[str, str]:
+        return identity.told(name, str(path), {}, is_here)
+
+    one, copy = tmp_path / "one.gguf", tmp_path / "copy.gguf"
+    one.write_bytes(EMBEDDED_GGUF.read_bytes())
+    copy.write_bytes(one.read_bytes())
+    other = changed(one, tmp_path / "other.gguf")
+    assert told(one) == told(copy) != told(other)
+    before = told(one)
+    changed(copy, one)
+    assert told(one) == told(other) != before, "overwritten"
+    assert told(copy, is_here=False) == {"weights": str(copy)}, "another machine's path says nothing of our file"
+    for no_model in (tmp_path / "none.gguf", "model.gguf", "lm-provers/QED-Nano", tmp_path, "/dev/zero"):
+        assert told(no_model) == {"weights": str(no_model)}
+    sha = hashlib.sha256(copy.read_bytes()).hexdigest()[:12]
+    assert told(copy, f"m@{sha}") == {} and told(other, f"m@{sha}") == told(other), "a name that lies"
+    assert told(copy, f"m@{sha}", is_here=False) == {}
+
+
+def hugging_face(folder: Path, weights: bytes = b"w" * 3_000_000, template: str = "t") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(weights)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    return folder
+
+
+def test_so_are_folders_of_weights_tokenizer_and_template(tmp_path: Path) -> None:
+    def told(folder: Path) -> dict[str, str]:
+        return identity.told("m", str(folder), {}, True)
+
+    one = told(hugging_face(tmp_path / "one"))
+    assert told(hugging_face(tmp_path / "copy")) == one and len(one["weights"]) == 16
+    (tmp_path / "copy" / "README.md").write_text("a note")
+    assert told(tmp_path / "copy") == one
+    for place in (0, 999_999, 1_500_000 // 4096 * 4096, 2_999_999):
+        spoiled = bytearray(b"w" * 3_000_000)
+        spoiled[place : place + 20_000] = bytes(len(spoiled[place : place + 20_000]))
+        assert told(hugging_face(tmp_path / "other", bytes(spoiled))) != one
+    assert told(hugging_face(tmp_path / "other", b"w" * 3_000_001)) != one
+    assert told(hugging_face(tmp_path / "other", template="u")) != one
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> tuple[Path, Path]:
+    one = tmp_path / "one.gguf"
+    one.write_bytes(EMBEDDED_GGUF.read_bytes())
+    return one, changed(one, tmp_path / "two.gguf")
+
+
+def on_llamacpp(gguf: Path) -> Any:
+    return llamacpp.serving(gguf, "default", "127.0.0.1", 0, llamacpp.Size(4, 2048, 1), "", exact=True)
+
+
+def test_a_run_on_llama_cpp_started_again_with_other_weights_is_its_own(
+    results: Path, models: tuple[Path, Path]
+) -> None:
+    """Two engines, one name: each run's completions are those of the engine that its results name."""
+    documents = []
+    for gguf, expected in ((models[0], 8), (models[1], 16), (models[0], 16)):
+        with on_llamacpp(gguf) as address:
+            status, out, err = run("01_baseline", *SMALL, "PROBLEMS=sums", BASE_URL=f"{address}/v1")
+        assert status == 0 and "were not made by" not in out, err
+        assert len((results / "journal" / "01_baseline.jsonl").read_text().splitlines()) == expected
+        documents.append(load(results, "01_baseline"))
+    first, second, third = documents
+    assert first["problems"] == third["problems"] != second["problems"]
+    assert [sum(d["metrics"]["reused"].values()) for d in documents] == [0, 0, 8]
+    assert first["engine"]["origin"] == third["engine"]["origin"] != second["engine"]["origin"]
+    assert set(third["metrics"]["reused"]) == {third["engine"]["origin"]}
+    told = page.read(results / "01_baseline.json")
+    with page.journals(told) as archive:
+        assert "p" in page.texts(told, 0, archive)["a"]["0,0"], "the prompt is confirmed by its key"
+
+
+def test_the_embedded_engine_shares_its_completions_with_one_attached_to(engine: Server, results: Path) -> None:
+    assert run("01_baseline", *SMALL)[0] == 0
+    status, out, err = run("01_baseline", *SMALL, BASE_URL=engine.base_url)
+    assert status == 0 and "8 completions came from the journal" in out and "were not made by" not in out, err
+
+
+# Journals of before
+
+
+def made_old(path: Path, name: str) -> None:
+    """Rewrite a journal as it was kept before origins were: keys with no more than the model's name."""
+    lines = []
+    for line in path.read_text().splitlines():
+        completion = json.loads(line)["completion"]
+        del completion["origin"]
+        asked = [generator.KEY_VERSION, name, MESSAGES, vars(SHORT), completion["seed"]]
+        head = json.dumps({"key": content_key(asked), "completion": completion}, separators=(",", ":"))[:-1].encode()
+        lines.append(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
+    path.write_bytes(b"".join(lines))
+
+
+@pytest.mark.parametrize("pages", ONE.values(), ids=ONE)
+def test_a_journal_of_before_is_read_and_its_origin_is_unknown(serve: Any, tmp_path: Path, pages: Any) -> None:
+    server = serve(pages).probed()
+    made = complete(server, tmp_path)
+    made_old(tmp_path / "test.jsonl", "default")
+    again = complete(server, tmp_path, (1, 2, 3, 4))
+    assert reused(again) == [True, True, True, False] and [c.answer for c in again[:3]] == [c.answer for c in made]
+    assert [c.origin for c in again] == ["", "", "", server.origin]
+
+
+def test_results_count_what_was_reused_by_origin_and_warn(serve: Any, results: Path, tmp_path: Path) -> None:
+    problems = tmp_path / "problems.json"
+    problems.write_text(json.dumps([{"problem": f"{i}+1?", "answer": 1} for i in range(2)]))
+    constants = ("N=4", "MAX_TOKENS=100", f"PROBLEMS={problems}")
+    old, new = serve(sglang(version="0.5.22")), serve(sglang(version="0.5.23"))
+    assert run("01_baseline", "LIMIT=1", *constants, BASE_URL=old.url)[0] == 0
+    assert load(results, "01_baseline")["metrics"]["reused"] == {}
+    status, out, err = run("01_baseline", *constants, BASE_URL=new.url)
+    document = load(results, "01_baseline")
+    before = "sglang 0.5.22, default, weights /models/one"
+    assert status == 0 and document["metrics"]["reused"] == {before: 4} and len(new.asked) == 4, err
+    assert document["engine"]["origin"] == before.replace("22", "23")
+    note = f"4 completions from the journal were not made by this run's {before.replace('22', '23')}: 4 by {before}"
+    assert note in document["warnings"] and f"note: {note}" in out
+    run_page = page.read(results / "01_baseline.json")
+    assert note in run_page.head["warnings"]
+    journal = results / "journal" / "01_baseline.jsonl"
+    lines = []
+    for line in journal.read_text().splitlines():  # a journal of before, under the same keys
+        completion = json.loads(line)["completion"]
+        del completion["origin"]
+        head = json.dumps({"key": json.loads(line)["key"], "completion": completion}, separators=(",", ":"))[:-1]
+        lines.append(head.encode() + b',"crc":"%08x"}\n' % zlib.crc32(head.encode()))
+    journal.write_bytes(b"".join(lines))
+    status, out, err = run("01_baseline", *constants, BASE_URL=new.url)
+    document = load(results, "01_baseline")
+    assert document["metrics"]["reused"] == {"unknown": 8} and "8 by unknown" in out, err
+    jsonschema.validate(document, SCHEMA)
+
+
+def test_comparing_results_of_different_weights_under_one_name_says_so(
+    serve: Any, results: Path, tmp_path: Path
+) -> None:
+    problems = tmp_path / "problems.json"
+    problems.write_text(json.dumps([{"problem": f"{i}+1?", "answer": 1} for i in range(2)]))
+    constants = ("N=4", "MAX_TOKENS=100", f"PROBLEMS={problems}")
+    assert run("01_baseline", *constants, BASE_URL=serve(sglang()).url)[0] == 0
+    assert run("02_rsa_basic", "T=1", *constants, BASE_URL=serve(sglang("/models/two")).url)[0] == 0
+    told = compare.table([compare.read(name, results) for name in ("01_baseline", "02_rsa_basic")])
+    assert "had different servers of default" in told and "/models/two" in told
+
+
+def test_a_comparison_at_equal_compute_warns_too(serve: Any, results: Path, tmp_path: Path) -> None:
+    experiment, problems = tmp_path / "99_small.py", tmp_path / "p.json"
+    head = (ROOT / "experiments" / "15_compute_matched.py").read_text().partition("budgets = ")[0]
+    entries = "entries = [entry('12_majority', N=4), entry('14_refinement', ROUNDS=2)]\n"
+    experiment.write_text(f"{head}{entries}compare_matched(globals(), entries, (2, 4), (0,))\n")
+    problems.write_text('[{"id": "p", "problem": "?", "answer": "1"}]')
+    for version, words in (("1.0", ""), ("2.0", "were not made by this run's sglang 2.0, ")):
+        url = serve(sglang(version=version)).url
+        process = python(str(experiment), f"PROBLEMS={problems}", BASE_URL=url, RESULTS_DIR=str(results))
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0 and ("were not made by" in out) == bool(words) and words in out, err
+
+
+# Another server in the middle of a run
+
+
+def test_a_server_that_comes_back_with_other_weights_in_the_middle_is_refused(serve: Any, tmp_path: Path) -> None:
+    here = serve(sglang())
+    server = here.probed()
+    here.pages = sglang("/models/two")
+    here.faults = [reset]
+    with pytest.raises(UserError, match=r"is sglang .*/models/two now, and this run began with .*/models/one"):
+        complete(server, tmp_path, (1,))
+    assert reused(complete(here.probed(), tmp_path, (1,))) == [False]
+
+
+def test_one_that_comes_back_upgraded_goes_on_under_its_new_origin(serve: Any, tmp_path: Path) -> None:
+    here = serve(sglang(version="1.0"))
+    server = here.probed()
+    here.pages = sglang(version="2.0")
+    here.faults = [reset]
+    (made,) = complete(server, tmp_path, (1,))
+    assert made.origin.startswith("sglang 2.0") and made.error is None
+
+
+def test_after_a_pause_it_is_asked_who_it_is(serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint may be idle overnight, and no connection tells that the server was started again meanwhile."""
+    here = serve(sglang())
+    server = here.probed()
+    here.pages = sglang("/models/two")
+    assert not complete(server, tmp_path, (1,))[0].error, "without a pause nobody looks"
+    monkeypatch.setattr(generator, "IDLE_SECONDS", -1.0)
+    with pytest.raises(UserError, match="/models/two now"):
+        complete(server, tmp_path, (2,))
+
+
+def test_a_gateway_whose_servers_are_away_for_a_moment_is_waited_for(serve: Any, tmp_path: Path) -> None:
+    worker = serve(sglang())
+    listed = {"url": worker.url.removesuffix("/v1"), "is_healthy": True}
+    models = {"/v1/models": {"data": [{"id": "default", "owned_by": "local"}]}}
+    front = serve(models | {"/workers": {"workers": [listed]}})
+    server, calls = front.probed(), iter([False, False])
+
+    def workers(body: Any) -> dict[str, Any]:
+        return {"workers": [listed | {"is_healthy": next(calls, True)}]}
+
+    front.pages, front.faults = models | {"/workers": workers}, [reset]
+    (made,) = complete(server, tmp_path, (1,))
+    assert made.error is None and next(calls, None) is None
+
+
+def test_pages_that_fail_while_a_server_is_asked_again_are_no_other_weights(serve: Any, tmp_path: Path) -> None:
+    here = serve(sglang(quantization="fp8"))
+    server = here.probed()
+    del here.pages["/server_info"]
+    here.faults = [reset]
+    assert complete(server, tmp_path, (1,))[0].error is None
+
+
+# Records that are whole and no completions, journals that disagree
+
+
+def put_raw(path: Path, key: str, completion: str) -> None:
+    head = f'{{"key":"{key}","completion":{{{completion}'.encode()
+    with open(path, "ab") as file:
+        file.write(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
+
+
+WRONG = {
+    "a field of another version": '"seed":1,"answer":"x","colour":"red"}',
+    "no seed": '"answer":"x"}',
+    "a text that is a number": '"seed":1,"answer":3}',
+    "a text that is nothing": '"seed":1,"thinking":null}',
+    "a count that is a text": '"seed":1,"completion_tokens":"12"}',
+    "a count below zero": '"seed":1,"prompt_tokens":-1}',
+    "a count that is a truth": '"seed":1,"prompt_tokens":true}',
+    "seconds without end": '"seed":1,"seconds":Infinity}',
+    "seconds that are none": '"seed":1,"seconds":NaN}',
+    "a list for the forced answer": '"seed":1,"forced":["x"]}',
+    "logprobs in a list": '"seed":1,"logprobs":[]}',
+    "logprobs that are texts": '"seed":1,"logprobs":{"a":"b"}}',
+    "what the journal never holds": '"seed":1,"reused":false}',
+    "no JSON": '"seed":1,}',
+    "cut": '"seed":1',
+    "too deep": '"seed":1,"answer":' + "[" * 100_000 + "]" * 100_000 + "}",
+    "another completion behind it": '"seed":1},"completion":3',
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_a_record_that_is_whole_and_no_completion_is_made_again(serve: Any, tmp_path: Path, wrong: str) -> None:
+    server = serve(sglang()).probed()
+    (made,) = complete(server, tmp_path, (1,))
+    (tmp_path / "test.jsonl").unlink()
+    put_raw(tmp_path / "test.jsonl", made.key, wrong)
+    with Journal(tmp_path / "test.jsonl") as journal:
+        assert not journal.damaged and len(journal) == 1
+        assert page._completion(journal, made.key) is None
+    (again,) = complete(server, tmp_path, (1,))
+    assert not again.reused and complete(server, tmp_path, (1,)) == [again]
+    assert reused(complete(server, tmp_path, (1,))) == [True]
+    with Archive(tmp_path) as archive:
+        assert page._completion(archive, made.key) == again and not archive.differing
+
+
+def test_it_is_told_in_a_line(serve: Any, results: Path, tmp_path: Path) -> None:
+    here = serve(sglang())
+    constants = ("LIMIT=1", "N=2", "MAX_TOKENS=100", "PROBLEMS=sums")
+    assert run("01_baseline", *constants, BASE_URL=here.url)[0] == 0
+    path = results / "journal" / "01_baseline.jsonl"
+    keys = [json.loads(line)["key"] for line in path.read_text().splitlines()]
+    path.unlink()
+    for key in keys:
+        put_raw(path, key, '"seed":1,"answer":["\x1b[2J"]}')
+    told = page.read(results / "01_baseline.json")
+    with page.journals(told) as archive:
+        assert not page.texts(told, 0, archive)["a"] and told.missing == 2
+    status, out, err = run("01_baseline", *constants, BASE_URL=here.url)
+    notes = [line for line in err.splitlines() if line.startswith("note:")]
+    assert status == 0 and len(notes) == 1 and "2 records in" in notes[0] and "no completions" in notes[0], err
+    assert "Traceback" not in err + out and len(here.asked) == 4
+
+
+def kept(path: Path, *answers: str, **more: Any) -> None:
+    with Journal(path) as journal:
+        for i, said in enumerate(answers):
+            journal.put(content_key(i), {"seed": i, "answer": said, "seconds": 1.0} | more)
+
+
+def test_journals_that_disagree_say_so_and_the_runs_own_counts(tmp_path: Path) -> None:
+    kept(tmp_path / "b.jsonl", "1", "2", "3")
+    (tmp_path / "copy.jsonl").write_bytes((tmp_path / "b.jsonl").read_bytes())
+    with Journal(tmp_path / "a.jsonl") as journal:
+        assert not journal.differing, "a copy says the same"
+    (tmp_path / "copy.jsonl").unlink()
+    (tmp_path / "a.jsonl").unlink()
+    kept(tmp_path / "elsewhere" / "c.jsonl", "1", "2", "3", seconds=9.0, origin="another")
+    (tmp_path / "elsewhere" / "c.jsonl").rename(tmp_path / "c.jsonl")
+    with Journal(tmp_path / "a.jsonl") as journal:
+        assert not journal.differing, "times and makers of one text may differ"
+    kept(tmp_path / "elsewhere" / "d.jsonl", "1", "two", "three")
+    (tmp_path / "elsewhere" / "d.jsonl").rename(tmp_path / "d.jsonl")
+    for first, expected in (("b", "2"), ("d", "two"), ("none", "two")):
+        with Archive(tmp_path, first) as archive:
+            assert (archive.get(content_key(1)) or {})["answer"] == expected
+            assert len(archive.differing) == 2 and "d.jsonl" in archive.disagreement()
+    (tmp_path / "c.jsonl").unlink()
+    with Journal(tmp_path / "b.jsonl") as journal:
+        assert (journal.get(content_key(1)) or {})["answer"] == "2"
+        assert journal.disagreement().startswith(
+            "2 completions differ between b.jsonl and d.jsonl; b.jsonl is believed"
+        )
+
+
+def test_a_run_beside_journals_that_disagree_says_so_once(serve: Any, results: Path) -> None:
+    (results / "journal").mkdir()
+    kept(results / "journal" / "x.jsonl", "1", "2")
+    kept(results / "elsewhere" / "y.jsonl", "1", "two")
+    (results / "elsewhere" / "y.jsonl").rename(results / "journal" / "y.jsonl")
+    status, _, err = run(
+        "01_baseline", "LIMIT=1", "N=2", "PROBLEMS=sums", "MAX_TOKENS=100", BASE_URL=serve(sglang()).url
+    )
+    assert status == 0 and err.count("note: 1 completions differ between x.jsonl and y.jsonl") == 1, err
+
+
+# Thinking
+
+
+def cut(prompt: str, cap: int, seed: int) -> Said:
+    """A right answer, cut off behind it."""
+    return "Adding up gives \\boxed{42}. Let me also", "", "length"
+
+
+def instruct(prompt: str, cap: int, seed: int) -> Said:
+    """Without thinking: short where the question is simple."""
+    return cut(prompt, cap, seed) if prompt == MESSAGES[0]["content"] else ("42", "", "stop")
+
+
+def without_parser(prompt: str, cap: int, seed: int) -> Said:
+    """The template opened the tag in the prompt: whole replies close it."""
+    is_cut = prompt == MESSAGES[0]["content"] and seed % 2
+    return cut(prompt, cap, seed) if is_cut else ("6*7, so 42\n</think>\n\nIt is \\boxed{42}.", "", "stop")
+
+
+def tagged(prompt: str, cap: int, seed: int) -> Said:
+    """It writes both tags where it thinks, and here it did not."""
+    return cut(prompt, cap, seed) if seed == 1 else ("<think>\nhm\n</think>\n\n\\boxed{42}", "", "stop")
+
+
+def parsed(prompt: str, cap: int, seed: int) -> Said:
+    """A server that tells thinking apart, cut off or not; this model answered at once."""
+    if cap < 50:
+        return "", "6*7, so", "length"
+    return cut(prompt, cap, seed) if seed == 1 else ("\\boxed{42}", "6*7, so 42", "stop")
+
+
+def parsed_at_the_end(prompt: str, cap: int, seed: int) -> Said:
+    """A server that looks for the closing tag: what was cut off before it stands in the content."""
+    if cap < 50 or seed == 1:
+        return "6*7 is the sum \\boxed{4", "", "length"
+    return "\\boxed{42}", "6*7, so 42", "stop"
+
+
+OTHER = {"/v1/models": {"data": [{"id": "QED-Nano-Thinking-qwen3-r1", "owned_by": "me"}]}}
+SEEN = {
+    "instruct": (instruct, False),
+    "instruct, always cut": (cut, False),
+    "no parser, an open template": (without_parser, True),
+    "tags of its own": (tagged, False),
+    "a parser": (parsed, False),
+    "a parser that needs the end": (parsed_at_the_end, True),
+}
+
+
+@pytest.mark.parametrize(("say", "thinks"), SEEN.values(), ids=SEEN)
+def test_an_unknown_server_is_tried_and_no_name_decides(serve: Any, tmp_path: Path, say: Any, thinks: bool) -> None:
+    for order in ((1,), (1, 2, 4), (4, 2, 1)):  # whatever came before it, alone or not
+        here = serve(OTHER, say)
+        found = {c.seed: c for c in complete(here.probed(), tmp_path / str(order), order)}
+        made = found[1]
+        assert made.truncated and (not made.answer, bool(made.thinking)) == (thinks, thinks)
+        asked = len(here.asked)
+        again = complete(here.probed(), tmp_path / str(order), (*order, 7))
+        assert again[: len(order)] == [found[seed] for seed in order]
+        assert len(here.asked) == asked + 1, "what was tried is in the journal, and is not tried again"
+
+
+def test_a_cut_answer_of_the_papers_model_is_an_answer(serve: Any, results: Path, tmp_path: Path) -> None:
+    """Qwen3-4B-Instruct-2507 has "qwen3" in its name and does not think."""
+    problems = tmp_path / "problems.json"
+    problems.write_text(json.dumps([{"problem": "How much is 6*7?", "answer": 42}]))
+    pages = {"/v1/models": {"data": [{"id": "Qwen/Qwen3-4B-Instruct-2507", "owned_by": "me"}]}}
+    here = serve(pages, cut)
+    constants = ("N=4", "MAX_TOKENS=100", f"PROBLEMS={problems}")
+    status, _, err = run("01_baseline", *constants, BASE_URL=here.url)
+    assert status == 0, err
+    document = load(results, "01_baseline")
+    assert document["metrics"]["final"]["mean_accuracy"]["value"] == 1.0
+    assert document["metrics"]["steps"][0]["truncated"] == 4 and document["metrics"]["steps"][0]["forced"] == 0
+
+
+@pytest.mark.parametrize(
+    "fault", [answer(500, b"no"), answer(400, {"error": {"message": "no"}}), answer(200, b"<html>")]
+)
+def test_a_trial_that_fails_ends_nothing(serve: Any, tmp_path: Path, fault: Any) -> None:
+    here = serve(OTHER, cut)
+
+    def say(prompt: str, cap: int, seed: int) -> Said:
+        here.faults = [fault] * 20
+        return cut(prompt, cap, seed)
+
+    here.say = say
+    (made,) = complete(here.probed(), tmp_path, (1,))
+    assert made.error is None and made.answer and not made.thinking
+    here.faults, here.say = [], without_parser
+    assert complete(here.probed(), tmp_path, (1, 3))[1].thinking, "a failure is not kept for an answer"
+
+
+def tokens(template: str) -> dict[str, Any]:
+    """SGLang's and vLLM's pages that render a chat and read tokens: a token a character."""
+    prompt: dict[str, list[int]] = {}
+
+    def tokenize(body: dict[str, Any]) -> dict[str, Any]:
+        prompt["is"] = [ord(c) for c in template.format(body["messages"][0]["content"])]
+        return {"tokens": prompt["is"], "count": len(prompt["is"])}
+
+    def detokenize(body: dict[str, Any]) -> dict[str, Any]:
+        text = "".join(map(chr, body["tokens"]))
+        return {"text": text, "prompt": text}
+
+    return {"/tokenize": tokenize, "/detokenize": detokenize}
+
+
+JINJA = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}{% endif %}"
+)
+TEMPLATES = {  # and whether it opens thinking
+    "hybrid, which writes its own tag": (JINJA, False),
+    "always": (JINJA.replace("assistant\n", "assistant\n<think>\n"), True),
+    "closed at once": (JINJA.replace("assistant\n", "assistant\n<think>\n\n</think>\n"), False),
+    "told to think": ("Think in <think> tags.\n" + JINJA, False),
+    "no template": ("{% for %}", None),
+    "one that raises": ("{{ raise_exception('no') }}", None),
+    "one that would break out": ("{{ ''.__class__.__mro__[1].__subclasses__() }}" + JINJA, None),
+    "one that forgets the message": ("<think>", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("template", "opens"), TEMPLATES.values(), ids=TEMPLATES)
+def test_the_template_decides_where_it_is_told(serve: Any, tmp_path: Path, template: str, opens: bool | None) -> None:
+    """By llama.cpp, or in the model's folder on this machine."""
+    folder = hugging_face(tmp_path / "model", template=template)
+    assert serve(llama(chat_template=template)).probed().thinking is opens
+    assert serve(sglang(str(folder))).probed().thinking is opens
+    assert serve(vllm(str(folder))).probed().thinking is opens
+    (folder / "chat_template.jinja").write_text(template)
+    (folder / "tokenizer_config.json").write_text("{}")
+    assert serve(vllm(str(folder))).probed().thinking is opens
+    assert serve(sglang(str(folder), chat_template="/another.jinja")).probed().thinking is None
+
+
+@pytest.mark.parametrize("kind", [sglang, vllm, llama])
+@pytest.mark.parametrize(("template", "opens"), [(THINKS, True), (ANSWERS, False)], ids=["open", "not"])
+def test_what_the_server_renders_itself_comes_first(
+    serve: Any, tmp_path: Path, kind: Any, template: str, opens: bool
+) -> None:
+    pages = kind() | tokens(template)
+    pages["/apply-template"] = lambda body: {"prompt": template.format(body["messages"][0]["content"])}
+    here = serve(pages, cut)
+    assert here.probed().thinking is opens
+    (made,) = complete(here.probed(), tmp_path, (1,))
+    assert (bool(made.thinking), bool(made.answer)) == (opens, not opens) and len(here.asked) == 1
+
+
+def test_the_real_engine_tells_its_template(engine: Server) -> None:
+    attached = engines.probe(engine.base_url, "x")
+    assert attached is not None and attached.opens is None and attached.thinking is True is engine.thinking
+
+
+@pytest.mark.parametrize("pages", list(hostile_pages()))
+def test_no_page_makes_asking_for_the_template_raise(serve: Any, pages: dict[str, Any]) -> None:
+    values: tuple[Any, ...] = (None, 3, [], {}, "\0", "<think>")
+    for value in values:
+        more = {"/tokenize": {"tokens": value}, "/detokenize": {"text": value, "prompt": value}}
+        assert serve(pages | more | {"/apply-template": {"prompt": value}}).probed().thinking is None
+
+
+# Names that look like paths
+
+
+def test_with_base_url_a_path_in_model_is_a_name(serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(hugging_face(tmp_path / "model"))
+    data = [{"id": name, "owned_by": "me"} for name in ("another", folder)]
+    here = serve({"/v1/models": {"data": data}})
+    monkeypatch.setenv("MODEL", folder)
+    with pytest.raises(UserError, match="set MODEL to one of"):
+        here.probed()  # without BASE_URL it says which weights to serve
+    monkeypatch.setenv("BASE_URL", here.url)
+    with engines.serving() as server:
+        assert server.model == folder
+    monkeypatch.setenv("MODEL", str(tmp_path))
+    with pytest.raises(UserError, match="set MODEL to one of the models served"), engines.serving():
+        pass
+
+
+def test_behind_a_fleet_the_weights_that_its_servers_were_given_are_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL", str(hugging_face(tmp_path / "model")))
+    found = fleet.environment_behind("http://10.0.0.1:1", {"node1"})
+    assert found["BASE_URL"] == "http://10.0.0.1:1/v1" and "node1" in found["no_proxy"] and "MODEL" not in found
+    monkeypatch.setenv("MODEL", "lm-provers/QED-Nano")
+    assert fleet.environment_behind("http://10.0.0.1:1", set())["MODEL"] == "lm-provers/QED-Nano"
+
+
+# Gateways
+
+
+def test_behind_a_gateway_weights_count_as_they_do_without(serve: Any, tmp_path: Path) -> None:
+    def gateway(*workers: StandIn) -> StandIn:
+        told = [{"url": worker.url.removesuffix("/v1"), "is_healthy": True} for worker in workers]
+        listed = {"data": [{"id": "default", "owned_by": "local"}]}
+        return serve({"/v1/models": listed, "/workers": {"workers": told}})  # type: ignore[no-any-return]
+
+    pages = sglang() | tokens(THINKS)
+    one, two = serve(pages), serve(pages | {"/server_info": sglang(version="0.5.24")["/server_info"]})
+    front = gateway(one, one)
+    alone = one.probed()
+    assert front.probed().told == alone.told and front.probed().origin == alone.origin
+    assert front.probed().thinking is True, "a worker tells what the gateway doesn't"
+    complete(front.probed(), tmp_path)
+    assert reused(complete(alone, tmp_path)) == [True] * 3
+    assert "0.5.23 and 0.5.24" in gateway(one, two).probed().origin
+    with pytest.raises(UserError, match=r"mixes .*/models/one.*/models/two.*A run needs servers of one model"):
+        gateway(one, serve(sglang("/models/two"))).probed()
+
+
+def test_a_served_answer_tells_origins() -> None:
+    server = Server("sglang", "http://127.0.0.1:1/v1", "m", "x", version="1", weights={"weights": "/w"})
+    assert replace(server, base_url="http://127.0.0.1:2/v1").origin == server.origin == "sglang 1, m, weights /w"

@@ -1,0 +1,202 @@
+"""Redirects: within a server they are followed; to any other place neither the key nor a prompt goes."""
+
+import asyncio
+import contextlib
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.engines import gateway
+from core.engines import server as engines
+from core.engines.origin import SameOrigin
+from core.engines.server import Server
+from core.errors import UserError
+from core.generate.generator import Generator, Sampling
+from core.generate.journal import Journal
+from core.generate.wire import Wire
+from tests.conftest import answer, run
+
+KEY = "sk-very-secret"
+MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "somebody"}]}
+CHAT = {
+    "model": "m",
+    "choices": [{"message": {"content": "\\boxed{42}"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 7},
+}
+
+
+class Place:
+    """A server that answers by path, and keeps what it was sent: method, path, headers, body."""
+
+    def __init__(self, pages: dict[str, Callable[[BaseHTTPRequestHandler], None]]) -> None:
+        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.pages = pages
+        place = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                place.asked.append((self.command, self.path, headers, body))
+                place.pages.get(self.path, answer(404, {"error": {"message": "no such page"}}))(self)
+
+            do_POST = do_DELETE = do_GET
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_port
+        self.root = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def sends_on(status: int, location: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    return answer(status, b"", Location=location)
+
+
+def good() -> dict[str, Callable[[BaseHTTPRequestHandler], None]]:
+    return {"/v1/models": answer(200, MODELS), "/v1/chat/completions": answer(200, CHAT)}
+
+
+@pytest.fixture
+def here() -> Iterator[Place]:
+    place = Place(good())
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def there() -> Iterator[Place]:
+    """Another server: another port is another origin."""
+    place = Place(good())
+    yield place
+    place.close()
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "API_KEY", KEY)
+    monkeypatch.setattr(gateway, "API_KEY", KEY)
+    for name in ("BASE_URL", "MODEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def locations(there: Place) -> dict[str, str]:
+    return {
+        "port": f"{there.root}/v1/models",
+        "name": f"http://localhost:{there.port}/v1/models",
+        "no scheme": f"//127.0.0.1:{there.port}/v1/models",
+        "user": f"http://user:password@127.0.0.1:{there.port}/v1/models",
+        "https": f"https://127.0.0.1:{there.port}/v1/models",
+    }
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("kind", ["port", "name", "no scheme", "user", "https"])
+def test_the_list_of_models_is_asked_of_no_other_server(here: Place, there: Place, status: int, kind: str) -> None:
+    here.pages["/v1/models"] = sends_on(status, locations(there)[kind])
+    with pytest.raises(UserError, match="sends requests on to .* that is refused") as raised:
+        engines.probe(here.root, "x")
+    assert there.asked == [] and here.asked[0][2]["authorization"] == f"Bearer {KEY}"
+    assert KEY not in str(raised.value) and "password" not in str(raised.value)
+    assert here.root in str(raised.value)
+
+
+def test_a_scheme_below_is_another_origin(here: Place) -> None:
+    """From https to http on the same host and port, as urllib would follow it."""
+    handler = SameOrigin()
+    asked = urllib.request.Request("https://a.example/v1/models", headers={"Authorization": "x"})
+    with pytest.raises(UserError, match="http://a.example"):
+        handler.redirect_request(asked, None, 302, "", {}, "http://a.example/v1/models")
+    for same in ("https://a.example/other", "https://A.example:443/other"):
+        followed = handler.redirect_request(asked, None, 302, "", {}, same)
+        assert followed is not None and followed.get_header("Authorization") == "x"
+
+
+@pytest.mark.parametrize(
+    "location", ["/v2/models", "//127.0.0.1:{port}/v2/models", "http://127.0.0.1:{port}/v2/models"]
+)
+def test_redirects_within_a_server_are_followed(here: Place, location: str) -> None:
+    here.pages |= {"/v1/models": sends_on(307, location.format(port=here.port)), "/v2/models": answer(200, MODELS)}
+    found = engines.probe(here.root, "x")
+    assert found is not None and found.model == "m"
+
+
+def test_pages_that_a_server_need_not_have_may_lead_elsewhere_and_are_not_asked_for_there(
+    here: Place, there: Place
+) -> None:
+    here.pages |= {path: sends_on(302, f"{there.root}/manual") for path in ("/props", "/version", "/workers")}
+    found = engines.probe(here.root, "x")
+    assert found is not None and found.kind == "other" and there.asked == []
+
+
+def ask(server: Server, folder: Path) -> Any:
+    async def one() -> Any:
+        with Journal(folder / "a.jsonl") as journal:
+            async with Generator(server, journal, 2, 60.0) as generator:
+                return await generator([{"role": "user", "content": "a prompt"}], 1, Sampling(max_tokens=9))
+
+    return asyncio.run(one())
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_chat_request_is_sent_to_no_other_server(here: Place, there: Place, tmp_path: Path, status: int) -> None:
+    server = engines.probe(here.root, "x")
+    assert server is not None
+    here.pages["/v1/chat/completions"] = sends_on(status, f"{there.root}/v1/chat/completions")
+    with pytest.raises(UserError, match=f"sends requests on to {there.root}") as raised:
+        ask(replace(server, api_key=KEY), tmp_path)
+    assert there.asked == [] and KEY not in str(raised.value)
+
+
+def test_a_chat_request_follows_within_its_server(here: Place, tmp_path: Path) -> None:
+    here.pages |= {
+        "/v1/chat/completions": sends_on(308, "/v1/chat/completions/"),
+        "/v1/chat/completions/": answer(200, CHAT),
+    }
+    made = ask(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), tmp_path)
+    assert made.answer == "\\boxed{42}"
+    assert [b"a prompt" in body for *_, body in here.asked] == [True, True]
+
+
+def test_the_models_that_a_run_checks_are_asked_of_no_other_server(here: Place, there: Place) -> None:
+    here.pages["/v1/models"] = sends_on(302, f"{there.root}/v1/models")
+
+    async def listed() -> None:
+        async with Wire(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), 2) as wire:
+            await wire.models()
+
+    with pytest.raises(UserError, match="that is refused"):
+        asyncio.run(listed())
+    assert there.asked == []
+
+
+def test_the_gateway_is_asked_nowhere_else(here: Place, there: Place) -> None:
+    here.pages["/workers"] = sends_on(302, f"{there.root}/workers")
+    with pytest.raises(UserError, match="that is refused"):
+        gateway.workers(here.root)
+    here.pages["/workers"] = sends_on(307, f"{there.root}/workers")
+    with contextlib.suppress(OSError):
+        gateway._ask("POST", f"{here.root}/workers", {"url": "x", "api_key": KEY})
+    assert there.asked == []
+
+
+def test_a_run_says_so_in_one_line(here: Place, there: Place, results: Path) -> None:
+    here.pages["/v1/models"] = sends_on(302, f"{there.root}/v1/models")
+    status, out, err = run("02_rsa_basic", "LIMIT=1", BASE_URL=here.root, API_KEY=KEY, PROBLEMS="sums")
+    assert status == 2 and err.count("\n") == 1 and err.startswith("error: the server at"), err
+    assert there.asked == [] and KEY not in out + err

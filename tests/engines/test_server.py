@@ -1,0 +1,419 @@
+"""Engines: which one is taken and why, what a server tells of itself, and a start-up that fails clearly."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.engines import flags
+from core.engines import server as engines
+from core.engines.server import Server
+from core.errors import UserError
+from tests.conftest import ROOT, environment, heed_signals
+
+
+class Pages:
+    """A server that answers with fixed JSON pages: what SGLang or vLLM tell of themselves."""
+
+    def __init__(self, pages: dict[str, Any], status: int = 200) -> None:  # a text is a page that is no JSON
+        self.asked: list[Any] = []
+        self.authorization: list[str | None] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                outer.authorization.append(self.headers["authorization"])
+                page = pages.get(self.path)
+                self.send_response(status if page is not None else 404)
+                self.end_headers()
+                self.wfile.write(page.encode() if isinstance(page, str) else json.dumps(page).encode())
+
+            def do_POST(self) -> None:
+                """A template that knows enable_thinking, where there is a page for it."""
+                body = self.rfile.read(int(self.headers["content-length"]))
+                outer.asked.append(json.loads(body))
+                page = pages.get(f"POST {self.path}")
+                self.send_response(status if page is not None else 404)
+                self.end_headers()
+                self.wfile.write(json.dumps(page[b"enable_thinking" in body] if page else None).encode())
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Any]:
+    made: list[Pages] = []
+
+    def start(pages: dict[str, Any], status: int = 200) -> Pages:
+        made.append(Pages(pages, status))
+        return made[-1]
+
+    yield start
+    for pages in made:
+        pages.close()
+
+
+@pytest.fixture(autouse=True)
+def no_server_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BASE_URL", "MODEL", "API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def models(owner: str, *names: str, **more: Any) -> dict[str, Any]:
+    return {"/v1/models": {"data": [{"id": name, "owned_by": owner} | more for name in names]}}
+
+
+def test_the_embedded_engine_tells_its_slots_and_context_like_one_attached_to(engine: Server) -> None:
+    attached = engines.probe(engine.base_url.removesuffix("/v1"), "BASE_URL is set")
+    assert attached is not None and attached.kind == "llama.cpp" and attached.identity == engine.identity
+    assert attached.limit == engine.limit and attached.context == engine.context == engines.EMBEDDED_CONTEXT
+    assert attached.is_embedded and attached.problem_set == "sums" and attached.thinking
+    assert engine.model_info()["sha256"] and "QED" not in engine.model.replace("qed-rsa", "")
+
+
+@pytest.mark.parametrize("place", ["/server_info", "/get_server_info"])
+def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any, place: str) -> None:
+    info = {"max_total_num_tokens": 160_000, "max_running_requests": 48, "version": "0.5.23"}
+    pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960) | {place: info}
+    found = engines.probe(serve(pages).url, "x")
+    assert found is not None
+    assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 50)
+    assert found.thinking is None, "no template is told, and a name says nothing"
+    assert found.problem_set == "aime_2025" and not found.is_embedded
+
+
+def test_sglang_tells_whether_it_honours_seeds_and_whether_its_template_closes_thinking(serve: Any) -> None:
+    pages = models("sglang", "m", max_model_len=40960)
+    plain = engines.probe(serve(pages | {"/server_info": {"enable_deterministic_inference": False}}).url, "x")
+    assert plain is not None and plain.seeds is False and not plain.closes
+    same = {"POST /tokenize": [{"tokens": [1, 3]}, {"tokens": [1, 3]}]}
+    other = {"POST /tokenize": [{"tokens": [1, 3]}, {"tokens": [1, 3, 26, 4, 26]}]}
+    fixed = engines.probe(serve(pages | same | {"/server_info": {"enable_deterministic_inference": True}}).url, "x")
+    assert fixed is not None and fixed.seeds is True and not fixed.closes
+    server = serve(pages | other)
+    closes = engines.probe(server.url, "x")
+    assert closes is not None and closes.closes
+    assert server.asked[1]["chat_template_kwargs"] == {"enable_thinking": False} and server.asked[1]["model"] == "m"
+    vllm, unknown = (engines.probe(serve(models(owner, "m")).url, "x") for owner in ("vllm", "somebody"))
+    assert vllm is not None and vllm.seeds is True and unknown is not None and unknown.seeds is None
+
+
+def test_vllm_and_unknown_servers_are_known_by_what_they_say(serve: Any) -> None:
+    vllm = engines.probe(serve(models("vllm", "m", max_model_len=8192) | {"/version": {"version": "9"}}).url, "x")
+    other = engines.probe(serve(models("somebody", "m")).url + "/v1/", "x")
+    assert vllm is not None and (vllm.kind, vllm.version, vllm.context) == ("vllm", "9", 8192)
+    assert other is not None and (other.kind, other.limit) == ("other", engines.UNKNOWN_LIMIT)
+
+
+def cache_line(engine: int, **labels: object) -> str:
+    """What vLLM 0.32 says of its cache among its metrics, shortened."""
+    told = {"block_size": 128, "cache_dtype": "auto", "engine": engine} | labels
+    return "vllm:cache_config_info{" + ",".join(f'{name}="{value}"' for name, value in told.items()) + "} 1.0\n"
+
+
+HEAD = '# TYPE vllm:cache_config_info gauge\nvllm:num_requests_running{engine="0",model_name="m"} 0.0\n'
+
+
+@pytest.mark.parametrize(
+    ("pages", "limit"),
+    [
+        ({"/server_info?config_format=json": {"vllm_config": {"scheduler_config": {"max_num_seqs": 33}}}}, 35),
+        ({"/metrics": HEAD + cache_line(0, kv_cache_size_tokens=182_600, num_gpu_blocks=99)}, 91),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1600, kv_cache_size_tokens="None")}, 102),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1000) + cache_line(1, num_gpu_blocks=1000)}, 127),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=10**9)}, 2 + flags.MOST_RUNNING),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=10**9) + cache_line(1)}, 2 + 2 * flags.MOST_RUNNING),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1)}, 3),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks="None")}, 2 + flags.MOST_RUNNING),
+        ({"/metrics": 'vllm:cache_config_info{block_size="\xff'}, 2 + flags.MOST_RUNNING),
+        ({"/server_info?config_format=json": {"vllm_config": "scheduler_config=…"}}, 2 + flags.MOST_RUNNING),
+        ({}, 2 + flags.MOST_RUNNING),
+    ],
+)
+def test_vllms_limit_is_its_own_or_what_its_cache_holds(serve: Any, pages: dict[str, Any], limit: int) -> None:
+    found = engines.probe(serve(models("vllm", "m", max_model_len=8192) | pages).url, "x")
+    assert found is not None and found.kind == "vllm" and found.limit == limit
+
+
+def test_a_model_is_chosen_by_name_where_several_are_served(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = serve(models("somebody", "a", "b")).url
+    with pytest.raises(UserError, match="set MODEL to one of the models served at .*: a, b"):
+        engines.probe(url, "x")
+    monkeypatch.setenv("MODEL", "c")
+    with pytest.raises(UserError, match="set MODEL to one of"):
+        engines.probe(url, "x")
+    monkeypatch.setenv("MODEL", "b")
+    found = engines.probe(url, "x")
+    assert found is not None and found.model == "b"
+
+
+def test_the_key_is_sent_and_never_shown(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "API_KEY", "sk-secret")
+    pages = serve(models("somebody", "m"))
+    found = engines.probe(pages.url, "x")
+    assert found is not None and pages.authorization[0] == "Bearer sk-secret"
+    assert "sk-secret" not in repr(Server("other", "u", "m", "w", api_key="sk-secret"))
+    with pytest.raises(UserError, match="Set API_KEY") as raised:
+        engines.probe(serve(models("somebody", "m"), status=401).url, "x")
+    assert "sk-secret" not in str(raised.value)
+
+
+def test_base_url_comes_first_and_a_dead_one_is_an_error(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASE_URL", engine.base_url)
+    with engines.serving() as server:
+        assert server.base_url == engine.base_url and server.why == "BASE_URL is set"
+    for bad in ("http://127.0.0.1:9", "127.0.0.1:30000", "nonsense"):
+        monkeypatch.setenv("BASE_URL", bad)
+        with pytest.raises(UserError, match="BASE_URL="), engines.serving():
+            pass
+
+
+def test_then_a_server_on_the_port_then_the_embedded_engine(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "PORT", engine.base_url.split(":")[2].split("/")[0])
+    with engines.serving() as server:
+        assert server.base_url == engine.base_url and "answers on port" in server.why
+    monkeypatch.setattr(engines, "PORT", "9")
+    monkeypatch.setattr(engines, "has_gpu", lambda: False)
+    with engines.serving() as server:
+        assert server.base_url not in (engine.base_url,) and server.is_embedded
+
+
+def stand_in(folder: Path, **programs: str) -> str:
+    """A PATH with shell stand-ins before everything else."""
+    folder.mkdir(exist_ok=True)
+    for name, body in programs.items():
+        (folder / name.replace("_", "-")).write_text(f"#!/bin/bash\n{body}\n")
+        (folder / name.replace("_", "-")).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+# What nvidia-smi prints, for -L and for the query of name and memory.
+GPU = """[ "$1" = -L ] && echo "GPU 0: NVIDIA GeForce RTX 4090" || echo "NVIDIA GeForce RTX 4090, 24564" """
+QED_NANO_CONFIG = {
+    "num_hidden_layers": 36,
+    "hidden_size": 2560,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 9728,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 262144,
+}
+# Stands in for a python that has sglang: serves the embedded model on the port it is told, after checking the flags.
+SGLANG = f"""
+[ "$1" = -c ] && exit 0
+[ "$1 $2" = "-m sglang.launch_server" ] || exit 9
+echo "$@" >"$RESULTS_DIR/flags"
+exec {sys.executable} -c '
+import signal, sys
+from core.engines import llamacpp
+from core.engines import server
+port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
+with llamacpp.serving(server.EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):
+    signal.pause()
+' "$@"
+"""
+
+
+def gpu_machine(tmp_path: Path, results: Path, sglang: str, port: str) -> dict[str, str]:
+    """The environment of a machine with stand-ins for the GPU and for SGLang, and weights already fetched."""
+    weights = tmp_path / "weights" / "QED-Nano"
+    weights.mkdir(parents=True)
+    (weights / "FETCHED.json").write_text('{"repo": "lm-provers/QED-Nano", "revision": "abc"}')
+    (weights / "config.json").write_text(json.dumps(QED_NANO_CONFIG))
+    path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang)
+    return environment(
+        PATH=path,
+        SGLANG_PYTHON=str(tmp_path / "bin" / "sglang-python"),
+        WEIGHTS_DIR=str(tmp_path / "weights"),
+        PORT=port,
+        RESULTS_DIR=str(results),
+    )
+
+
+def gpu_run(tmp_path: Path, results: Path, sglang: str, port: str, *overrides: str) -> tuple[int, str, str]:
+    """An experiment on such a machine."""
+    env = gpu_machine(tmp_path, results, sglang, port)
+    args = [sys.executable, "experiments/02_rsa_basic.py", "LIMIT=1", "T=1", "MAX_TOKENS=300", "PROBLEMS=sums"]
+    done = subprocess.run([*args, *overrides], env=env, capture_output=True, text=True, timeout=200, cwd=ROOT)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_with_a_gpu_sglang_is_started_and_stopped_by_the_run(tmp_path: Path, results: Path) -> None:
+    status, out, err = gpu_run(tmp_path, results, SGLANG, "29873")
+    assert status == 0, err
+    assert "an NVIDIA GPU is here; it was started for this run" in out
+    flags = (results / "flags").read_text()
+    assert f"--model-path {tmp_path}/weights/QED-Nano" in flags and "--host 127.0.0.1 --port 29873" in flags
+    assert engines.probe("http://127.0.0.1:29873/v1", "x") is None, "the run stops what it started"
+
+
+VLLM = SGLANG.replace("-m sglang.launch_server", "-m vllm.entrypoints.cli.main")  # the same for vLLM
+
+
+@pytest.mark.parametrize(("flags", "limit"), [((), 35), (("--max-num-seqs", "7"), 9), (("--max-num-seqs=500",), 502)])
+def test_the_limit_of_a_vllm_that_was_started_here_is_the_flag_it_was_given(
+    tmp_path: Path, results: Path, flags: tuple[str, ...], limit: int
+) -> None:
+    env = gpu_machine(tmp_path, results, VLLM, "29878")
+    env |= {"ENGINE": "vllm", "VLLM_PYTHON": env["SGLANG_PYTHON"]}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "core.engines.server", *flags],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=heed_signals,
+    )
+    try:
+        assert process.stdout is not None and f"about {limit} requests at a time" in process.stdout.readline()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def test_a_server_that_dies_at_start_is_told_with_its_last_error(tmp_path: Path, results: Path) -> None:
+    dying = '[ "$1" = -c ] && exit 0; echo "torch.OutOfMemoryError: CUDA out of memory"; echo bye; exit 3'
+    status, _, err = gpu_run(tmp_path, results, dying, "29874")
+    assert status == 2
+    assert "SGLang ended with status 3: the GPU's memory does not suffice. End other programs" in err
+    assert "  | torch.OutOfMemoryError: CUDA out of memory\n  | bye\n" in err, "its own last words"
+    assert "Traceback" not in err
+
+
+def test_a_server_that_dies_in_the_middle_ends_the_run_at_once_and_nothing_is_lost(
+    tmp_path: Path, results: Path
+) -> None:
+    death = """import glob, os, time
+    while not any(map(os.path.getsize, glob.glob(os.environ["RESULTS_DIR"] + "/journal/*.jsonl"))):
+        time.sleep(0.1)
+    print("CUDA error: out of memory", flush=True)
+    os._exit(5)"""
+    dying = SGLANG.replace("signal.pause()", death)
+    status, _, err = gpu_run(tmp_path, results, dying, "29876", "LIMIT=30", "T=5")
+    assert status == 2, err
+    assert "SGLang ended with status 5: the GPU's memory does not suffice" in err and "Traceback" not in err
+    assert "Run the same command again: what is finished is kept" in err
+    assert "(so far: " in err and len((results / "journal" / "02_rsa_basic.jsonl").read_text().splitlines()) > 0
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_start_server_on_a_gpu_prints_its_command_passes_flags_on_and_leaves_nothing(
+    tmp_path: Path, results: Path, ending: signal.Signals
+) -> None:
+    env = gpu_machine(tmp_path, results, SGLANG, "29877") | {"API_KEY": "sk-secret"}
+    args = [sys.executable, "-m", "core.engines.server", "K=4", "MAX_TOKENS=8192", "--log-level", "warning"]
+    process = subprocess.Popen(
+        args, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heed_signals
+    )
+    try:
+        assert process.stdout is not None and "http://127.0.0.1:29877/v1" in process.stdout.readline()
+    finally:
+        process.send_signal(ending)
+        _, err = process.communicate(timeout=60)
+    command = err.splitlines()[0]
+    assert "-m sglang.launch_server" in command and "--context-length 43520" in command  # 2,048 + 5 * 8,192 + 512
+    assert command.endswith("--enable-metrics --log-level warning") and "sk-secret" not in err
+    flags = (results / "flags").read_text()
+    assert "--log-level warning --config " in flags and "sk-secret" not in flags
+    assert not Path(flags.split()[-1]).exists(), "the file with the key is gone as soon as the server answers"
+    deadline = time.monotonic() + 120
+    while engines.probe("http://127.0.0.1:29877/v1", "x") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert engines.probe("http://127.0.0.1:29877/v1", "x") is None
+    assert ending == signal.SIGKILL or (process.returncode == 0 and "Traceback" not in err)
+
+
+def test_an_engine_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch, engine: Server) -> None:
+    monkeypatch.setenv("ENGINE", "llamafile")
+    with pytest.raises(UserError, match="ENGINE=llamafile is not known. There are: sglang, vllm,"), engines.serving():
+        pass
+    monkeypatch.setenv("ENGINE", "embedded")
+    monkeypatch.setattr(engines, "has_gpu", lambda: True)
+    with engines.serving() as server:
+        assert server.is_embedded and server.base_url != engine.base_url and "ENGINE=embedded asks" in server.why
+    monkeypatch.setenv("ENGINE", "vllm")
+    monkeypatch.setattr(engines, "PORT", engine.base_url.split(":")[2].split("/")[0])
+    with (
+        pytest.raises(UserError, match="ENGINE=vllm, but a server of kind llama.cpp answers on port"),
+        engines.serving(),
+    ):
+        pass
+
+
+def test_start_server_serves_in_the_foreground_and_a_run_attaches_to_it(results: Path) -> None:
+    env = environment(PORT="29875")
+    args = [sys.executable, "-m", "core.engines.server"]
+    process = subprocess.Popen(
+        args,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=heed_signals,
+    )
+    try:
+        assert process.stdout is not None and "http://127.0.0.1:29875/v1" in process.stdout.readline()
+        run = [sys.executable, "experiments/02_rsa_basic.py", "LIMIT=1", "T=1", "MAX_TOKENS=300"]
+        done = subprocess.run(run, env=env, capture_output=True, text=True, timeout=200, cwd=ROOT)
+        assert done.returncode == 0 and "a server answers on port 29875" in done.stdout, done.stderr
+        second = subprocess.run(args, env=env, capture_output=True, text=True, timeout=60, cwd=ROOT)
+        assert second.returncode == 2 and "answers on port 29875 already" in second.stderr
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 0 and "Traceback" not in err
+
+
+STOPPED_WHILE_STARTING = """
+import os, signal, subprocess, sys, numpy, xllamacpp
+from core.engines.server import embedded
+signal.signal(signal.SIGINT, signal.default_int_handler)
+start = xllamacpp.Server
+
+def interrupted(params):
+    subprocess.Popen(["sh", "-c", f"sleep {sys.argv[1]}; kill -INT {os.getpid()}"])
+    return start(params)
+
+xllamacpp.Server = interrupted
+try:
+    with embedded():
+        signal.pause()
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+@pytest.mark.parametrize("moment", [0.01, 0.03, 0.05, 0.1])
+def test_ctrl_c_while_the_engine_starts_stops_it_and_does_not_hang(moment: float) -> None:
+    for _ in range(3):  # with signals masked, not held, one in three hung: a thread of numpy's took them
+        done = subprocess.run(
+            [sys.executable, "-c", STOPPED_WHILE_STARTING, str(moment)],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=180,
+            preexec_fn=heed_signals,
+        )
+        assert done.stdout == "stopped\n", done.stderr

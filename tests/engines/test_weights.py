@@ -1,0 +1,114 @@
+"""Weights: which commit is fetched, from a hub on this machine that the real hub client talks to."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from core.engines import weights
+from core.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[2]
+OLD, NEW = "a" * 40, "b" * 40  # commits
+REPO = weights.REPO
+FILES = ("config.json", "model.safetensors", "evil.bin")
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Two commits of one repository; main is the newer."""
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if "/tree/" in path:
+            sizes = [{"type": "file", "path": name, "size": 9, "oid": "0" * 40} for name in FILES]
+            return self._answer(200, json.dumps(sizes).encode(), {"Content-Type": "application/json"})
+        if "/revision/" in path:
+            commit = {OLD: OLD, NEW: NEW, "main": NEW}[path.rpartition("/")[2]]
+            about = {"id": REPO, "sha": commit, "siblings": [{"rfilename": name} for name in FILES]}
+            return self._answer(200, json.dumps(about).encode(), {"Content-Type": "application/json"})
+        if "/resolve/" not in path:
+            return self._answer(404, b"", {})
+        commit = path.split("/resolve/")[1].partition("/")[0]
+        body = f"{path.rpartition('/')[2]} of {commit}".encode()
+        etag = f'"{hashlib.sha1(body).hexdigest()}"'
+        return self._answer(200, body, {"ETag": etag, "X-Repo-Commit": commit})
+
+    def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+
+
+def fetch(hub: str, folder: Path, revision: str = "", *args: str) -> "subprocess.CompletedProcess[str]":
+    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    environment |= {
+        "HF_ENDPOINT": hub,
+        "HF_HOME": str(folder / "home"),
+        "WEIGHTS_DIR": str(folder),
+        "QED_NANO_REVISION": revision,
+        "PYTHONPATH": str(ROOT),
+    }
+    command = "from core.engines import weights; weights.BYTES = 1000; weights.fetch()"
+    return subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=False)
+
+
+def held(folder: Path) -> tuple[str, str]:
+    kept = folder / "QED-Nano"
+    return json.loads((kept / "FETCHED.json").read_text())["revision"], (kept / "model.safetensors").read_text()
+
+
+def test_without_a_pin_the_newest_is_fetched_once_and_its_commit_is_said(hub: str, tmp_path: Path) -> None:
+    done = fetch(hub, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert held(tmp_path) == (NEW, f"model.safetensors of {NEW}")
+    assert f"QED_NANO_REVISION={NEW}" in done.stderr
+    assert not (tmp_path / "QED-Nano" / "evil.bin").exists()  # safetensors only
+    again = fetch("http://127.0.0.1:9", tmp_path)  # no hub is asked
+    assert again.returncode == 0 and again.stderr == ""
+
+
+def test_a_commit_is_fetched_and_another_commit_replaces_it(hub: str, tmp_path: Path) -> None:
+    assert fetch(hub, tmp_path, OLD).returncode == 0
+    assert held(tmp_path) == (OLD, f"model.safetensors of {OLD}")
+    assert fetch(hub, tmp_path, NEW).returncode == 0
+    assert held(tmp_path) == (NEW, f"model.safetensors of {NEW}")
+    assert fetch(hub, tmp_path, "main").returncode == 0  # what is here will do for a name that moves
+    assert held(tmp_path)[0] == NEW
+
+
+def test_the_lock_names_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QED_NANO_REVISION", raising=False)
+    monkeypatch.setattr(weights, "LOCK", tmp_path / "weights.json")
+    assert weights.wanted() == "main"
+    weights.LOCK.write_text(json.dumps({"repo": REPO, "revision": OLD}))
+    assert weights.wanted() == OLD
+    monkeypatch.setenv("QED_NANO_REVISION", NEW)
+    assert weights.wanted() == NEW
+    monkeypatch.delenv("QED_NANO_REVISION")
+    weights.LOCK.write_text("[]")
+    with pytest.raises(UserError, match="names no revision"):
+        weights.wanted()

@@ -1,0 +1,118 @@
+"""A scripted model for scaffolds: answers by rule, and keeps what it was asked."""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.constants import Config
+from core.generate.generator import Completion
+from core.problems.sets import Problem
+from core.prompts import Message
+from core.scaffolds.rsa import Population
+
+PROBLEM = Problem("p1", "How much is 6*7?", "42")
+
+
+class Model:
+    """`reply(names, prompt)` gives the text of each completion, or a whole one. `asked`: (names, prompt, changes)
+    in the order of the requests; every request yields to others first, as a real one does."""
+
+    def __init__(self, reply: Callable[[tuple[str | int, ...], str], str | Completion]) -> None:
+        self._reply = reply
+        self.asked: list[tuple[tuple[str | int, ...], str, dict[str, Any]]] = []
+
+    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        prompt = messages[-1]["content"]
+        assert names not in [other for other, *_ in self.asked], (
+            f"{names} was asked twice: every request has its own name"
+        )
+        self.asked.append((names, prompt, changes))
+        await asyncio.sleep(0)
+        said = self._reply(names, prompt)
+        if isinstance(said, Completion):
+            return replace(said, key=repr(names))
+        return Completion(repr(names), 0, "", said, finish_reason="stop", completion_tokens=10, prompt_tokens=5)
+
+    def prompts(self, *begin: str | int) -> list[str]:
+        """The prompts of the requests whose names begin so."""
+        return [prompt for names, prompt, _ in self.asked if names[: len(begin)] == begin]
+
+
+def run(scaffold: Any, model: Model, problem: Problem = PROBLEM, **constants: Any) -> list[Population]:
+    """All populations of `scaffold`; checks that every completion that was asked for belongs to a member, once."""
+    config = Config({"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | constants)
+
+    async def collect() -> list[Population]:
+        return [population async for population in scaffold(problem, model, config)]
+
+    populations = asyncio.run(collect())
+    members = [member for population in populations for member in population]
+    counted = [m.completion.key for m in members if not m.again] + [c.key for m in members for c in m.checks]
+    assert sorted(counted) == sorted(repr(names) for names, *_ in model.asked), "each completion belongs to one member"
+    return populations
+
+
+class Jumbled(Model):
+    """The same model, but its answers arrive in an order of its own for every `seed`."""
+
+    def __init__(self, reply: Callable[[tuple[str | int, ...], str], str | Completion], seed: int) -> None:
+        super().__init__(reply)
+        self._rng = random.Random(seed)
+
+    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        made = await super().__call__(messages, *names, **changes)
+        for _ in range(self._rng.randrange(20)):
+            await asyncio.sleep(0)
+        return made
+
+
+class Spent(Exception):
+    """The budget of `stopped` is used up."""
+
+
+def stopped(scaffold: Any, model: Model, after: int, **constants: Any) -> Population:
+    """What `scaffold` has yielded last when its request number `after` (from 0) is refused."""
+    config = Config({"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | constants)
+    newest: list[Population] = []
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        if len(model.asked) == after:
+            raise Spent
+        return await model(messages, *names, **changes)
+
+    async def collect() -> None:
+        async for population in scaffold(PROBLEM, ask, config):
+            newest[:] = [population]
+
+    with suppress(Spent):
+        asyncio.run(collect())
+    return newest[0] if newest else []
+
+
+class Stopped(Exception):
+    """The run was stopped."""
+
+
+def stopped_and_resumed(
+    scaffold: Any, reply: Callable[[tuple[str | int, ...], str], str | Completion], done: int, **constants: Any
+) -> list[Population]:
+    """The populations of a second run, after a first that was stopped with so many completions `done`. What those
+    were asked for, name and prompt, is asked for again, as a journal needs it."""
+    kept: dict[tuple[tuple[str | int, ...], str], str | Completion] = {}
+
+    def first(names: tuple[str | int, ...], prompt: str) -> str | Completion:
+        if len(kept) == done:
+            raise Stopped
+        return kept.setdefault((names, prompt), reply(names, prompt))
+
+    with pytest.raises(Stopped):
+        run(scaffold, Model(first), **constants)
+    again = Model(lambda names, prompt: kept.get((names, prompt)) or reply(names, prompt))
+    populations = run(scaffold, again, **constants)
+    assert kept.keys() <= {(names, prompt) for names, prompt, _ in again.asked}
+    return populations

@@ -1,0 +1,416 @@
+"""The generator: the real openai client against the real engine, with faults injected between them."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import prompts
+from core.engines.server import Server
+from core.errors import UserError
+from core.generate import generator
+from core.generate.generator import Completion, Generator, Sampling, continued, split_thinking
+from core.generate.journal import Journal
+from tests.conftest import Proxy, answer, reset, silence
+
+MESSAGES = prompts.solve("Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.")
+SHORT = Sampling(max_tokens=300)
+Fault = Callable[[Any], None]
+
+
+def ask(
+    server: Server,
+    folder: Path,
+    requests: Sequence[tuple[int, Sampling]],
+    limit: int = 8,
+    timeout: float = 60,
+    messages: list[prompts.Message] = MESSAGES,
+    stall: float = 30,
+) -> list[Completion]:
+    """The completions of one generator with a journal in `folder`."""
+
+    async def all_of_them() -> list[Completion]:
+        with Journal(folder / "test.jsonl") as journal:
+            async with Generator(server, journal, limit, timeout, stall=stall) as generator:
+                return list(await asyncio.gather(*(generator(messages, *request) for request in requests)))
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.01)
+
+
+def test_a_completion_has_thinking_and_answer_apart(engine: Server, tmp_path: Path) -> None:
+    (made,) = ask(engine, tmp_path, [(5, SHORT)])
+    assert made.error is None and made.finish_reason == "stop" and made.forced is None
+    assert "9*15" in made.thinking and "\\boxed" not in made.thinking
+    assert "\\boxed{" in made.answer and "think>" not in made.answer
+    assert made.prompt_tokens > 20 and made.completion_tokens > 20 and made.seconds > 0
+    assert made.seed == 5 and made.text == made.answer
+
+
+def test_equal_seeds_give_equal_completions_whatever_else_is_in_the_batch(engine: Server, tmp_path: Path) -> None:
+    (alone,) = ask(engine, tmp_path / "a", [(7, SHORT)])
+    crowd = ask(engine, tmp_path / "b", [(seed, SHORT) for seed in range(7, 31)], limit=16)
+    assert (crowd[0].thinking, crowd[0].answer) == (alone.thinking, alone.answer)
+    assert len({c.thinking + c.answer for c in crowd}) > 4
+
+
+def test_what_is_in_the_journal_is_not_asked_again(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    through = replace(engine, base_url=proxy.url)
+    first = ask(through, tmp_path, [(1, SHORT), (2, SHORT)])
+    again = ask(through, tmp_path, [(1, SHORT), (2, SHORT), (3, SHORT)])
+    assert again[:2] == first and len(proxy.bodies) == 3
+    elsewhere = ask(engine, tmp_path, [(1, SHORT)])  # the server's address is no part of the key
+    assert elsewhere == first[:1]
+    ask(through, tmp_path, [(1, replace(SHORT, temperature=0.6))])
+    assert len(proxy.bodies) == 4
+
+
+def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    ask(replace(engine, base_url=proxy.url), tmp_path, [(11, SHORT)])
+    sent = proxy.bodies[0]
+    assert {name: sent[name] for name in ("seed", "temperature", "top_p", "top_k", "min_p", "max_tokens")} == {
+        "seed": 11,
+        "temperature": 0.7,
+        "top_p": 1.0,
+        "top_k": -1,
+        "min_p": 0.0,
+        "max_tokens": 300,
+    }
+
+
+def test_a_streamed_reply_is_the_same_completion(
+    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
+    asked = [(5, SHORT), (6, SHORT), (5, Sampling(max_tokens=12, answer_tokens=16)), (5, opened)]
+    whole = ask(engine, tmp_path / "whole", asked)
+    monkeypatch.setattr(Server, "streams", True)
+    streamed = ask(replace(engine, base_url=proxy.url), tmp_path / "streamed", asked)
+    assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in proxy.bodies)
+    for one, other in zip(whole, streamed, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
+        alike = [replace(c, seconds=0.0, cached_tokens=0, logprobs={}) for c in (one, other)]
+        assert alike[0] == alike[1]
+
+
+def test_a_server_that_cannot_stream_is_asked_without(
+    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Server, "streams", True)
+    proxy.script = [answer(400, {"error": {"message": "stream_options is not supported"}})]
+    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT)])
+    assert made.error is None and ["stream" in body for body in proxy.bodies] == [True, False]
+
+
+def test_no_more_requests_in_flight_than_the_limit(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    ask(replace(engine, base_url=proxy.url), tmp_path, [(seed, SHORT) for seed in range(12)], limit=3)
+    assert proxy.most_in_flight == 3
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        answer(429, {"error": {"message": "slow down"}}, retry_after="0"),
+        answer(500, b"oops", "text/plain"),
+        answer(503, {"error": {"message": "loading"}}),
+        answer(200, b"<html>a proxy's page</html>", "text/html"),
+        answer(200, b'{"choices": [{"mess'),
+        answer(200, {"object": "chat.completion", "choices": []}),
+        answer(200, {"choices": [{"message": {"content": "\\boxed{1"}, "finish_reason": None}]}),
+        answer(200, {"choices": [{"message": {"content": "\\boxed{1"}, "finish_reason": "abort"}]}),
+        answer(200, b'data: {"choices": [{"delta": {"content": "1"}}]}\n\n', "text/event-stream"),
+        answer(200, b'data: {"choices": [{"delta": {"content": "1"}}]}\n\ndata: [DONE]\n\n', "text/event-stream"),
+        reset,
+    ],
+    ids=["429", "500", "503", "html", "torn json", "no choices", "no end", "aborted", "cut", "done too soon", "reset"],
+)
+def test_what_passes_by_itself_is_asked_again(engine: Server, proxy: Proxy, tmp_path: Path, fault: Fault) -> None:
+    (calm,) = ask(engine, tmp_path / "calm", [(5, SHORT)])
+    proxy.script = [fault, fault]
+    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT)])
+    assert made.error is None and made.answer == calm.answer
+    assert len(proxy.bodies) == 3
+
+
+def chat(message: Any, **more: Any) -> dict[str, Any]:
+    choice = {"index": 0, "finish_reason": "stop", "message": message} | more
+    return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+
+
+@pytest.mark.parametrize("message", [None, {"role": "assistant", "content": [{"type": "text", "text": "x"}]}])
+def test_a_message_that_cannot_be_read_is_a_failed_completion_and_owed_again(
+    engine: Server, proxy: Proxy, tmp_path: Path, message: Any
+) -> None:
+    proxy.script = [answer(200, chat(message))] * (generator.RETRIES + 1)
+    through = replace(engine, base_url=proxy.url)
+    (made,) = ask(through, tmp_path, [(5, SHORT)])
+    assert made.error is not None and "could not be read" in made.error
+    proxy.script = []
+    assert ask(through, tmp_path, [(5, SHORT)])[0].error is None
+
+
+def test_replies_with_fields_missing_or_broken_are_read_as_far_as_they_go(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    half = chat({"role": "assistant", "content": "half \ud800 a pair", "reasoning": "thoughts"})
+    bare = chat({"role": "assistant", "content": None}) | {"usage": {"total_tokens": 5}}
+    proxy.script = [answer(200, half), answer(200, bare)]
+    through = replace(engine, base_url=proxy.url)
+    first, second = ask(through, tmp_path, [(1, SHORT), (2, SHORT)], limit=1)
+    assert first.answer == "half \ufffd a pair" and first.thinking == "thoughts" and first.error is None
+    assert (second.text, second.prompt_tokens, second.completion_tokens) == ("", 0, 0)
+    assert ask(through, tmp_path, [(1, SHORT), (2, SHORT)]) == [first, second]
+
+
+def test_logprobs_that_lack_the_alternatives_are_none_at_all(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    shown = {"content": [{"token": " True", "logprob": -0.1, "bytes": None}]}
+    proxy.script = [answer(200, chat({"role": "assistant", "content": " True"}, logprobs=shown))]
+    opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
+    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, opened)])
+    assert made.answer == "Verdict: True" and made.logprobs == {}
+
+
+def test_a_context_overflow_is_recorded_at_once_and_never_asked_again(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    through = replace(engine, base_url=proxy.url)
+    long = prompts.solve("1 + " * 3000)
+    for _ in range(2):
+        (made,) = ask(through, tmp_path, [(5, SHORT)], messages=long)
+        assert made.error is not None and made.error.startswith("context overflow")
+        assert made.finish_reason is None and made.text == ""
+    assert len(proxy.bodies) == 1
+
+
+def test_failures_that_may_pass_are_owed_again(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    through = replace(engine, base_url=proxy.url)
+    proxy.script = [answer(500, b"oops", "text/plain")] * (generator.RETRIES + 1)
+    (failed,) = ask(through, tmp_path, [(5, SHORT)])
+    assert failed.error == "status 500: Error code: 500" or (failed.error or "").startswith("status 500")
+    (made,) = ask(through, tmp_path, [(5, SHORT)])
+    assert made.error is None
+
+
+def test_a_request_without_an_answer_ends_at_its_timeout(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [silence(10)] * generator.TIMEOUT_TRIES
+    made, beside = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT), (6, SHORT)], limit=1, timeout=4)
+    assert made.error == f"no answer within 4 s, asked {generator.TIMEOUT_TRIES} times"
+    assert beside.error is None
+
+
+def test_a_silent_request_is_asked_again_with_more_patience(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    through = replace(engine, base_url=proxy.url)
+    proxy.script = [silence(120)]
+    began = time.monotonic()
+    (made,) = ask(through, tmp_path / "a", [(5, SHORT)], stall=2)
+    assert made.error is None and 2 <= time.monotonic() - began < 100
+    proxy.script = [silence(20)] * generator.STALL_TRIES
+    (failed,) = ask(through, tmp_path / "b", [(5, SHORT)], stall=0.5)
+    assert failed.error == f"silent for 0 s and longer, asked {generator.STALL_TRIES} times"
+
+
+def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    """Far more requests than slots, asked for with far less patience than all take together: they wait their turn."""
+    requests = [(seed, SHORT) for seed in range(160)]
+    made = ask(replace(engine, base_url=proxy.url), tmp_path, requests, limit=160, stall=15)
+    assert all(c.error is None for c in made) and len(proxy.bodies) == 160
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (answer(401, {"error": {"message": "bad key sk-secret"}}), "Set API_KEY"),
+        (answer(404, {"error": {"message": "no such model"}}), "does not know the model"),
+        (answer(400, {"error": {"message": "unknown parameter min_p"}}), "unknown parameter min_p"),
+        (answer(402, {"error": {"message": "insufficient credits"}}), "insufficient credits"),
+    ],
+)
+def test_a_server_that_refuses_us_altogether_ends_the_run(
+    engine: Server, proxy: Proxy, tmp_path: Path, fault: Fault, words: str
+) -> None:
+    proxy.script = [fault]
+    with pytest.raises(UserError, match=words) as raised:
+        ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT)])
+    assert "sk-secret" not in str(raised.value)
+    assert not (tmp_path / "test.jsonl").read_bytes()
+
+
+def test_an_unreachable_server_is_a_users_error(engine: Server, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not answer any more"):
+        ask(replace(engine, base_url="http://127.0.0.1:9/v1"), tmp_path, [(5, SHORT)])
+
+
+def test_budget_forcing_closes_thinking_at_the_cap_and_keeps_both_readings(engine: Server, tmp_path: Path) -> None:
+    (made,) = ask(engine, tmp_path, [(5, Sampling(max_tokens=12, answer_tokens=16))])
+    assert made.finish_reason == "length" and made.thinking and made.answer == ""
+    assert made.forced is not None and made.forced.startswith(prompts.FORCED_ANSWER) and made.text == made.forced
+    assert 12 < made.completion_tokens <= 28
+    (unforced,) = ask(engine, tmp_path, [(5, Sampling(max_tokens=12))])
+    assert unforced.forced is None and unforced.text == "" and unforced.thinking == made.thinking
+
+
+def test_an_opening_closes_thinking_and_reports_the_next_token(engine: Server, tmp_path: Path) -> None:
+    opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
+    (made,) = ask(engine, tmp_path, [(5, opened)], messages=prompts.verify("Find 1 + 1.", "\\boxed{2}"))
+    assert made.thinking == "" and made.answer.startswith(prompts.VERDICT)
+    assert {token.strip() for token in made.logprobs} >= {"True", "False"}
+
+
+def test_continuations_are_put_as_each_kind_of_server_wants_them() -> None:
+    ours = continued(MESSAGES, "so far", "The answer", Server("llama.cpp", "u", "m", "w"))
+    last = {"role": "assistant", "reasoning_content": "so far", "content": "The answer"}
+    assert ours == {"messages": [*MESSAGES, last]}
+    for closes in (False, True):
+        sglang = continued(MESSAGES, "so far", "The answer", Server("sglang", "u", "m", "w", closes=closes))
+        assert sglang.pop("messages")[-1]["content"] == "so far\n</think>\n\nThe answer"
+        assert sglang == {"continue_final_message": True}
+    empty = continued(MESSAGES, "", "Verdict:", Server("sglang", "u", "m", "w", closes=True))
+    assert empty.pop("messages")[-1]["content"] == "Verdict:"  # the template closes thinking, in its own tokens
+    assert empty == {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
+    vllm = continued(MESSAGES, "so far", "The answer", Server("vllm", "u", "m", "w"))
+    assert vllm.pop("messages")[-1]["content"] == "<think>\nso far\n</think>\n\nThe answer"
+    assert vllm == {"continue_final_message": True, "add_generation_prompt": False}
+
+
+@pytest.mark.parametrize(
+    "thinking", ["\nso far", " so far\n\n", "<think>so far", "so far</think>", "<think>\n<think>\nso far\n</think>\n"]
+)
+def test_thinking_is_sent_as_templates_leave_it(thinking: str) -> None:
+    """vLLM refuses to go on with a message that its template changes, and templates cut at tags and strip."""
+    server = Server("vllm", "u", "m", "w")
+    sent = continued(MESSAGES, thinking, "The answer", server)["messages"][-1]["content"]
+    assert sent == "<think>\nso far\n</think>\n\nThe answer"
+    inside = continued(MESSAGES, "so <thi<think>nk> far", "The answer", server)["messages"][-1]["content"]
+    assert inside.count("<think>") == inside.count("</think>") == 1
+
+
+NEW_TURNS = {  # what servers of an unknown kind were seen to answer, or may, that begin a new turn
+    "reasons in the field": {"content": "", "reasoning_content": "7*43=301\n6*58=348"},
+    "reasons, then answers": {"content": "So \\boxed{42}.", "reasoning_content": "7*43=301"},
+    "reasons in tags": {"content": "<think>\n7*43=301 {"},
+    "reasons in tags, then answers": {"content": "<think>7*43</think>\n\n\\boxed{42}"},
+    "the template opens the tag": {"content": "7*43=301\n</think>\n\n\\boxed{42}}"},
+    "no tags at all": {"content": "First 7*43=301, and \\boxed{3} is not it. The set \\{1, 2\\} and \\} too"},
+    "answers anew": {"content": "The answer is \\boxed{42}."},
+    "says nothing": {"content": ""},
+}
+GOES_ON: dict[str, tuple[dict[str, Any], str]] = {
+    "only what is new": ({"content": "42}."}, "42}."),
+    "all of the answer": ({"content": prompts.FORCED_ANSWER + "42}."}, "42}."),
+    "and the thinking it was given": ({"content": prompts.FORCED_ANSWER + "42}", "reasoning_content": "7*43"}, "42}"),
+    "taken for reasoning": ({"content": None, "reasoning": "42}."}, "42}."),
+    "with a brace inside": ({"content": "\\frac{1}{2}}. Sure"}, "\\frac{1}{2}}. Sure"),
+}
+
+
+def cut_and_forced(
+    engine: Server, proxy: Proxy, folder: Path, kind: str, forced: dict[str, Any], opening: str = prompts.FORCED_ANSWER
+) -> Completion:
+    """A completion that the cap cuts off while thinking, and what a server of this kind says when it is forced."""
+    usage = {"usage": {"prompt_tokens": 30, "completion_tokens": 12}}
+    cut = chat({"role": "assistant", "content": "", "reasoning_content": "so far"}, finish_reason="length") | usage
+    proxy.script = [answer(200, cut), answer(200, chat(forced, finish_reason="length") | usage)]
+    sampling = Sampling(max_tokens=12, answer_tokens=16, answer_opening=opening)
+    (made,) = ask(replace(engine, base_url=proxy.url, kind=kind), folder, [(5, sampling)])
+    assert not proxy.script and made.thinking == "so far" and made.error is None
+    return made
+
+
+@pytest.mark.parametrize("said", NEW_TURNS)
+def test_an_unknown_server_that_begins_a_new_turn_leaves_the_unforced_reading(
+    engine: Server, proxy: Proxy, tmp_path: Path, said: str
+) -> None:
+    made = cut_and_forced(engine, proxy, tmp_path, "other", NEW_TURNS[said])
+    assert made.forced is None and made.text == "" and made.not_forced == generator.NEW_TURN
+    assert made.completion_tokens == 24, "it was paid for all the same"
+
+
+@pytest.mark.parametrize("said", GOES_ON)
+@pytest.mark.parametrize("kind", ["other", "vllm", "sglang", "llama.cpp"])
+def test_an_answer_that_goes_on_is_put_behind_its_opening(
+    engine: Server, proxy: Proxy, tmp_path: Path, kind: str, said: str
+) -> None:
+    message, rest = GOES_ON[said]
+    made = cut_and_forced(engine, proxy, tmp_path, kind, message)
+    assert made.forced == prompts.FORCED_ANSWER + rest and made.not_forced is None
+
+
+def test_what_vllm_takes_for_reasoning_comes_before_what_it_takes_for_the_answer(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    message = {"content": "\n\nDone.", "reasoning": "42}."}
+    made = cut_and_forced(engine, proxy, tmp_path, "vllm", message)
+    assert made.forced == prompts.FORCED_ANSWER + "42}.\n\nDone."
+
+
+def test_a_verdict_that_is_opened_needs_no_brace(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    made = cut_and_forced(engine, proxy, tmp_path / "a", "other", {"content": " True"}, prompts.VERDICT)
+    assert made.forced == "Verdict: True"
+    again = {"content": "", "reasoning_content": "True? Let me see"}
+    made = cut_and_forced(engine, proxy, tmp_path / "b", "other", again, prompts.VERDICT)
+    assert made.forced is None and made.not_forced == generator.NEW_TURN
+
+
+def test_no_probability_is_read_from_the_first_token_of_a_new_turn(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    shown = {"content": [{"token": "9", "logprob": -0.1, "top_logprobs": [{"token": " True", "logprob": -9.0}]}]}
+    thinking = {"role": "assistant", "content": "", "reasoning_content": "9"}
+    proxy.script = [answer(200, chat(thinking, logprobs=shown, finish_reason="length"))]
+    opened = Sampling(max_tokens=1, answer_tokens=16, opening=prompts.VERDICT, top_logprobs=10)
+    (made,) = ask(replace(engine, base_url=proxy.url, kind="other"), tmp_path, [(5, opened)])
+    assert (made.answer, made.logprobs, made.not_forced) == ("", {}, generator.NEW_TURN)
+    assert made.forced is None and len(proxy.bodies) == 1
+
+
+def test_a_server_that_refuses_to_go_on_leaves_the_unforced_reading_and_says_why(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    cut = chat({"role": "assistant", "content": "", "reasoning_content": "so far"}, finish_reason="length")
+    proxy.script = [answer(200, cut), answer(400, {"error": {"message": "the final message does not appear " * 9}})]
+    sampling = Sampling(max_tokens=12, answer_tokens=16)
+    through = replace(engine, base_url=proxy.url, kind="vllm")
+    (made,) = ask(through, tmp_path, [(5, sampling)])
+    assert made.forced is None and made.error is None and made.text == ""
+    assert made.not_forced is not None and made.not_forced.startswith("refused the final message does not appear")
+    assert len(made.not_forced) <= generator.REASON
+    assert ask(through, tmp_path, [(5, sampling)]) == [made], "the journal keeps it"
+
+
+@pytest.mark.parametrize(
+    ("content", "reasoning", "cut", "expected"),
+    [
+        ("the answer", None, False, ("", "the answer")),
+        ("the answer", "thoughts", False, ("thoughts", "the answer")),
+        ("<think>\nthoughts\n</think>\n\nthe answer", None, False, ("thoughts", "the answer")),
+        ("thoughts\n</think>\n\nthe answer", None, False, ("thoughts", "the answer")),
+        (" and more</think>the answer", "thoughts", False, ("thoughts and more", "the answer")),
+        ("<think>unfinished thou", None, False, ("unfinished thou", "")),
+        ("unfinished thou", None, True, ("unfinished thou", "")),
+        ("", "unfinished thou", True, ("unfinished thou", "")),
+        ("half an ans", "thoughts", True, ("thoughts", "half an ans")),
+        ("", None, False, ("", "")),
+    ],
+)
+def test_thinking_is_told_from_the_answer(
+    content: str, reasoning: str | None, cut: bool, expected: tuple[str, str]
+) -> None:
+    assert split_thinking(content, reasoning, cut) == expected
+
+
+@given(st.text(), st.none() | st.text(), st.booleans())
+def test_splitting_never_raises_and_an_answer_holds_no_closing_tag_of_ours(
+    content: str, reasoning: str | None, cut: bool
+) -> None:
+    thinking, said = split_thinking(content, reasoning, cut)
+    assert isinstance(thinking, str) and said in content

@@ -1,0 +1,83 @@
+"""The limiter: never more than its limit at once, the highest priority first, no slot lost to a cancelled waiter."""
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.generate.queue import Slots
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_the_highest_priority_goes_first_and_equals_in_order_of_arrival() -> None:
+    async def order() -> list[str]:
+        slots, served = Slots(1), []
+
+        async def work(name: str, priority: float) -> None:
+            async with slots.slot(priority):
+                served.append(name)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(work(*each) for each in [("a", 0), ("b", -1), ("c", 2), ("d", -1), ("e", 2)]))
+        return served
+
+    assert asyncio.run(order()) == ["a", "c", "e", "b", "d"]
+
+
+def test_an_error_inside_gives_the_slot_back() -> None:
+    async def twice() -> str:
+        slots = Slots(1)
+        for _ in range(2):
+            try:
+                async with slots.slot():
+                    raise ValueError
+            except ValueError:
+                pass
+        return "done"
+
+    assert asyncio.run(asyncio.wait_for(twice(), 60)) == "done"
+
+
+@given(
+    limit=st.integers(1, 4),
+    works=st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), max_size=25),
+    cancels=st.lists(st.tuples(st.integers(0, 24), st.integers(0, 2)), max_size=12),
+)
+def test_whatever_is_cancelled_the_limit_holds_and_no_slot_is_lost(
+    limit: int, works: list[tuple[int, int]], cancels: list[tuple[int, int]]
+) -> None:
+    async def play() -> None:
+        slots, inside = Slots(limit), 0
+
+        async def work(priority: int, rounds: int) -> None:
+            nonlocal inside
+            async with slots.slot(priority):
+                inside += 1
+                assert inside <= limit
+                try:
+                    await turns(rounds)
+                finally:
+                    inside -= 1
+
+        tasks = [asyncio.create_task(work(*each)) for each in works]
+        for which, wait in cancels:
+            await turns(wait)
+            if which < len(tasks):
+                tasks[which].cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(each is None or isinstance(each, asyncio.CancelledError) for each in ended)
+        async with asyncio.TaskGroup() as group:  # all slots are free again, at the same time
+            together = asyncio.Barrier(limit)
+
+            async def meet() -> None:
+                async with slots.slot():
+                    await together.wait()
+
+            for _ in range(limit):
+                group.create_task(meet())
+
+    asyncio.run(asyncio.wait_for(play(), 60))

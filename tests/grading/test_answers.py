@@ -1,0 +1,515 @@
+"""Reading and judging answers: a table of cases (cases/boxed.json), properties, and the judge in its process."""
+
+import asyncio
+import itertools
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import UserError
+from core.grading import math_verify as judge_module
+from core.grading.answers import (
+    DOUBTS,
+    MAX_COMPARISONS,
+    NEUTRAL,
+    Extraction,
+    canonical,
+    equivalent,
+    extract,
+    groups,
+    is_correct,
+    judge,
+    pass_at_k,
+    tally,
+    vote,
+)
+
+FOLDER = Path(__file__).parents[1] / "cases"
+CASES: list[dict[str, Any]] = json.loads((FOLDER / "boxed.json").read_text(encoding="utf-8"))
+PAIRS: list[dict[str, Any]] = json.loads((FOLDER / "equal.json").read_text(encoding="utf-8"))
+# Pairs of spellings of one answer.
+SPELLINGS = json.loads((FOLDER / "spellings.json").read_text(encoding="utf-8"))
+# Texts made of what matters to the reader, far likelier to hit an edge than arbitrary characters.
+TOKENS = r"""\boxed \boxed{ \fbox{ { } \{ \} \\ \ \text{ \textbf \left \right \, \! \; {,} , . % \% $ \$ ^\circ ^ _ ° 0
+00 7 42 1,024 -5 − + = x m+n \frac{1}{2} \frac12 / ( ) \circ or cm thousand"""
+PIECES = st.sampled_from([*TOKENS.split(), " ", "\n", "\u2009", "\u200b", "\ud800"])
+LATEX = st.lists(PIECES, max_size=25).map("".join)
+TYPES = st.sampled_from(["integer", "math"])
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{i:03d} {case['note']}" for i, case in enumerate(CASES)])
+def test_case(case: dict[str, Any]) -> None:
+    found = extract(case["text"], case["type"], case.get("truncated", False))
+    assert (found.answer, found.doubt) == (case["answer"], case["doubt"])
+    if "truth" in case:
+        assert is_correct(found.answer, case["truth"], case["type"]) is case["correct"]
+
+
+def test_the_table_covers_every_doubt() -> None:
+    assert {case["doubt"] for case in CASES} == {None, *DOUBTS}
+
+
+@given(st.one_of(LATEX, st.text(max_size=200)), TYPES, st.booleans())
+def test_extract_never_raises_and_its_answer_can_be_stored(text: str, kind: str, truncated: bool) -> None:
+    found = extract(text, kind, truncated)
+    assert found.doubt is None or found.doubt in DOUBTS
+    (found.answer or "").encode("utf-8")
+    canonical(text, kind)
+    is_correct(text, text, "integer")
+
+
+@given(LATEX, TYPES)
+def test_boxing_an_answer_reads_the_same_answer(text: str, kind: str) -> None:
+    answer = extract(rf"\boxed{{{text}}}", kind).answer
+    if answer is not None:
+        again = extract(rf"\boxed{{{answer}}}", kind)
+        assert again.answer == answer
+        assert again.doubt in (None, "not an integer")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-0.50", "-1/2"),
+        (r"-\frac{6}{8}", "-3/4"),
+        (r"\frac{-6}{8}", "-3/4"),
+        ("- 6 / 8", "-3/4"),
+        (r"\tfrac12", "1/2"),
+        ("4.0", "4"),
+        ("1/0", "1/0"),
+        ("1/2/3", "1/2/3"),
+        ("0.5/2", "0.5/2"),
+        ("4 2", "4 2"),
+        (r"1\frac{1}{2}", r"1\frac{1}{2}"),  # one and a half, not 11/2
+        (r"\frac{1}{2}3", r"\frac{1}{2}3"),
+        ("1e9", "1e9"),
+        ("2x + 1", "2x+1"),
+        ("5, 600", "5, 600"),
+        ("( 1,2 )", "(1, 2)"),
+        (r"\pi r", r"\pi r"),
+        ("No Solution", "no solution"),
+    ],
+)
+def test_math_votes_are_counted_on(text: str, expected: str) -> None:
+    assert canonical(text, "math") == expected
+
+
+@given(LATEX, TYPES)
+def test_a_canonical_answer_is_its_own_canonical_answer(text: str, kind: str) -> None:
+    once = canonical(text, kind)
+    assert canonical(once, kind) == once
+
+
+@given(LATEX, LATEX, st.integers(0, 999))
+def test_the_only_box_is_found_anywhere(before: str, after: str, answer: int) -> None:
+    before, after = (text.replace(r"\boxed", "").replace(r"\fbox", "") for text in (before, after))
+    found = extract(rf"{before}\boxed{{{answer}}} {after}")
+    assert found == extract(rf"\boxed{{{answer}}}")
+    assert (found.answer, found.doubt) == (str(answer), None)
+
+
+@given(
+    st.integers(0, 999), st.integers(0, 999), st.sampled_from([r"\frac{%d}{%d}", "%d/%d", "%d, %d", "%d %d", "%d^{%d}"])
+)
+def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) -> None:
+    found = extract(rf"\boxed{{{form % (a, b)}}}")
+    if ("frac" in form or "/" in form) and b and a % b == 0:  # nothing is guessed: it divides
+        assert found == Extraction(str(a // b), None)
+    else:
+        assert found.doubt == "not an integer"
+        assert not any(is_correct(found.answer, str(n)) for n in (a, b))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" * 10_000_000,
+        "}" * 10_000_000,
+        "\\" * 10_000_000,
+        r"\boxed{" * 1_000_000,
+        r"\boxed{" * 1_000_000 + "}" * 1_000_000,
+        r"\boxed{7}" * 1_000_000,
+        r"\boxed{}" * 1_000_000,
+        r"\boxed{" + "{}" * 2_000_000,
+        r"\boxed" + " " * 10_000_000,
+        r"\boxed " * 1_000_000,
+        r"\boxed " + "9" * 10_000_000,
+        r"\boxed{" + "9" * 10_000_000 + "}",
+        "".join(rf"\boxed{{{'{' * (i % 400)}7{'}' * (i % 400)}}}" for i in range(2_000)),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_hostile_texts_take_linear_time(text: str) -> None:
+    started = time.process_time()
+    extract(text)
+    assert time.process_time() - started < 15  # about 1 s; a quadratic reader needs hours
+
+
+# --- votes ---
+
+
+def test_the_majority_wins_and_what_says_nothing_does_not_vote() -> None:
+    result = vote(["42", None, "042", "7", None], "42")
+    assert (result.answer, result.tied, result.score) == ("42", ("42",), 1.0)
+    assert result.counts == {"42": 2, "7": 1}
+
+
+def test_tied_answers_score_their_mean_and_stand_in_order() -> None:
+    result = vote(["100", "7", "42"], "7")
+    assert (result.answer, result.tied) == ("7", ("7", "42", "100"))
+    assert result.score == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("answers", [[], [None, None]])
+def test_nobody_voting_scores_nothing(answers: list[str | None]) -> None:
+    assert vote(answers, "42") == vote([], "42")
+    assert (vote(answers, "42").answer, vote(answers, "42").score) == (None, 0.0)
+
+
+def test_answers_that_are_no_integers_vote_and_are_wrong() -> None:
+    assert vote([r"\frac{1}{2}", r"\frac{1}{2}", "42"], "42").score == 0.0
+
+
+def test_math_votes_are_counted_on_exact_numbers() -> None:
+    assert vote(["0.5", r"\frac12", r"\dfrac{2}{4}", "7"], "1/2", "math").counts == {"1/2": 3, "7": 1}
+
+
+@given(st.lists(st.sampled_from([None, "1", "01", "2", "3", "x"])), st.sampled_from(["1", "2"]), st.randoms())
+def test_a_vote_does_not_depend_on_order(answers: list[str | None], truth: str, random: Any) -> None:
+    result = vote(answers, truth)
+    assert 0 <= result.score <= 1
+    assert sum(result.counts.values()) == sum(answer is not None for answer in answers)
+    random.shuffle(answers)
+    assert vote(answers, truth) == result
+
+
+# --- votes on what answers say ---
+
+
+def test_a_vote_that_is_split_between_spellings_is_won() -> None:
+    answers = [r"2^{25} \cdot 26!"] * 3 + [r"2^{25}\cdot26!"] * 2 + ["77777"] * 4
+    found = vote(answers, r"2^{25}\cdot 26!", "math")
+    assert found.score == 1.0 and sorted(found.counts.values()) == [4, 5]
+    assert found.answer == canonical(r"2^{25} \cdot 26!", "math") == groups(answers, "math").names[4]
+
+
+@pytest.mark.parametrize(("one", "other"), SPELLINGS)
+def test_spellings_vote_together(one: str, other: str) -> None:
+    assert len(SPELLINGS) >= 40
+    for a, b in ((one, other), (other, one)):
+        found = vote([a] * 3 + [b] * 2 + ["77777"] * 4, b, "math")
+        assert (found.score, found.counts) == (1.0, {canonical(a, "math"): 5, "77777": 4})
+
+
+def test_votes_do_not_depend_on_which_spelling_is_the_reference() -> None:
+    """math-verify turns an inequality into a set where the other side is one, and not the other way round."""
+    assert max(tally([r"x\le 3"] * 3 + [r"(-\infty,3]"] * 2, "math").values()) == 5
+    assert max(tally([r"(-\infty,3]"] * 3 + [r"x\le 3"] * 2, "math").values()) == 5
+
+
+Equal = Callable[[str, str], bool | None]
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[Equal], list[tuple[str, str]]]:
+    """Put another judge in math-verify's place; the list of what it is asked comes back."""
+
+    def put(equal: Equal) -> list[tuple[str, str]]:
+        asked: list[tuple[str, str]] = []
+
+        def told(answer: str, truth: str) -> bool | None:
+            asked.append((answer, truth))
+            return equal(answer, truth)
+
+        monkeypatch.setattr("core.grading.answers.math_equal", told)
+        return asked
+
+    return put
+
+
+@given(random=st.randoms(use_true_random=False))
+def test_verdicts_that_do_not_chain_go_to_the_commoner_spelling_whatever_the_order(random: Any) -> None:
+    def equal(answer: str, truth: str) -> bool:
+        return {answer, truth} in ({"a_1", "b_1"}, {"b_1", "c_1"})  # and a is not c
+
+    answers = ["a_1"] * 3 + ["b_1"] * 2 + ["c_1"] * 3 + ["d_1"]
+    random.shuffle(answers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("core.grading.answers.math_equal", equal)
+        assert tally(answers, "math") == {"a_1": 5, "c_1": 3, "d_1": 1}
+        assert tally([*answers, "c_1"], "math") == {"c_1": 6, "a_1": 3, "d_1": 1}
+        assert tally([*answers, "b_1", "b_1"], "math") == {"b_1": 10, "d_1": 1}
+
+
+def test_a_vote_asks_the_judge_so_many_times_at_most_and_the_commonest_first(
+    judged: Callable[[Equal], list[tuple[str, str]]],
+) -> None:
+    asked = judged(lambda answer, truth: {answer, truth} == {"x_{10}", "x_{11}"})
+    rare = [f"x_{{{i}}}" for i in range(12, 302)]
+    counts = tally([*rare, "x_{10}", "x_{11}", "x_{10}", "x_{11}"], "math")
+    assert counts["x_{10}"] == 4 and len(counts) == 291
+    assert len(asked) <= MAX_COMPARISONS and set(asked[0]) == {"x_{10}", "x_{11}"}
+
+
+def test_integers_and_numbers_need_no_judge(judged: Callable[[Equal], list[tuple[str, str]]]) -> None:
+    asked = judged(lambda *_: True)
+    assert tally(["42", "042", "7", r"\frac12", "x"]) == {"42": 2, "7": 1, "x": 1, r"\frac12": 1}
+    assert tally(["0.333333", "1/3", r"\frac{2}{6}", "-7", "7"], "math") == {
+        "1/3": 2, "7": 1, "-7": 1, "333333/1000000": 1
+    }  # fmt: skip
+    assert not asked
+
+
+def test_an_answer_that_hangs_costs_two_deadlines_and_the_others_are_compared(
+    judged: Callable[[Equal], list[tuple[str, str]]],
+) -> None:
+    hanging, simple = {"h_1", "h_2"}, {"s_1", "s_2", "s_3"}
+    late: list[tuple[str, str]] = []
+
+    def equal(answer: str, truth: str) -> bool | None:
+        if len({answer, truth} & hanging) == 1:
+            late.append((answer, truth))
+            return None
+        return {answer, truth} <= simple
+
+    judged(equal)
+    answers = ["h_1"] * 5 + ["h_2"] * 5 + ["s_1"] * 3 + ["s_2"] * 2 + ["s_3"] * 2
+    found = vote(answers, "s_1", "math")
+    assert found.counts == {"s_1": 7, "h_1": 5, "h_2": 5} and found.score == 1.0
+    assert found.undecided == 2 and len(late) == 4 and {(h, NEUTRAL) for h in hanging} < set(late)
+
+
+def test_boxes_that_say_the_same_in_canonical_form_are_not_several() -> None:
+    assert extract(r"\boxed{0.5}, that is \boxed{\frac12}", "math").doubt is None
+    found = extract(r"\boxed{3} \boxed{\sqrt{8}} \boxed{\sqrt8} \boxed{2\sqrt2}", "math")
+    assert (found.doubt, found.others) == ("several", (r"\sqrt8", r"\sqrt{8}", "3"))
+    many = extract("".join(rf"\boxed{{x+{i}}}" for i in range(50)), "math")
+    assert (many.doubt, many.others) == ("several", ())
+
+
+# --- pass@k ---
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_pass_at_k_is_the_share_of_draws_with_a_correct_one(n: int) -> None:
+    for c, k in itertools.product(range(n + 1), range(1, n + 1)):
+        draws = list(itertools.combinations([i < c for i in range(n)], k))
+        assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws), abs=1e-15)
+
+
+@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
+def test_pass_at_k_starts_at_the_mean_and_grows_with_k(nc: tuple[int, int]) -> None:
+    n, c = nc
+    values = [pass_at_k(n, c, k) for k in range(1, n + 1)]
+    assert values[0] == c / n
+    assert values == sorted(values)
+    assert values[-1] == (1.0 if c else 0.0)
+
+
+def test_pass_at_k_is_exact_for_large_n() -> None:
+    assert pass_at_k(1_000_000, 1, 1_000) == 0.001
+    assert pass_at_k(10_000, 1, 9_999) == 0.9999
+    assert pass_at_k(10_000, 5_000, 5_000) == pytest.approx(1.0)
+    assert pass_at_k(100_000, 3, 7) == pytest.approx(1 - math.prod((99_997 - i) / (100_000 - i) for i in range(7)))
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(4, 2, 5), (4, 5, 1), (4, -1, 1), (4, 2, 0), (0, 0, 1)])
+def test_pass_at_k_refuses_what_cannot_be_drawn(n: int, c: int, k: int) -> None:
+    with pytest.raises(ValueError, match=r"pass@k needs"):
+        pass_at_k(n, c, k)
+
+
+# --- the judge of math answers ---
+
+
+def test_equivalent_answers() -> None:
+    assert equivalent("042", "42")
+    assert equivalent("1,024", "1024")
+    assert not equivalent("42", "43")
+    assert equivalent(r"\frac{1}{2}", "0.5", "math")
+    assert equivalent(r"\frac{\sqrt{2}}{2}", r"\frac{1}{\sqrt{2}}", "math")
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=[f"{i:03d} {pair['note']}" for i, pair in enumerate(PAIRS)])
+def test_pair(pair: dict[str, Any]) -> None:
+    """Two math answers, either way round, as they are written and as a box that is read again."""
+    one, other, expected = pair["one"], pair["other"], pair["equal"]
+    assert judge(one, other, "math") is expected
+    assert judge(other, one, "math") is expected
+    if "boxed" not in pair:  # a box loses the name of a number, and degrees
+        assert is_correct(extract(rf"\boxed{{{one}}}", "math").answer, other, "math") is expected
+
+
+def spellings(number: Fraction) -> list[str]:
+    sign, p, q = "-" if number < 0 else "", abs(number.numerator), number.denominator
+    found = [f"{sign}{p}/{q}", rf"{sign}\frac{{{p}}}{{{q}}}", rf"{sign}\dfrac{{{7 * p}}}{{{7 * q}}}"]
+    found += [rf"{sign}{p} \cdot {q}^{{-1}}", rf"{sign}\frac{{\sqrt{{2}} \cdot {p}}}{{{q}\sqrt2}}"]
+    if 10**60 % q == 0:
+        digits = str(p * 10**60 // q).zfill(61)
+        found.append(f"{sign}{digits[:-60]}.{digits[-60:]}")
+    return found
+
+
+NUMBERS = st.fractions(-100, 100, max_denominator=100) | st.builds(
+    Fraction, st.integers(1, 10**40), st.sampled_from([1, 2**90, 10**50, 3**80])
+)
+
+
+@settings(max_examples=60)
+@given(NUMBERS, st.sampled_from([0, 1, -1]), st.sampled_from([1, 10**6, 10**31, 10**55]), st.data())
+def test_numbers_are_the_same_only_where_they_are_equal(number: Fraction, shift: int, by: int, data: Any) -> None:
+    near = number + Fraction(shift, by)
+    one, other = (data.draw(st.sampled_from(spellings(n))) for n in (number, near))
+    assert judge(one, other, "math") is (number == near)
+    assert judge(other, one, "math") is (number == near)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(PAIRS), st.sampled_from(PAIRS))
+def test_verdicts_do_not_depend_on_the_order(first: dict[str, Any], second: dict[str, Any]) -> None:
+    assert judge(first["one"], second["other"], "math") is judge(second["other"], first["one"], "math")
+
+
+def test_no_answer_is_wrong() -> None:
+    assert judge(None, "42") is False
+    assert is_correct("", "") is False
+
+
+def test_a_comparison_that_hangs_is_ended_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(judge_module, "DEADLINE_S", 0.5)
+    assert judge("9^{9^{9^{9^9}}}+1", "x", "math") is None
+    child = judge_module._JUDGE._process
+    assert not is_correct("9^{9^{9^{9^9}}}+1", "x", "math")  # known by now
+    assert judge_module._JUDGE._process is child and "no verdict" in caplog.text
+    monkeypatch.undo()
+    assert is_correct("x+2", "2+x", "math")  # a new child
+
+
+@pytest.fixture
+def own_judge() -> Iterator[judge_module._Judge]:
+    made = judge_module._Judge()
+    yield made
+    made._stop()
+
+
+def processor_seconds(judge: judge_module._Judge) -> float:
+    assert judge._process
+    ticks = Path(f"/proc/{judge._process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_first_comparison_finds_the_judge_warm(own_judge: judge_module._Judge) -> None:
+    assert own_judge.equal("x+1", "1+x")
+    spent = [processor_seconds(own_judge)]
+    for n in (2, 3, 5):
+        assert own_judge.equal(rf"{n}\sqrt{{7}}-\pi", "77777") is False
+        spent.append(processor_seconds(own_judge))
+    first, *later = (b - a for a, b in itertools.pairwise(spent))
+    assert first < 3 * max(0.03, *later)  # cold, it is six times
+
+
+def test_a_busy_machine_does_not_take_from_the_deadline(
+    own_judge: judge_module._Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child gets 4% of the time only, and is past its deadline by the clock."""
+    monkeypatch.setattr(judge_module, "DEADLINE_S", 1.0)
+    assert own_judge.equal("x+1", "1+x")
+    assert own_judge._process
+    pid, done = own_judge._process.pid, threading.Event()
+
+    def hamper() -> None:
+        while not done.wait(0.002):
+            os.kill(pid, signal.SIGSTOP)
+            done.wait(0.05)
+            os.kill(pid, signal.SIGCONT)
+
+    busy = threading.Thread(target=hamper)
+    busy.start()
+    began = time.monotonic()
+    try:
+        assert own_judge.equal(r"\frac{\sin^3 x+\cos^3 x}{\sin x+\cos x}", r"1-\sin x\cos x")  # 0.2 s by itself
+    finally:
+        done.set()
+        busy.join()
+    assert time.monotonic() - began > judge_module.DEADLINE_S and own_judge._process.poll() is None
+
+
+@pytest.mark.parametrize(("block", "seconds", "clock"), [("while True: pass", 0.2, 600), ("time.sleep(600)", 600, 0.2)])
+def test_what_computes_ends_by_processor_time_and_what_waits_by_the_clock(
+    block: str, seconds: float, clock: float
+) -> None:
+    program = f"""
+import time
+from core.grading import math_verify
+math_verify.WALL_S = {clock}
+with math_verify._ending_after({seconds}):
+    {block}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300)
+    assert done.returncode != 0 and b"Error" not in done.stderr
+    kept = program.replace(block, "time.sleep(0.01)").replace(f"({seconds})", "(60)").replace(f"= {clock}", "= 60")
+    assert subprocess.run([sys.executable, "-c", kept + "time.sleep(0.5)"], timeout=300).returncode == 0
+
+
+def test_a_child_that_died_is_replaced() -> None:
+    assert is_correct("x+3", "3+x", "math")
+    process = judge_module._JUDGE._process
+    assert process
+    process.kill()
+    process.wait()
+    assert is_correct("x+4", "4+x", "math")
+
+
+def test_an_interrupted_comparison_does_not_answer_the_next_one() -> None:
+    def interrupt() -> None:
+        while not judge_module._JUDGE._lock.locked():
+            time.sleep(0.01)
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert not is_correct("x+5", "y", "math")
+    with pytest.raises(KeyboardInterrupt):
+        threading.Thread(target=interrupt).start()
+        is_correct("9^{9^{9^{9^9}}}+2", "x", "math")
+    assert not is_correct("x+7", "z", "math")
+    assert is_correct("x+6", "6+x", "math")
+
+
+def test_a_missing_math_verify_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge_module, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="not installed"):
+        judge_module._Judge().equal("1", "2")
+
+
+def test_the_judge_works_from_threads_under_asyncio() -> None:
+    async def all_at_once() -> list[bool]:
+        return await asyncio.gather(
+            *(asyncio.to_thread(is_correct, f"(x+{n})^2", f"x^2+{2 * n}x+{n * n + n % 2}", "math") for n in range(1, 9))
+        )
+
+    assert asyncio.run(all_at_once()) == [n % 2 == 0 for n in range(1, 9)]
+
+
+def test_importing_needs_no_heavy_package() -> None:
+    program = "import core.grading.answers, core.stats, core.report.compare, sys; "
+    program += "print([m for m in sys.modules if m in HEAVY])"
+    heavy = ["torch", "sympy", "math_verify", "openai", "matplotlib"]
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("HEAVY", repr(heavy))], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,637 @@
+"""Hostile input, and what must hold for it: shared by the short tests and by the long ones of the fault suite."""
+
+import asyncio
+import contextlib
+import io
+import json
+import math
+import re
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import jsonschema
+from hypothesis import strategies as st
+
+from core import constants
+from core.constants import COMMON, RULES, Config
+from core.engines import server as engines
+from core.errors import LONGEST_LINE, UserError, command
+from core.generate.generator import Generator, Sampling
+from core.generate.journal import Journal, content_key
+from core.plan import cli, lengths
+from core.problems import sets
+from core.progress import Forecast
+from core.report import compare, page
+from tests.conftest import python
+from tests.results.test_results import SCHEMA, save
+
+# What must hold
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What hangs for so long fails."""
+
+    def late(signum: int, frame: FrameType | None) -> None:
+        raise AssertionError(f"not done within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def told(error: UserError) -> str:
+    """What a user sees of `error`: one short line, whatever is in it."""
+    shown = io.StringIO()
+    with contextlib.redirect_stderr(shown), contextlib.suppress(SystemExit), command():
+        raise error
+    line = shown.getvalue()
+    assert line.startswith("error: ") and line.endswith("\n") and len(line) < LONGEST_LINE + 20
+    assert is_harmless(line) and line.count("\n") == 1
+    return line
+
+
+def is_harmless(text: str) -> bool:
+    """Whether a terminal shows `text` as it stands, and any encoder takes it."""
+    return all(c.isprintable() or c in "\r\n" for c in text)
+
+
+# Values
+
+CHARACTERS = st.characters(exclude_categories=())  # with halves of surrogate pairs and control characters
+TEXTS = st.one_of(
+    st.text(CHARACTERS, max_size=20),
+    st.sampled_from(["", " ", "\x1b[2J", "\x00", "\u202e", "\ud800", "nan", "1", "-1", "x" * 5000, "a\nb", "$\\frac{"]),
+)
+NUMBERS = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.sampled_from([0, -1, 10**16, 10**400, -(10**400), 1e308, math.nan, math.inf, -math.inf, 0.5, 2**63]),
+)
+SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=8
+)
+# Bytes that no writer of JSON makes.
+BYTES = [
+    b"",
+    b"\xef\xbb\xbf",
+    b"\xff\xfe[\x00]\x00",
+    b"\x00" * 4096,
+    b"[" * 200_000,
+    b'{"problem":' * 100_000,
+    b"[" + b"[]," * 100_000 + b"1]",
+    b"[" + b"9" * 100_000 + b"]",
+    b"[NaN, Infinity, -Infinity, 1e999]",
+    b'{"schema": 1e999}',
+    b'["\\ud800"]',
+    b'"' + b"x" * 5_000_000,
+    b"\n" * 100_000 + b"\x1b[2J",
+]
+
+
+def dumped(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def spoiled(content: bytes) -> st.SearchStrategy[bytes]:
+    """`content` with some bytes overwritten, or cut off."""
+    places = st.integers(0, max(0, len(content) - 1))
+
+    def overwritten(changes: list[tuple[int, bytes]]) -> bytes:
+        made = bytearray(content)
+        for place, patch in changes:
+            made[place : place + len(patch)] = patch
+        return bytes(made)
+
+    patch = st.binary(min_size=1, max_size=4) | st.sampled_from([b"0", b"7", b"a", b'"', b"{", b"}", b"\n", b","])
+    patches = st.lists(st.tuples(places, patch), min_size=1, max_size=4)
+    return st.one_of(patches.map(overwritten), places.map(lambda end: content[:end]))
+
+
+# Problem files
+
+GOOD_ROWS = [{"id": "a", "problem": "What is 6 times 7?", "answer": 42}, {"problem": "Half?", "answer": "\\frac12"}]
+ROWS = st.fixed_dictionaries(
+    {},
+    optional={
+        "problem": st.one_of(st.just("What is 6 times 7?"), VALUES),
+        "answer": st.one_of(st.sampled_from([42, "042", "\\frac{1}{2}", "9" * 2000]), VALUES),
+        "id": st.one_of(st.sampled_from(["a", 1, "1"]), VALUES),
+        "answer_type": st.one_of(st.sampled_from(["integer", "math"]), VALUES),
+    },
+)
+
+
+def lines(rows: Sequence[Any]) -> bytes:
+    return b"\n".join(dumped(row) for row in rows)
+
+
+PROBLEM_FILES = st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from(BYTES),
+    VALUES.map(dumped),
+    st.lists(ROWS | VALUES, max_size=4).flatmap(lambda rows: st.sampled_from([dumped(rows), lines(rows)])),
+    st.lists(ROWS, min_size=1, max_size=3).map(dumped),
+    spoiled(dumped(GOOD_ROWS)),
+    spoiled(lines(GOOD_ROWS)),
+)
+
+
+def load_problems(path: Path) -> str | None:
+    """Load a problem file; what is said where it is refused. Problems that are taken can be used."""
+    try:
+        with within(300):
+            found = sets.load(str(path))
+    except UserError as error:
+        return told(error)
+    assert found.problems and len({p.id for p in found.problems}) == len(found.problems) and len(found.sha256) == 64
+    for p in found.problems:
+        assert p.statement.strip() and p.answer.strip() and p.answer_type in ("integer", "math")
+        for text in (p.id, p.statement, p.answer):
+            text.encode()
+    return None
+
+
+def check_problem_file(folder: Path, content: bytes) -> None:
+    for suffix in (".json", ".jsonl"):
+        path = folder / f"hostile{suffix}"
+        path.write_bytes(content)
+        line = load_problems(path)
+        assert line is None or path.name in line
+
+
+# Constants
+
+NAMESPACE: dict[str, Any] = {
+    "N": 8, "K": 3, "T": 5, "MAX_TOKENS": 16384, "TEMPERATURE": 0.7, "TOP_P": 1.0, "TOP_K": 0, "MIN_P": 0.0,
+    "CARRY": "answer", "ANSWER_TOKENS": 512, "PROBLEMS": "auto", "LIMIT": 0, "SEED": 0, "CONCURRENCY": 0,
+    "TIMEOUT": 3600.0,
+}  # fmt: skip
+ODD_TEXTS = [
+    "nan", "inf", "-inf", "1e400", "1e5", "0x10", "１６", "1_6", " 16 ", "16\n", "9" * 5000, "-" + "9" * 5000, "True",
+    "None", "", "1.0", "16.5", "+16", "--16", "1e-400", "٣", "\ud800", "\x1b[2J", "9" * 30,
+]  # fmt: skip
+OVERRIDES = st.one_of(
+    st.text(CHARACTERS, max_size=20),
+    st.tuples(
+        st.sampled_from(sorted(RULES)) | TEXTS,
+        st.one_of(st.sampled_from(ODD_TEXTS), TEXTS, NUMBERS.map(lambda n: f"{n!r:.60}")),
+    ).map("=".join),
+)
+CONSTANTS = st.one_of(
+    VALUES,
+    st.sampled_from(ODD_TEXTS),
+    st.sampled_from(
+        [10**5000, Decimal("sNaN"), Decimal("16"), Fraction(33, 2), b"16", 16 + 0j, [16], object, range(3)]
+    ),
+)
+NAMESPACES = st.dictionaries(st.sampled_from(sorted(RULES)) | st.just("SOMETHING"), CONSTANTS, max_size=4)
+
+
+def check_constants(changes: dict[str, Any], overrides: Sequence[str]) -> None:
+    try:
+        made = constants.read(NAMESPACE | changes, overrides, COMMON)
+    except UserError as error:
+        told(error)
+        return
+    assert json.loads(json.dumps(dict(made), allow_nan=False)) == dict(made)
+    for name, value in made.items():
+        assert RULES[name].type is str or RULES[name].low <= value <= RULES[name].high
+        assert type(value) is RULES[name].type
+    assert made.get("K", 1) <= made.get("N", 1024)
+
+
+# Results files
+
+
+class Real(NamedTuple):
+    """A results document of a real run, and the place of every value in it."""
+
+    document: dict[str, Any]
+    places: list[tuple[str | int, ...]]
+
+
+def places(value: Any, here: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield (*here, key)
+        yield from places(each, (*here, key))
+
+
+def real(document: dict[str, Any]) -> Real:
+    """Without what no reader looks at, so that changes fall where they matter."""
+    document = {key: value for key, value in document.items() if key not in ("provenance", "warnings")}
+    return Real(document, list(places(document)))
+
+
+def mutated(draw: Callable[[Any], Any], whole: Real) -> dict[str, Any]:
+    """`whole` with a few of its values deleted, exchanged or wrapped."""
+    document: dict[str, Any] = json.loads(json.dumps(whole.document))
+    depth = draw(st.integers(1, 9))  # evenly over depths: most values are fields of members
+    chosen = [place for place in whole.places if len(place) == depth] or whole.places
+    for place in draw(st.lists(st.sampled_from(chosen) | st.sampled_from(whole.places), min_size=1, max_size=3)):
+        holder: Any = document
+        try:
+            for key in place[:-1]:
+                holder = holder[key]
+            match draw(st.sampled_from(["exchange", "exchange", "delete", "wrap"])):
+                case "delete":
+                    del holder[place[-1]]
+                case "wrap":
+                    holder[place[-1]] = [holder[place[-1]]]
+                case _:
+                    holder[place[-1]] = draw(VALUES)
+        except (KeyError, IndexError, TypeError):
+            pass  # an earlier change took this place away
+    return document
+
+
+def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> None:
+    """Everything that reads results, given `content` beside the `good` document it was made from."""
+    name, model = good["experiment"], good["model"]["name"]
+    (folder / "good.json").write_bytes(dumped(good))
+    bad = folder / "hostile.json"
+    bad.write_bytes(content)
+    with within(300):
+        for pair in (("good", "hostile"), ("hostile", "good"), ("hostile", "hostile")):
+            try:
+                shown = compare.table([compare.read(each, folder) for each in pair], anyway=True)
+            except UserError as error:
+                assert "hostile" in told(error)
+            else:
+                assert is_harmless(shown) and "paired over" in shown and "nan" not in shown and "inf" not in shown
+        try:
+            page.data([page.read(bad)])
+        except UserError as error:
+            assert "hostile" in told(error)
+        (folder / "good.json").unlink()
+        found = lengths.measured(folder, model, name)
+        if found:
+            assert is_harmless(found.source)
+            assert all(math.isfinite(x) and x >= 0 for x in (found.prompt, found.answer, *found.solutions[0]))
+        made = Config(good["config"])
+        foreseen = Forecast(cli.expected(made, 2, model, folder, name))
+        foreseen.arrived((0,), 100)
+        left = foreseen.seconds_left(1.0)
+        assert left is not None and math.isfinite(left) and left >= 0
+        (folder / f"{name}.json").write_bytes(content)
+        path = save(good, folder)  # names the older file after its own start, where it tells one
+        assert json.loads(path.read_text()) == good
+        kept = list(folder.glob(f"{name}.*.json"))
+        assert [each.read_bytes() for each in kept] == [content]
+    for each in folder.glob("*.json"):
+        each.unlink()
+
+
+# Journals
+
+KEPT = {content_key(i): {"answer": f"\\boxed{{{i}}} é\x00\n", "tokens": i, "seconds": i / 7} for i in range(5)}
+
+
+def journal_bytes(folder: Path) -> bytes:
+    path = folder / "whole.jsonl"
+    with Journal(path) as journal:
+        for key, completion in KEPT.items():
+            journal.put(key, completion)
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def check_journal(content: bytes, whole: bytes) -> None:
+    """A journal with `content` opens, gives back what was put or nothing, and takes new records. What was lost from the
+    middle of a `whole` one is named; what was cut off can't be known of."""
+    with tempfile.TemporaryDirectory() as folder, within(300):
+        path = Path(folder) / "hostile.jsonl"
+        path.write_bytes(content)
+        with Journal(path) as journal:
+            for key, completion in KEPT.items():
+                assert journal.get(key) in (None, completion), "a wrong completion"
+            lost = [key for key in KEPT if journal.get(key) is None]
+            if whole.startswith(content):
+                assert lost == list(KEPT)[len(KEPT) - len(lost) :] and not journal.damaged
+            elif len(content) >= len(whole):
+                assert journal.damaged or lost in ([], list(KEPT)[-1:]), "damage is not named"
+            journal.put(content_key("new"), {"answer": "kept"})
+            for key in lost:
+                journal.put(key, KEPT[key])
+        with Journal(path) as journal:
+            assert journal.get(content_key("new")) == {"answer": "kept"}
+            assert [journal.get(key) for key in KEPT] == list(KEPT.values())
+
+
+# Model output
+
+ESCAPES = (
+    "\x1b[2J\x1b[31m\x1b]0;title\x07\x1b]8;;http://evil\x1b\\click\x1b]8;;\x1b\\\x1b]52;c;aGk=\x07\r\b\x00\x7f\x9b2J"
+)
+HTML = "<script>alert(1)</script><img src=x onerror=alert(2)></table><!--"
+RIGHT = "\\boxed{42}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One answer of a hostile model to a problem whose answer is 42. `right`: whether it states it; None: either."""
+
+    name: str
+    message: dict[str, Any]
+    right: bool | None
+    answer_type: str = "integer"
+    finish_reason: Any = "stop"
+    more: dict[str, Any] = field(default_factory=dict)  # beside the choices, or instead of them
+
+
+def said(name: str, content: str, right: bool | None, **more: Any) -> Case:
+    return Case(name, {"content": content}, right, **more)
+
+
+def cases(size: int) -> list[Case]:
+    """Answers of about `size` characters each."""
+    found = [
+        said("one character", "x" * size, False),
+        said("one character, then the box", "x" * size + RIGHT, True),
+        said("open braces", "{" * size + RIGHT, True),
+        said("closed braces", "}" * size + RIGHT, True),
+        said("open boxes", "\\boxed{" * (size // 7) + RIGHT, True),
+        said("boxes that all close", "\\boxed{" * (size // 16) + "42" + "}" * (size // 16), False),
+        said("five boxes around it", "\\boxed{" * 5 + "42" + "}" * 5, True),
+        said("a very long box", "\\boxed{" + "4" * size + "}", False),
+        said("a very long box, then the box", "\\boxed{" + "4" * size + "}" + RIGHT, True),
+        said("boxes side by side", "\\boxed{7}" * (size // 9) + RIGHT, True),
+        said("backslashes", "\\" * (size // 2 * 2) + RIGHT, None),
+        said("spaces in a box's name", ("\\boxed" + " " * 50) * (size // 56) + RIGHT, True),
+        said("digits in no box", "\\boxed " + "4" * size + " " + RIGHT, True),
+        said("thinking tags", "<think>" * (size // 7) + RIGHT, False),
+        said("thinking tags, closed", "<think>" * (size // 7) + "</think>" + RIGHT, True),
+        said("closing tags", "</think>" + "</think>" * (size // 8) + RIGHT, True),
+        said("newlines and tabs", "\n\t\r\x0b\x0c\u2028" * (size // 6) + RIGHT, True),
+        said("escapes", ESCAPES * (size // len(ESCAPES)) + RIGHT + ESCAPES, True),
+        said("escapes in the box", "\\boxed{\x1b[31m42\x1b[0m}", False),
+        said("newlines in the box", "\\boxed{\n\t42\n}", True),
+        said("HTML", HTML * (size // len(HTML)) + RIGHT, True),
+        said("HTML in the box", "\\boxed{<b>42</b>}", False),
+        said("writing from right to left", "\u202e\u2066" + RIGHT + "\u202c", True),
+        said("halves of pairs", "\ud800\udc00\udfff" + RIGHT + "\ud800", True),
+        said("NULs", "\x00" * size + RIGHT, True),
+        said("nothing", "", False),
+        said("cut off after the box", RIGHT + "x" * size, None, finish_reason="length"),
+        Case("no content", {"content": None}, False),
+        Case("reasoning and box", {"content": RIGHT, "reasoning_content": ESCAPES * (size // len(ESCAPES))}, True),
+    ]
+    inner = [
+        "9" * 900,
+        "+".join("x" * 400),
+        "(" * 450 + ")" * 450,
+        "\\frac{" * 150,
+        "a b " * 240,
+        "1.1" * 300,
+        "\x1b" * 500,
+    ]
+    found += [said(f"box {i}", f"\\boxed{{{text}}}", False) for i, text in enumerate(inner)]
+    found += [
+        said("math: right", "{" * size + RIGHT, True, answer_type="math"),
+        said("math: equal", "\\boxed{\\frac{84}{2}}", True, answer_type="math"),
+        said("math: escapes", f"\\boxed{{{ESCAPES}}}", False, answer_type="math"),
+        *(said(f"math: box {i}", f"\\boxed{{{text}}}", False, answer_type="math") for i, text in enumerate(inner)),
+    ]
+    return found
+
+
+def odd_shapes() -> list[Case]:
+    """Replies that are no chat completions, or are with something of another type in them."""
+    odd: list[Any] = [
+        5,
+        -1.5,
+        True,
+        "x",
+        [],
+        [1],
+        {},
+        {"a": 1},
+        math.nan,
+        1e308,
+        10**400,
+        10**4000,
+        -(10**20),
+        "\ud800",
+        ESCAPES,
+    ]
+    message = {"content": RIGHT}
+    found = [Case(f"{name} {value!r:.20}", message | {name: value}, None) for value in odd for name in FIELDS]
+    found += [Case(f"finish {value!r:.20}", message, None, finish_reason=value) for value in odd]
+    for value in odd:
+        for name in ("usage", "choices", "object", "id", "error", "logprobs"):
+            found.append(Case(f"{name} {value!r:.20}", message, None, more={name: value}))
+        for name in ("prompt_tokens", "completion_tokens", "prompt_tokens_details"):
+            found.append(Case(f"usage {name} {value!r:.20}", message, None, more={"usage": {name: value}}))
+        details = {"prompt_tokens_details": {"cached_tokens": value}}
+        found.append(Case(f"usage cached_tokens {value!r:.20}", message, None, more={"usage": details}))
+    return found
+
+
+FIELDS = ("content", "reasoning_content", "reasoning", "role", "tool_calls", "refusal")
+EXPLOSION = said("math: a tower of powers", "\\boxed{9^{9^{9^9}}}", False, answer_type="math")
+
+
+class HostileServer:
+    """An OpenAI-compatible server that answers problem "case i" with `cases[i]`, or all with `refusal`: status and
+    message."""
+
+    def __init__(self, cases: Sequence[Case], model: str = "hostile", refusal: tuple[int, str] | None = None) -> None:
+        self.cases = cases
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                if self.path == "/v1/models":
+                    self.reply(200, {"object": "list", "data": [{"id": model, "object": "model", "owned_by": "x"}]})
+                else:
+                    self.reply(404, {"error": {"message": "no such page"}})
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"])).decode()
+                if refusal:
+                    self.reply(refusal[0], {"error": {"message": refusal[1], "type": ESCAPES, "code": ESCAPES}})
+                    return
+                number = re.search(r"case (\d+) of hostile output", body)
+                assert number
+                case = cases[int(number[1])]
+                head = {"id": "x", "object": "chat.completion", "created": 0, "model": model}
+                tail = {"usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}} | case.more
+                if json.loads(body).get("stream") and int(number[1]) % 2:  # every other answer is streamed
+                    self.stream(head, case, tail)
+                    return
+                choice = {"finish_reason": case.finish_reason, "message": {"role": "assistant"} | case.message}
+                self.reply(200, head | {"choices": [choice]} | tail)
+
+            def stream(self, head: dict[str, Any], case: Case, tail: dict[str, Any]) -> None:
+                """In three chunks; a text is cut in its middle."""
+                halves: list[dict[str, Any]] = [{}, {}]
+                for name, value in case.message.items():
+                    cut = len(value) // 2 if isinstance(value, str) else 0
+                    halves[0][name], halves[1][name] = (value[:cut], value[cut:]) if cut else (value, None)
+                chunks = [head | {"choices": [{"delta": half, "finish_reason": None}]} for half in halves]
+                chunks.append(head | {"choices": [{"delta": {}, "finish_reason": case.finish_reason}]} | tail)
+                events = b"".join(b"data: " + dumped(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+                self.send(200, events, "text/event-stream")
+
+            def reply(self, status: int, value: Any) -> None:
+                self.send(status, dumped(value), "application/json")
+
+            def send(self, status: int, content: bytes, kind: str) -> None:
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+        class Quiet(ThreadingHTTPServer):
+            def handle_error(self, *_: object) -> None:
+                """A client that was refused may leave before it has read why."""
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        threading.Thread(target=partial(self._server.serve_forever, 0.05), daemon=True).start()
+
+    def __enter__(self) -> "HostileServer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def problems(self, path: Path) -> Path:
+        rows = [
+            {
+                "id": f"{i} {case.name}",
+                "problem": f"case {i} of hostile output",
+                "answer": "42",
+                "answer_type": case.answer_type,
+            }
+            for i, case in enumerate(self.cases)
+        ]
+        path.write_bytes(dumped(rows))
+        return path
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run ended, and what it took: seconds, and bytes of memory at most."""
+
+    status: int
+    out: str
+    err: str
+    seconds: float
+    memory: int
+
+
+def ran(experiment: str, *overrides: str, timeout: float, **changes: str) -> Ran:
+    """An experiment run as a user runs it."""
+    began = time.monotonic()
+    process = python(f"experiments/{experiment}.py", *overrides, **changes)
+    peak = 0
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.05):
+            with contextlib.suppress(OSError):
+                status = Path(f"/proc/{process.pid}/status").read_text()
+                if found := re.search(r"VmHWM:\s+(\d+) kB", status):
+                    peak = 1024 * int(found[1])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        out, err = process.communicate(timeout=timeout)
+    finally:
+        process.kill()
+        done.set()
+        watcher.join()
+    return Ran(process.returncode, out, err, time.monotonic() - began, peak)
+
+
+def check_run(
+    folder: Path, experiment: str, cases: Sequence[Case], *overrides: str, timeout: float, memory: int
+) -> dict[str, Any]:
+    """Run `experiment` on a server that answers with `cases`: it ends in time, within `memory` bytes, says nothing that
+    steers a terminal, and judges rightly. The results come back."""
+    model = f"hostile {ESCAPES} {HTML} $\\frac{{ \u202e"
+    folder.mkdir(parents=True, exist_ok=True)
+    with HostileServer(cases, model) as server:
+        path = server.problems(folder / "cases.json")
+        done = ran(
+            experiment, f"PROBLEMS={path}", *overrides, timeout=timeout, BASE_URL=server.url, RESULTS_DIR=str(folder)
+        )  # fmt: skip
+    assert done.status == 0, done.err[-2000:]
+    assert is_harmless(done.out) and is_harmless(done.err)
+    assert 0 < done.memory < memory, f"{done.memory / 1e6:.0f} MB"
+    written = (folder / f"{experiment}.json").read_bytes()
+    assert written.isascii() and all(byte >= 32 or byte == 10 for byte in written)
+    document: dict[str, Any] = json.loads(written)
+    jsonschema.validate(document, SCHEMA)
+    assert document["complete"] and document["model"]["name"] == model and len(document["problems"]) == len(cases)
+    for case, problem in zip(cases, document["problems"], strict=True):
+        for step in problem["steps"]:
+            if case.right is not None:
+                found = [member["correct"] for member in step["members"]]
+                assert found == [case.right] * len(found), (case.name, step["members"][0])
+    assert (folder / f"{experiment}.png").read_bytes()[:4] == b"\x89PNG"
+    print(f"{experiment}, {len(cases)} cases: {done.seconds:.1f} s, {done.memory / 1e6:.0f} MB")  # pytest -s shows it
+    return document
+
+
+def check_refusal(folder: Path, status: int) -> None:
+    """Run an experiment on a server that answers every request with `status` and words that steer a terminal."""
+    words = ESCAPES + "\n" + HTML * 1000
+    with HostileServer([EXPLOSION], refusal=(status, words)) as server:
+        path = server.problems(folder / "cases.json")
+        done = ran("01_baseline", f"PROBLEMS={path}", timeout=300, BASE_URL=server.url, RESULTS_DIR=str(folder))
+    assert done.status == 2 and done.err.splitlines()[-1].startswith("error: the server at")
+    assert is_harmless(done.out) and is_harmless(done.err) and len(done.err) < 5000
+
+
+async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:
+    """Whatever shape a reply has, a completion comes of it that can be kept and counted."""
+    sampling = Sampling(max_tokens=100)
+    with HostileServer(cases) as here, Journal(folder / "shapes.jsonl") as journal:
+        server = engines.probe(here.url, "a test")
+        assert server
+        async with Generator(server, journal, 32, 60.0) as generator:
+
+            async def check(i: int, case: Case) -> None:
+                asked = {"role": "user", "content": f"case {i} of hostile output"}
+                made = await generator([asked], i, sampling)
+                assert all(isinstance(text, str) for text in (made.thinking, made.answer)), case.name
+                assert made.finish_reason is None or isinstance(made.finish_reason, str), case.name
+                for count in (made.prompt_tokens, made.cached_tokens, made.completion_tokens):
+                    assert type(count) is int and 0 <= count < 10**15, case.name
+                (made.thinking + made.answer).encode()
+                if made.error:
+                    assert len(made.error) < 1000, case.name
+                else:
+                    again = await generator([asked], i, sampling)
+                    assert again == made and again.reused, case.name
+
+            await asyncio.gather(*(check(i, case) for i, case in enumerate(cases)))

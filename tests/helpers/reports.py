@@ -1,0 +1,136 @@
+"""Results and journals made up for the report: of any size, or hostile."""
+
+import json
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from core.generate.generator import Completion
+from core.generate.journal import Journal, content_key
+from core.problems.sets import Problem
+from core.results import write as files
+from core.results.metrics import Figures
+from core.scaffolds.rsa import Member
+
+EVIL = (
+    "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'></script><!--"
+    "<a href='javascript:window.pwned=3'>x</a> $\\href{javascript:window.pwned=4}{x}$ ]]> \x1b[2J \u202e \u0000 \ud83d"
+)
+
+
+def results(
+    folder: Path,
+    problems: int = 3,
+    N: int = 4,
+    K: int = 2,
+    T: int = 2,
+    lost: Sequence[int] = (),
+    complete: bool = True,
+    counted: bool = True,
+    say: Callable[[int, int, int], str] = lambda p, t, i: f"Adding up, \\boxed{{{p + 1}}}.",
+    reached: Sequence[int] = (),
+) -> Path:
+    """A folder with 02_rsa_basic.json and its journal. Aggregation loses the majorities of the problems in `lost`.
+    Not `counted`: the server told no tokens. `reached`: how many steps each problem has so far; all, where it does not
+    say."""
+    rng = random.Random(5)
+    chosen = [Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1)) for p in range(problems)]
+    figures, rows = Figures(problems), []
+    path = folder / "journal" / "02_rsa_basic.jsonl"
+    path.unlink(missing_ok=True)
+    with Journal(path) as journal:
+        for p, problem in enumerate(chosen):
+            steps = []
+            for t in range(reached[p] if reached else T + 1):
+                population = []
+                for i in range(N):
+                    is_right = (t == 0) if p in lost else rng.random() < 0.4 + 0.1 * t
+                    text = say(p, t, i) if is_right else "Wrong: \\boxed{999}"
+                    parents = rng.sample(range(N), K) if t else []
+                    made = Completion(
+                        content_key([p, t, i]),
+                        i,
+                        f"Let me think about {p}.",
+                        text,
+                        finish_reason="stop",
+                        completion_tokens=100 * counted,
+                        prompt_tokens=50 * counted,
+                        seconds=1.5,
+                    )
+                    kept = dict(vars(made))
+                    del kept["key"], kept["reused"]
+                    journal.put(made.key, kept)
+                    population.append(Member(made, parents))
+                record = files.grade(problem, t, population)
+                figures.add(p, record)
+                steps.append(json.dumps(record).encode())
+            figures.finished[p] = complete
+            rows.append(files.row(problem, complete, steps))
+    document: dict[str, Any] = {
+        "schema": 1,
+        "experiment": "02_rsa_basic",
+        "complete": complete,
+        "started": "2026-11-21T10:00:00+00:00",
+        "ended": files.now(),
+        "model": {"name": "made-up", "revision": None, "sha256": None, "embedded": False},
+        "engine": {"kind": "other", "version": None, "context": None, "concurrency": 8, "why": "test"},
+        "problem_set": {"name": "made up", "n": problems, "sha256": "0" * 64},
+        "config": {
+            "N": N,
+            "K": K,
+            "T": T,
+            "MAX_TOKENS": 300,
+            "TEMPERATURE": 0.7,
+            "SEED": 0,
+            "CARRY": "answer",
+            "CARRY_TOKENS": 4096,
+        },
+        "provenance": files.provenance(),
+        "metrics": figures.metrics(12.0),
+    }
+    document["warnings"] = files.warnings(document, None)
+    files.save(document, rows, folder)
+    return folder
+
+
+def hostile(folder: Path) -> Path:
+    """Results in which everything that may be a text tries to be more, with answers that are too long."""
+    say = {1: "x" * 10_000_000}
+    results(folder, problems=2, lost=(0,), say=lambda p, t, i: say.get(i - 1, EVIL + f" \\boxed{{{EVIL}}}"))
+    path = folder / "02_rsa_basic.json"
+    document = json.loads(path.read_text())
+    document["model"]["name"] = document["problem_set"]["name"] = document["provenance"]["gpu"] = EVIL
+    document["experiment"] = document["warnings"][:0] or "02_rsa_basic"
+    document["warnings"].append(EVIL)
+    document["config"][EVIL[:40]] = EVIL
+    for problem in document["problems"]:
+        problem |= {"id": EVIL, "statement": EVIL, "answer": EVIL}
+        for step in problem["steps"]:
+            step["majority_answer"] = EVIL
+            for member in step["members"]:
+                member |= {"answer": EVIL, "doubt": EVIL, "finish_reason": EVIL, "error": EVIL}
+    path.write_text(json.dumps(document))
+    return folder
+
+
+@contextmanager
+def served(application: Callable[[int], Any]) -> Iterator[int]:
+    """The port on which `application(port)` is served."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        server = uvicorn.Server(uvicorn.Config(application(port), log_level="warning", timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.02)
+        yield port
+        server.should_exit = True
+        thread.join(10)

@@ -1,0 +1,607 @@
+"""The planner: recomputed by hand, held against a simulated schedule, real results, any GPU file and bad input."""
+
+import contextlib
+import heapq
+import json
+import math
+import os
+import random
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core import constants
+from core.constants import Config
+from core.engines import gpus
+from core.engines.shape import QED_NANO, Shape, kv_tokens
+from core.errors import UserError
+from core.plan import cli
+from core.plan.lengths import ASSUMED, FEWEST, MOST, log_normal, measured
+from core.plan.roofline import MIDDLE, Load, Machine
+from core.problems.sets import Problem
+from core.results import write as results_file
+from tests.conftest import ROOT, environment, run
+
+EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("[0-9]*.py"))
+# The figures of Qwen3-4B's config.json.
+CONFIG_JSON = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "head_dim": 128,
+    "hidden_size": 2560,
+    "intermediate_size": 9728,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 36,
+    "num_key_value_heads": 8,
+    "tie_word_embeddings": True,
+    "vocab_size": 151936,
+}
+
+
+def rsa(*overrides: str, name: str = "02_rsa_basic") -> Config:
+    return constants.read(cli._experiment(name), list(overrides))
+
+
+def planned(gpu: str, kv: str, *overrides: str, count: int = 30) -> cli.Plan:
+    return cli.make(rsa(*overrides), count, ASSUMED, QED_NANO, gpus.named(gpu), kv)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without nvidia-smi, whatever the tests run on."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+
+def told(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    cli.main(args)
+    return capsys.readouterr().out
+
+
+# The model
+
+
+def test_the_parameters_of_qed_nano_are_those_of_its_tensors() -> None:
+    layer = [(4096, 2560), (1024, 2560), (1024, 2560), (2560, 4096), (128,), (128,)]  # q k v o, norms of q and k
+    layer += [(9728, 2560), (9728, 2560), (2560, 9728), (2560,), (2560,)]  # gate up down, two norms
+    parameters = 36 * sum(math.prod(shape) for shape in layer) + 151936 * 2560 + 2560
+    assert QED_NANO.parameters == parameters == 4_022_468_096
+    assert QED_NANO.kv_bytes("bf16") == 147_456 and QED_NANO.kv_bytes("fp8") == 73_728
+
+
+def test_an_untied_output_embedding_is_counted_but_only_one_is_read_in_a_step(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON | {"tie_word_embeddings": False}))
+    untied = Shape.from_config(tmp_path / "config.json")
+    assert untied.parameters == QED_NANO.parameters + 151936 * 2560
+    assert untied.step_parameters == QED_NANO.step_parameters
+
+
+def test_the_shape_is_read_from_the_weights_own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.engines.weights.FOLDER", tmp_path)
+    assert cli.shape_of_model() == (QED_NANO, "figures of its config.json; the weights are not fetched")
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON | {"num_hidden_layers": 18}))
+    (tmp_path / "FETCHED.json").write_text(json.dumps({"repo": "lm-provers/QED-Nano", "revision": "0" * 40}))
+    shape, why = cli.shape_of_model()
+    assert shape.layers == 18 and why == "its config.json"
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON))
+    assert cli.shape_of_model()[0] == QED_NANO
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_hidden_layers": 0}, "sizes that no transformer has"),
+        ({"hidden_size": True}, "sizes that no transformer has"),
+        ({"hidden_size": "2560", "head_dim": None}, "not the config.json of a transformer"),
+        ({"num_attention_heads": 0, "head_dim": None}, "not the config.json of a transformer"),
+        ({"num_experts": 128}, "mixture of experts"),
+        ({"quantization_config": {"bits": 4}}, "quantized"),
+    ],
+)
+def test_a_config_that_can_not_be_planned_for_is_one_line(change: dict[str, Any], words: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON | change))
+    with pytest.raises(UserError, match=words):
+        Shape.from_config(tmp_path / "config.json")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(whole=JSON, field=st.sampled_from([*CONFIG_JSON]), value=JSON, other=st.booleans())
+def test_any_json_gives_a_shape_or_a_users_error(
+    whole: Any, field: str, value: Any, other: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(whole if other else CONFIG_JSON | {field: value}))
+    with contextlib.suppress(UserError):
+        assert Shape.from_config(path).parameters > 0
+
+
+def test_the_kv_cache_of_a_4090_is_as_the_projects_first_estimate() -> None:
+    memory = gpus.named("4090").memory
+    assert 80_000 < kv_tokens(QED_NANO, memory) < 92_000
+    assert 160_000 < kv_tokens(QED_NANO, memory, "fp8") < 185_000
+    assert kv_tokens(QED_NANO, 8e9) == 0
+
+
+# Recomputed by hand
+
+
+def normal(x: float) -> float:
+    return (1 + math.erf(x / math.sqrt(2))) / 2
+
+
+def cut_log_normal(median: float, sigma: float, cap: float, power: int) -> float:
+    """E[min(L, cap)^power] of a log-normal L, in closed form."""
+    mu, edge = math.log(median), (math.log(cap) - math.log(median)) / sigma
+    below = math.exp(power * mu + (power * sigma) ** 2 / 2) * normal(edge - power * sigma)
+    return below + cap**power * (1 - normal(edge))
+
+
+def longest_of(n: int, median: float, sigma: float, cap: float) -> float:
+    """E[max of n] of the same, as the integral of 1 - F(x)^n."""
+    points = range(1, int(cap), 4)
+    return 4 * sum(1 - normal((math.log(x) - math.log(median)) / sigma) ** n for x in points)
+
+
+def shown(made: cli.Plan) -> str:
+    return cli.text(made, ASSUMED, 0.4, "here", "figures")
+
+
+# Bytes of memory, the share for weights and cache, bytes/s, FLOP/s; bytes of a token in the cache; requests that
+# the server decodes together, as core/engines/flags.py settles.
+BY_HAND = [
+    ("RTX 4090", "bf16", 25_757_220_864, 0.853, 1.008e12, 165.2e12, 147_456, 16),
+    ("RTX 4090", "fp8", 25_757_220_864, 0.853, 1.008e12, 165.2e12, 73_728, 33),
+    ("H100", "bf16", 85_520_809_984, 0.928, 3.35e12, 989.4e12, 147_456, 87),
+    ("H100", "fp8", 85_520_809_984, 0.928, 3.35e12, 989.4e12, 73_728, 175),
+]
+
+
+@pytest.mark.parametrize("are_at_cap", [False, True], ids=["assumed lengths", "at the cap"])
+@pytest.mark.parametrize(("name", "kv", "memory", "fraction", "bandwidth", "flops", "kv_bytes", "sent"), BY_HAND)
+def test_hours_of_02_agree_with_arithmetic_of_our_own(
+    name: str,
+    kv: str,
+    memory: float,
+    fraction: float,
+    bandwidth: float,
+    flops: float,
+    kv_bytes: int,
+    sent: int,
+    are_at_cap: bool,
+) -> None:
+    weights, cap, median, sigma = 2 * 4_022_468_096, 16384, 6400, 0.8
+    cache = ((memory - 2**29) * fraction - weights) / kv_bytes
+    mean, square = (cut_log_normal(median, sigma, cap, power) for power in (1, 2))
+    cut = 1 - normal(math.log(cap / median) / sigma)
+    written = mean + cut * 64  # and the forced answers
+    slowest = longest_of(8, median, sigma, cap)
+    if are_at_cap:
+        mean, square, cut, written, slowest = cap, cap**2, 1.0, cap + 64, cap
+    hours = []
+    for share, peak, fill in ((0.85, 0.7, 0.95), (0.6, 0.4, 0.7)):
+        work = path = 0.0
+        for prompt, generations, steps in ((200, 240, 1), (200 + 3 * 700, 1200, 5)):
+            context = prompt + square / mean / 2
+            requests = min(fill * cache / context, sent)
+            step = (weights + requests * context * kv_bytes) / (share * bandwidth)
+            arithmetic = requests * (weights + 4 * 36 * 4096 * context) / (peak * flops)
+            assert arithmetic < step, "so bandwidth binds here"
+            # 3,633,509,376 parameters in the layers
+            read = [p * (2 * 3_633_509_376 + 2 * 36 * 4096 * p) / (peak * flops) for p in (prompt, prompt + cap)]
+            work += generations * (written / requests * step + read[0] + cut * read[1])
+            alone = (weights + context * kv_bytes) / (share * bandwidth)
+            path += steps * slowest * (alone if share == 0.85 else step)
+        hours.append(max(work, path) / 3600 if share == 0.85 else (work + path) / 3600)
+    made = planned(name, kv)
+    assert made.machine.kv_tokens == int(cache)
+    assert made.machine.limit == sent
+    if are_at_cap:
+        (row,) = (line for line in shown(made).splitlines() if line.startswith("at the cap"))
+        assert row.split()[3] == f"{hours[0]:.1f}" and row.split()[5] == f"{hours[1]:.1f}"
+        return
+    assert [s / 3600 for s in made.seconds] == pytest.approx(hours, rel=0.01)
+
+
+def test_the_first_estimate_of_the_project_lies_in_the_range_or_close_above_it() -> None:
+    # 30 problems, N=8 K=3 T=5, 11M tokens, simulated then: 8.2 h, 28.2 h with full thinking, 6.6 h in fp8.
+    assert 10.5e6 < sum(load.tokens for load in planned("4090", "bf16").loads) < 11.5e6
+    for hours, made in ((8.2, planned("4090", "bf16")), (28.2, planned("4090", "bf16", "CARRY=full"))):
+        assert made.seconds[0] / 3600 < hours < made.seconds[1] / 3600
+    low, high = planned("4090", "fp8").seconds
+    assert low / 3600 < 6.6 < 1.15 * high / 3600, "a tenth above our worst case"
+
+
+def test_the_assumed_lengths_have_the_moments_of_a_log_normal() -> None:
+    sample = np.minimum(log_normal(6400), 16384)
+    assert float(sample.mean()) == pytest.approx(cut_log_normal(6400, 0.8, 16384, 1), rel=0.003)
+    assert float((sample**2).mean()) == pytest.approx(cut_log_normal(6400, 0.8, 16384, 2), rel=0.003)
+    assert Load((0,), 8, 0, sample).longest(8) == pytest.approx(longest_of(8, 6400, 0.8, 16384), rel=0.003)
+    assert Load((0,), 8, 0, sample).longest(1) == pytest.approx(float(sample.mean()))
+
+
+def slotted(made: cli.Plan) -> cli.Plan:
+    """`made`, with as many requests in flight at every step as its fullest holds: a whole number, for a simulation."""
+    slots = max(1, int(min(made.machine.in_flight(load, MIDDLE) for load in made.loads)))
+    return replace(made, machine=replace(made.machine, limit=slots))
+
+
+def simulated(made: cli.Plan, seed: int) -> float:
+    """Seconds of the schedule itself: requests come and go one by one, each problem's step waits for the one before,
+    and the step time follows the tokens that are in the cache at the moment."""
+    on, rng = made.machine, random.Random(seed)
+    waiting: list[tuple[int, int, int]] = [(0, problem, i) for problem in range(made.count) for i in range(8)]
+    owed = dict.fromkeys(range(made.count), 8)
+    running: list[tuple[float, float, int, int, float]] = []  # ends at this step of the server; held; problem, t, began
+    now = clock = held = 0.0
+    while waiting or running:
+        while waiting and len(running) < on.limit:
+            t, problem, _ = heapq.heappop(waiting)
+            load = made.loads[t]
+            length = rng.choice(load.lengths)
+            if length == load.lengths.max() and load.cut:  # a forced answer follows
+                length += load.forced
+                now += on.prefill(load.cut_prompt, MIDDLE)
+            now += on.prefill(load.prompt, MIDDLE)
+            held += load.prompt
+            heapq.heappush(running, (clock + length, load.prompt + length, problem, t, clock))
+        ends, size, problem, t, _ = heapq.heappop(running)
+        ahead = ends - clock
+        mean = (held + (len(running) + 1) * ahead / 2) / (len(running) + 1)
+        now += ahead * sum(on.step(len(running) + 1, mean, MIDDLE))
+        held += (len(running) + 1) * ahead - size
+        clock = ends
+        owed[problem] -= 1
+        if owed[problem] == 0 and t + 1 < len(made.loads):
+            owed[problem] = 8
+            for i in range(8):
+                heapq.heappush(waiting, (t + 1, problem, i))
+    return now
+
+
+@pytest.mark.parametrize(("gpu", "kv"), [("4090", "bf16"), ("4090", "fp8"), ("H100", "fp8")])
+@pytest.mark.parametrize("carry", ["answer", "full"])
+def test_a_simulated_schedule_lies_between_the_bounds(gpu: str, kv: str, carry: str) -> None:
+    made = slotted(planned(gpu, kv, f"CARRY={carry}"))
+    parts = made.machine.parts(made.loads, made.count, MIDDLE)
+    alone = made.machine.parts(made.loads, made.count, MIDDLE, alone=True)
+    each = [simulated(made, seed) for seed in range(6)]
+    seconds = sum(each) / len(each)
+    assert 0.98 * max(alone.work, alone.path) < seconds < parts.work + parts.path
+    low, high = planned(gpu, kv, f"CARRY={carry}").seconds
+    assert low < min(each) and max(each) < high
+
+
+def test_one_problem_takes_its_critical_path() -> None:
+    made = planned("H100", "fp8", count=1)
+    assert "critical path" in cli.bottleneck(made)
+    assert made.seconds[0] < simulated(slotted(made), seed=7) < made.seconds[1]
+
+
+# What binds, and what helps
+
+
+def gpu_file(folder: Path, **changes: Any) -> Path:
+    data = {"name": "mine", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2} | changes
+    path = folder / "gpu.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "overrides", "words"),
+    [
+        ({}, [], "KV bandwidth"),
+        ({"memory_gib": 16}, [], "KV capacity"),
+        ({}, ["CONCURRENCY=1"], "weights bandwidth"),
+        ({"bf16_tflops": 2}, [], "compute"),
+        ({"memory_gib": 80}, ["LIMIT=1"], "critical path"),
+    ],
+)
+def test_the_bottleneck_is_named(
+    changes: dict[str, Any], overrides: list[str], words: str, tmp_path: Path, results: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    out = told(capsys, "02_rsa_basic", *overrides, "--gpu-file", str(gpu_file(tmp_path, **changes)))
+    assert line(out, "bottleneck").startswith(words)
+
+
+def line(out: str, name: str) -> str:
+    return next(each.removeprefix(name).strip() for each in out.splitlines() if each.startswith(name))
+
+
+@pytest.mark.parametrize(
+    ("args", "best"),
+    [
+        (["--kv", "bf16"], "--kv fp8"),
+        (["CARRY=full"], "CARRY=answer"),
+        (["CONCURRENCY=1"], "CONCURRENCY=0"),
+        (["VERIFY_SAMPLES=16"], "VERIFY_MODE=p_true"),
+        (["T=1"], "T=0"),
+    ],
+)
+def test_what_helps_most_is_planned_anew_and_stated_with_its_gain(
+    args: list[str], best: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "03_rsa_verify" if "VERIFY" in args[0] else "02_rsa_basic"
+    out = told(capsys, name, *args, "--gpu", "RTX 4090")
+    assert line(out, "helps most").startswith(f"{best}: ")
+    again = told(capsys, name, *args[: args[0] != "--kv"], *([best] if "=" in best else best.split()), "--gpu", "4090")
+    assert line(again, "time") == line(out, "helps most").split(": ", 1)[1].split(",")[0]
+
+
+def test_every_alternative_that_saves_is_less_work_than_the_plan() -> None:
+    made = planned("4090", "bf16", "CARRY=full")
+    rows = cli.savings(made, ASSUMED)
+    gains = [gain for gain, _, _ in rows]
+    assert gains == sorted(gains, reverse=True) and gains[-1] > 0 and gains[0] < 1
+    for gain, name, other in rows:
+        assert gain == pytest.approx(1 - sum(other.seconds) / sum(made.seconds)), name
+
+
+def test_a_lower_cap_says_how_many_solutions_it_cuts_off(
+    no_gpu: None, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = told(capsys, "02_rsa_basic", "--kv", "fp8")
+    assert "MAX_TOKENS=8192" in line(out, "helps most") and "it cuts off 38% of the solutions, not 12%" in out
+    assert 1 - normal(math.log(8192 / 6400) / 0.8) == pytest.approx(0.38, abs=0.005)
+
+
+# Counts
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_is_planned_completion_by_completion(
+    name: str, no_gpu: None, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = told(capsys, name)
+    namespace = cli._experiment(name)
+    each = namespace["generations"](constants.read(namespace, []))
+    assert line(out, "generations") == f"{30 * each:,} ({each} for each of 30 problems)"
+    assert "on paper" in out.splitlines()[0] and "assumed: no NVIDIA GPU is here" in out and "RTX 4090" in out
+    assert "assumed, not measured" in line(out, "lengths")
+
+
+@settings(deadline=None)
+@given(
+    n=st.integers(1, 64),
+    k=st.integers(1, 64),
+    t=st.integers(0, 12),
+    cap=st.integers(1, 200_000),
+    forced=st.integers(0, 20_000),
+    carry=st.sampled_from(["answer", "tail", "full"]),
+    mode=st.sampled_from([None, "verdict", "p_true"]),
+    kv=st.sampled_from(["bf16", "fp8"]),
+    count=st.integers(1, 100),
+)
+def test_any_constants_are_planned_and_expected_is_never_above_at_most(
+    n: int, k: int, t: int, cap: int, forced: int, carry: str, mode: str | None, kv: str, count: int
+) -> None:
+    values = {"N": n, "K": min(n, k), "T": t, "MAX_TOKENS": cap, "ANSWER_TOKENS": forced, "CARRY": carry}
+    overrides = [f"{name}={value}" for name, value in values.items()] + ([f"VERIFY_MODE={mode}"] if mode else [])
+    config = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
+    made = cli.make(config, count, ASSUMED, QED_NANO, gpus.DEFAULT, kv)
+    assert sum(load.count for load in made.loads) == count * cli._experiment("02_rsa_basic")["generations"](config)
+    prompt, completion = cli.at_most(config, count, ASSUMED.prompt)
+    assert sum(load.prompts for load in made.loads) <= prompt * (1 + 1e-9) + 1
+    assert sum(load.tokens for load in made.loads) <= completion * (1 + 1e-9) + 1
+    assert 0 < made.seconds[0] < made.seconds[1]
+    text = shown(made)
+    assert "nan" not in text and "inf" not in text.replace("in flight", "")
+
+
+# Measured lengths
+
+
+def test_measured_lengths_replace_the_assumed_ones(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["02_rsa_basic", "--embedded"])
+    assert "no results of the embedded model" in capsys.readouterr().err
+    small = ("LIMIT=4", "T=2", "MAX_TOKENS=300")
+    status, _, err = run("02_rsa_basic", *small)
+    assert status == 0, err
+    assert "left" in err and "tok/s" in err, "the forecast stands in the bar"
+    status, _, err = run("02_rsa_basic", *small)
+    assert status == 0 and "left" not in err, "the journal alone says nothing of the time"
+    document = json.loads((results / "02_rsa_basic.json").read_text())
+    model, tokens = document["model"]["name"], document["metrics"]["tokens"]
+    lengths = measured(results, model)
+    assert lengths and "verifications" in lengths.assumed and "answer" not in lengths.assumed
+    loads = cli.loads(rsa(*small), 4, lengths)
+    assert sum(load.tokens for load in loads) == pytest.approx(tokens["completion"])
+    assert sum(load.prompts for load in loads) == pytest.approx(tokens["prompt"], rel=0.02)
+    by_step = [step["completion_tokens"] for step in document["metrics"]["steps"]]
+    assert [load.tokens for load in loads] == pytest.approx(by_step)
+    out = told(capsys, "02_rsa_basic", *small, "--embedded")
+    assert "measured: 02_rsa_basic.json (96 completions on sums[:4]" in out and "paper" not in out
+    with pytest.raises(SystemExit):
+        cli.main(["03_rsa_verify", "--embedded"])
+    assert "tell verifications. Run 03_rsa_verify" in capsys.readouterr().err
+    assert run("03_rsa_verify", "LIMIT=2", "T=1", "MAX_TOKENS=300")[0] == 0
+    whole = measured(results, model, "02_rsa_basic")
+    assert whole and whole.assumed == () and "verifications from 03_rsa_verify.json" in whole.source
+    assert math.isinf(whole.cap) and "will be longer" not in out
+    document["problems"][0]["steps"][0]["members"][0]["finish_reason"] = "length"
+    # The same file under QED-Nano's name: what a GPU run leaves behind.
+    document["model"]["name"] = "lm-provers/QED-Nano"
+    (results / "02_rsa_basic.json").write_text(json.dumps(document))
+    out = told(capsys, "02_rsa_basic", "--gpu", "RTX 4090")
+    assert "measured: 02_rsa_basic.json (96 completions on sums[:4]" in line(out, "lengths")
+    assert "1% of them cut off at 300); assumed: verifications; those cut off will be longer now" in out
+
+
+def test_of_a_large_results_file_only_the_first_problems_are_read(tmp_path: Path) -> None:
+    member = {"parents": [], "prompt_tokens": 9, "seconds": 1.0, "finish_reason": "stop"}
+    document = {
+        "schema": 1,
+        "experiment": "x",
+        "complete": True,
+        "started": "2026",
+        "model": {"name": "m"},
+        "engine": {"concurrency": 8},
+        "config": {"MAX_TOKENS": 100},
+        "problem_set": {"name": "s"},
+    }
+    rows = []
+    for i in range(20):
+        members = [member | {"completion_tokens": i}] * 500
+        steps = [json.dumps({"step": 0, "members": members}).encode()]
+        rows.append(results_file.row(Problem(f"p{i}", "?", "4"), True, steps))
+    path = results_file.save(document, [*rows, b"what comes after is not looked at"], tmp_path)
+    lengths = measured(tmp_path, "m")
+    assert lengths and "5,000 completions" in lengths.source and path.name in lengths.source
+    assert len(lengths.solutions[0]) == MOST and lengths.solutions[0].max() == 9
+
+
+@given(whole=JSON, place=st.sampled_from(["schema", "model", "config", "engine", "problems", "steps", "members"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_a_damaged_results_file_is_passed_over(whole: Any, place: str, tmp_path: Path) -> None:
+    member = {"parents": [], "prompt_tokens": 9, "completion_tokens": 9, "seconds": 1.0, "finish_reason": "stop"}
+    document: dict[str, Any] = {
+        "schema": 1,
+        "experiment": "x",
+        "complete": True,
+        "started": "2026",
+        "model": {"name": "m"},
+        "engine": {"concurrency": 8},
+        "config": {"MAX_TOKENS": 100},
+        "problem_set": {"name": "s"},
+        "problems": [{"steps": [{"step": 0, "members": [member] * FEWEST}]}],
+    }
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    assert measured(tmp_path, "m") is not None
+    if place == "steps":
+        document["problems"][0]["steps"] = whole
+    elif place == "members":
+        document["problems"][0]["steps"][0]["members"] = whole
+    else:
+        document[place] = whole
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    assert measured(tmp_path, "m") is None or place == "config"
+
+
+# GPUs
+
+
+def test_gpus_are_known_by_what_people_and_drivers_call_them() -> None:
+    for name in gpus.GPUS:
+        assert gpus.named(name) == gpus.named(name.lower().replace(" ", "-")) == gpus.GPUS[name]
+    assert gpus.named("4090").name == gpus.named("NVIDIA GeForce RTX 4090").name == "RTX 4090"
+    assert gpus.named("NVIDIA A100-SXM4-40GB").name == "A100 40GB"
+    assert gpus.named("NVIDIA A100 80GB PCIe").bandwidth < gpus.named("A100").bandwidth
+    assert gpus.named("NVIDIA H100 80GB HBM3") == gpus.named("h100")
+    for name in ("RTX 4090 Laptop GPU", "RTX 4090 D", "H100 NVL", "RTX", ""):
+        with pytest.raises(UserError, match="--gpu-file"):
+            gpus.named(name)
+
+
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        ("NVIDIA H100 80GB HBM3, 81559", "one H100"),
+        ("NVIDIA GeForce RTX 4090, 12000", "11.7 GiB"),  # a part of a card: the driver's word counts
+        ("NVIDIA GeForce RTX 4090, [N/A]\nNVIDIA GeForce RTX 4090, [N/A]", "24.0 GiB"),
+    ],
+)
+def test_the_gpu_of_this_machine_is_asked_for_by_nvidia_smi(
+    says: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    stand_in = tmp_path / "nvidia-smi"
+    stand_in.write_text(f"#!/bin/sh\ncase $1 in --query-gpu=name,memory.total) echo '{says}' ;; *) exit 9 ;; esac\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    out = told(capsys, "02_rsa_basic")
+    assert words in out and "in this machine" in out
+    stand_in.write_text("#!/bin/sh\necho 'NVIDIA RTX A6000, 49140'\n")
+    with pytest.raises(UserError, match="'NVIDIA RTX A6000' is not in the table"):
+        gpus.detect()
+    stand_in.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'; exit 9\n")
+    assert gpus.detect() is None
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(whole=JSON, data=st.data())
+def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObject, tmp_path: Path) -> None:
+    fields = {"name": "x", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2, "fp8": True}
+    changed = data.draw(st.sampled_from([*fields]))
+    near = fields | {changed: data.draw(JSON | st.floats(0, 1e7))}
+    for content in (whole, near):
+        path = tmp_path / "gpu.json"
+        path.write_text(json.dumps(content))
+        try:
+            gpu = gpus.from_file(path)
+            made = cli.make(rsa(), 30, ASSUMED, QED_NANO, gpu, "bf16")
+        except UserError as error:
+            assert "\n" not in str(error) and len(str(error)) < 500
+        else:
+            text = cli.text(made, ASSUMED, 1.0, "file", "figures")
+            assert "nan" not in text and text.encode()
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["99_nothing"], "no experiment '99_nothing'. There are: 01_baseline"),
+        ([], "no experiment ''. There are: 01_baseline 02_rsa_basic"),
+        (["02_rsa_basic", "--kv", "fp4"], "invalid choice: 'fp4'"),
+        (["02_rsa_basic", "--price", "much"], "invalid float value: 'much'"),
+        (["02_rsa_basic", "--speed"], "unrecognized arguments: --speed"),
+        (["0"], "no experiment '0'"),
+        (["02_rsa_basic", "K=9"], "K=9 is larger than N=8"),
+        (["02_rsa_basic", "M=1"], "unknown constant 'M'"),
+        (["02_rsa_basic", "PROBLEMS=aime_1999"], "unknown problem set"),
+        (["02_rsa_basic", "--gpu", "Voodoo 2"], "'Voodoo 2' is not in the table"),
+        (["02_rsa_basic", "--gpu-file", "nowhere.json"], "can't be read"),
+        (["02_rsa_basic", "--gpu", "4090", "--gpu-file", "x.json"], "not both"),
+        (["02_rsa_basic", "--gpu", "3090", "--kv", "fp8"], "RTX 3090 has no fp8"),
+        (["02_rsa_basic", "--price", "nan"], "no price"),
+        (["02_rsa_basic", "--price", "-1"], "no price"),
+        (["02_rsa_basic", "--problems", "0"], "no number of problems"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    args: list[str], words: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(args)
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2 and not out
+    assert err.startswith("error: ") and err.count("\n") == 1 and words in err
+
+
+def test_a_model_that_does_not_fit_and_requests_that_do_not_are_told(
+    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["02_rsa_basic", "--gpu-file", str(gpu_file(tmp_path, memory_gib=8))])
+    assert "the model does not fit" in capsys.readouterr().err
+    out = told(capsys, "02_rsa_basic", "CARRY=full", "--gpu-file", str(gpu_file(tmp_path, memory_gib=12)))
+    assert "does not fit the KV cache" in out
+
+
+def test_the_command_plans_with_money(tmp_path: Path, results: Path) -> None:
+    args = ["bash", "scripts/plan.sh", "02_rsa_basic", "N=16", "--gpu", "h100", "--price", "2.5", "LIMIT=10"]
+    done = subprocess.run(args, capture_output=True, text=True, cwd=ROOT, env=environment())
+    assert done.returncode == 0, done.stderr
+    low, high = planned("H100", "fp8", "N=16", count=10).seconds
+    assert line(done.stdout, "cost") == f"{low / 3600 * 2.5:.2f} to {high / 3600 * 2.5:.2f} at 2.5 an hour"
+    assert line(done.stdout, "generations").startswith("960 (96 for each of 10 problems)")
+
+
+def test_a_machine_never_holds_fewer_than_one_request() -> None:
+    tight = Machine(QED_NANO, gpus.DEFAULT, "bf16", 1000, 8)
+    assert tight.fits(30_000, MIDDLE) == 1

@@ -1,0 +1,193 @@
+"""Problem sets: bundled, from the hub (checked against the key), or a user's own file with clear errors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import UserError
+from core.problems import sets
+from scripts.embedded import make_sums, sums
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "aime_2025.json"
+
+
+def write(path: Path, content: Any) -> str:
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", sets.BUNDLED)
+def test_bundled_sets_are_what_their_script_makes_held_out_and_right(name: str) -> None:
+    loaded = sets.load(name)
+    made = sets.check([("row", row) for row in make_sums.rows(name, *make_sums.BUNDLED[name])], name)
+    assert loaded.problems == made
+    for problem in loaded.problems:
+        text = problem.statement.removeprefix("Find the remainder when ").removesuffix(" is divided by 1000.")
+        terms = [sums.Term(*map(int, product.split("*"))) for product in text.split(" + ")]
+        assert sums.is_held_out(terms) and sums.is_held_out(terms[::-1])
+        assert problem.answer == str(sum(a * b for a, b in terms) % 1000)
+        assert all(2 <= a <= 9 and 12 <= b <= 99 and a * b >= 100 for a, b in terms)
+
+
+def test_bundled_sets_do_not_overlap() -> None:
+    all_of = [{p.statement for p in sets.load(name).problems} for name in sets.BUNDLED]
+    assert len(set.union(*all_of)) == sum(map(len, all_of))
+
+
+def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": "a", "problem": " 1+1? ", "answer": 2},
+        {"problem": "x?", "answer": "\\frac12", "note": "more fields are welcome"},
+        {"problem": "y?", "answer": "007", "answer_type": "integer"},
+        {"problem": "z?", "answer": 1024},
+        {"problem": "w?", "answer": 0.5},
+    ]
+    loaded = sets.load(write(tmp_path / "mine.json", rows))
+    lines = sets.load(write(tmp_path / "mine.jsonl", "\n".join(map(json.dumps, rows)) + "\n\n"))
+    assert loaded.problems == lines.problems and loaded.name == "mine" and loaded.sha256 == lines.sha256
+    (tmp_path / "bom.json").write_text(json.dumps(rows), encoding="utf-8-sig")
+    assert sets.load(str(tmp_path / "bom.json")).problems == loaded.problems
+    assert loaded.problems[0] == sets.Problem("a", "1+1?", "2", "math")
+    assert [p.id for p in loaded.problems] == ["a", "2", "3", "4", "5"]
+    assert [(p.answer, p.answer_type) for p in loaded.problems[1:]] == [
+        ("\\frac12", "math"),
+        ("7", "integer"),
+        ("1024", "math"),
+        ("0.5", "math"),
+    ]
+    assert len(loaded.first(2).problems) == 2 and loaded.first(2).name == "mine[:2]" and loaded.first(0) == loaded
+
+
+@pytest.mark.parametrize(
+    ("rows", "types"),
+    [
+        ([{"answer": 2}, {"answer": "007"}, {"answer": 999}], ["integer"] * 3),
+        ([{"answer": 2}, {"answer": 1000}], ["math"] * 2),
+        ([{"answer": 2}, {"answer": r"\frac12"}, {"answer": 7}], ["math"] * 3),
+        ([{"answer": 2}, {"answer": -1}], ["math"] * 2),
+        ([{"answer": 2}, {"answer": 0.5}], ["math"] * 2),
+        ([{"answer": 2, "answer_type": "integer"}, {"answer": r"\pi"}, {"answer": 3}], ["integer", "math", "math"]),
+        ([{"answer": 2, "answer_type": "math"}, {"answer": 3}], ["math"] * 2),
+        ([{"answer": 2, "answer_type": "integer"}, {"answer": 3}], ["integer"] * 2),
+    ],
+)
+def test_the_set_chooses_how_its_answers_are_judged(rows: list[dict[str, Any]], types: list[str]) -> None:
+    found = sets.check([(f"row {n}", {"problem": "x?", **row}) for n, row in enumerate(rows)], "a file")
+    assert [problem.answer_type for problem in found] == types
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "not valid JSON"),
+        ("[", "not valid JSON"),
+        ({"problem": "x", "answer": 1}, "must hold a list of problems, not an object"),
+        ([], "holds no problems"),
+        ([3], "problem 1 must be an object"),
+        ([{"answer": 1}], 'problem 1 needs "problem"'),
+        ([{"problem": "", "answer": 1}], 'needs "problem"'),
+        ([{"problem": "x"}], 'needs "answer"'),
+        ([{"problem": "x", "answer": None}], 'needs "answer"'),
+        ('[{"problem": "x", "answer": NaN}]', "NaN is no number"),
+        ([{"problem": "x", "answer": "9" * 1001}], "nothing can be compared with"),
+        ('[{"problem": "\\ud800", "answer": 1}]', 'needs "problem"'),
+        ([{"problem": "x", "answer": True}], 'needs "answer"'),
+        ([{"problem": "x", "answer": " "}], 'needs "answer"'),
+        ([{"problem": "x", "answer": 1, "answer_type": "proof"}], '"answer_type"'),
+        ([{"problem": "x", "answer": "1000", "answer_type": "integer"}], "is not 0-999"),
+        ([{"problem": "x", "answer": 1, "id": []}], '"id"'),
+        ([{"problem": "x", "answer": 1, "id": "a"}] * 2, "repeats the id 'a' of"),
+        ("[" * 100000, "not valid JSON"),
+    ],
+)
+def test_a_malformed_file_is_told_with_place_and_mend(tmp_path: Path, content: Any, words: str) -> None:
+    with pytest.raises(UserError) as raised:
+        sets.load(write(tmp_path / "bad.json", content))
+    assert words in str(raised.value) and "bad.json" in str(raised.value)
+
+
+def test_a_bad_line_of_jsonl_is_numbered(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="line 3 is not valid JSON"):
+        sets.load(write(tmp_path / "bad.jsonl", '{"problem": "x", "answer": 1}\n\n{"problem": "y", ans\n'))
+
+
+def test_files_that_are_missing_folders_or_no_text_and_unknown_names(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="can't be read"):
+        sets.load(str(tmp_path / "none.json"))
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(UserError, match="can't be read"):
+        sets.load(str(tmp_path / "folder.json"))
+    (tmp_path / "latin.json").write_bytes(b'[{"problem": "\xe9", "answer": 1}]')
+    with pytest.raises(UserError, match="UTF-8"):
+        sets.load(str(tmp_path / "latin.json"))
+    with pytest.raises(UserError, match="Known sets: sums"):
+        sets.load("aime_2024")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "problem", "answer"]), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(json_values, max_size=4) | json_values)
+def test_any_json_is_loaded_or_refused(tmp_path_factory: pytest.TempPathFactory, content: Any) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    try:
+        loaded = sets.load(write(path, content))
+    except UserError:
+        return
+    assert loaded.problems and all(p.statement and p.answer for p in loaded.problems)
+
+
+def parquet(path: Path, rows: list[dict[str, Any]]) -> str:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {name: [row[name] for row in rows] for name in ("problem_idx", "problem", "answer")}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return str(path)
+
+
+def key() -> dict[str, int]:
+    answers: dict[str, int] = json.loads((sets.DATA / "aime_2025_key.json").read_text())["answers"]
+    return answers
+
+
+def test_aime_2025_is_read_from_the_hubs_format_and_checked_against_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[dict[str, Any]] = [
+        {"problem_idx": i, "problem": f"statement {i}", "answer": a} for i, a in enumerate(key().values(), 1)
+    ]
+    file = tmp_path / "snapshots" / "abc123" / "data" / "train.parquet"
+    file.parent.mkdir(parents=True)
+    path = parquet(file, rows)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *args, **options: path)
+    loaded = sets.load("aime_2025")
+    assert loaded.source == "hub MathArena/aime_2025 at abc123"
+    assert [p.id for p in loaded.problems[14:16]] == ["aime_2025_I_15", "aime_2025_II_1"]
+    assert {p.answer_type for p in loaded.problems} == {"integer"} and len(loaded.problems) == 30
+    rows[3]["answer"] += 1
+    parquet(file, rows)
+    with pytest.raises(UserError, match="disagrees with data/aime_2025_key.json at aime_2025_I_4"):
+        sets.load("aime_2025")
+
+
+def test_without_the_hub_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match="PROBLEMS=path/to/aime_2025.json"):
+        sets.load("aime_2025")
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="no local copy of AIME 2025 beside this checkout")
+def test_a_local_copy_of_aime_2025_agrees_with_the_key() -> None:
+    loaded = sets.load(str(SHARED))
+    assert {p.id: int(p.answer) for p in loaded.problems} == key()

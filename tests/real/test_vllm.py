@@ -1,0 +1,230 @@
+"""vLLM's CPU build under the project's own launcher, beside llama.cpp with the same weights."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from core import prompts
+from core.engines import server as engines
+from core.engines.server import Server
+from core.generate.generator import Completion, Generator, Sampling
+from core.generate.journal import Journal
+from core.problems import sets
+from core.scaffolds.verification import p_true
+from tests.conftest import ROOT, Proxy, answer, environment, heed_signals, python
+from tests.faults.conftest import kill, wait
+from tests.real.conftest import FIGURES, RUNNING
+from tests.test_run import journal_lines, load
+
+pytestmark = pytest.mark.engines
+SUMS = sets.load("sums").problems
+Asked = tuple[list[prompts.Message], int, Sampling]
+
+
+def ask(server: Server, folder: Path, requests: Sequence[Asked]) -> list[Completion]:
+    async def all_of_them() -> list[Completion]:
+        with Journal(folder / f"{server.kind}.jsonl") as journal:
+            async with Generator(server, journal, RUNNING, 600) as generator:
+                return list(await asyncio.gather(*(generator(*request) for request in requests)))
+
+    return asyncio.run(all_of_them())
+
+
+def post(server: Server, path: str, body: dict[str, Any]) -> Any:
+    request = urllib.request.Request(
+        server.base_url.removesuffix("/v1") + path, json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+def run(experiment: str, folder: Path, server: Server, *overrides: str) -> dict[str, Any]:
+    """The results of an experiment attached to `server`."""
+    env = {"BASE_URL": server.base_url, "MODEL": server.model, "RESULTS_DIR": str(folder), "PROBLEMS": "sums"}
+    done = python(f"experiments/{experiment}.py", *overrides, **env)
+    out, err = done.communicate(timeout=900)
+    assert done.returncode == 0 and "Traceback" not in out + err, err
+    return load(folder, experiment)
+
+
+def members(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [m for problem in document["problems"] for step in problem["steps"] for m in step["members"]]
+
+
+def test_it_is_known_for_what_it_is(vllm: Server) -> None:
+    assert vllm.kind == "vllm" and vllm.context == 2048 and vllm.model.startswith("tiny-qwen3-thinking@")
+    assert vllm.version == "0.32.0"
+    # 1 GiB of float32 keys and values of 4 layers of 4 heads of 32: 262,144 tokens.
+    assert vllm.limit == 2 + 2**30 // (2 * 4 * 4 * 32 * 4) // 2048
+
+
+def test_text_becomes_the_same_tokens(vllm: Server, engine: Server) -> None:
+    texts = [
+        prompts.solve(SUMS[0].statement)[0]["content"],
+        "<think>\n7*43 = 301\n</think>\n\n\\boxed{1}",
+        "é 𝔸\t\r\n ",
+    ]
+    for text in texts:
+        ours = post(engine, "/tokenize", {"content": text, "add_special": False, "parse_special": True})["tokens"]
+        body = {"model": vllm.model, "prompt": text, "add_special_tokens": False}
+        assert post(vllm, "/tokenize", body)["tokens"] == ours
+
+
+def test_greedy_answers_are_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> None:
+    greedy = Sampling(temperature=0, max_tokens=300)
+    requests = [(prompts.solve(problem.statement), 1, greedy) for problem in SUMS[:12]]
+    requests += [(prompts.aggregate(SUMS[0].statement, ["\\boxed{1}", "\\boxed{2}"]), 1, greedy)]
+    there, here = ask(vllm, tmp_path, requests), ask(engine, tmp_path, requests)
+    equal = sum((a.thinking, a.answer) == (b.thinking, b.answer) for a, b in zip(there, here, strict=True))
+    FIGURES.append(f"vLLM, greedy: {equal} of {len(requests)} completions are llama.cpp's")
+    assert equal == len(requests)
+    assert [c.prompt_tokens for c in there] == [c.prompt_tokens for c in here]
+    assert all(c.thinking and c.answer and c.error is None for c in there)
+
+
+def test_equal_seeds_give_equal_completions(vllm: Server, tmp_path: Path) -> None:
+    requests = [(prompts.solve(SUMS[0].statement), seed, Sampling(max_tokens=300)) for seed in range(12)]
+    first = ask(vllm, tmp_path / "a", requests)
+    again = ask(vllm, tmp_path / "b", requests)
+    equal = sum((a.thinking, a.answer) == (b.thinking, b.answer) for a, b in zip(first, again, strict=True))
+    FIGURES.append(f"vLLM, T=0.7: {equal} of {len(requests)} pairs with equal seeds are equal")
+    assert equal == len(requests) and len({c.thinking + c.answer for c in first}) > 4
+
+
+def test_p_true_is_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> None:
+    """Whatever the temperature: it is the model's own probability."""
+    found: dict[str, list[float]] = {}
+    for temperature in (0.7, 1.0):
+        opened = Sampling(temperature, max_tokens=1, opening=prompts.VERDICT, top_logprobs=20)
+        solutions = [ask(engine, tmp_path, [(prompts.solve(p.statement), 3, Sampling())])[0].answer for p in SUMS[:8]]
+        requests = [
+            (prompts.verify(problem.statement, text), 1, opened)
+            for problem, text in zip(SUMS[:8], solutions, strict=True)
+        ]
+        for server in (vllm, engine):
+            told = [p_true(made.logprobs) for made in ask(server, tmp_path, requests)]
+            assert None not in told
+            found[f"{server.kind} T={temperature}"] = [score for score in told if score is not None]
+    for name, scores in found.items():
+        FIGURES.append(f"P(True), {name}: {' '.join(f'{score:.4f}' for score in scores)}")
+    reference = found["llama.cpp T=0.7"]
+    assert any(0.02 < score < 0.98 for score in reference), "among them are some that say something"
+    for scores in found.values():
+        assert scores == pytest.approx(reference, abs=2e-3)
+
+
+def test_answers_are_forced_as_on_llama_cpp(vllm: Server, engine: Server, tmp_path: Path) -> None:
+    """Greedily, so that what is forced follows equal thinking."""
+    constants = ("LIMIT=6", "N=2", "TEMPERATURE=0", "MAX_TOKENS=24", "ANSWER_TOKENS=24")
+    there = run("01_baseline", tmp_path / "vllm", vllm, *constants)
+    here = run("01_baseline", tmp_path / "llama.cpp", engine, *constants)
+    assert "not_forced" not in there["metrics"]
+    told = [[(m["answer"], m.get("unforced"), m["completion_tokens"]) for m in members(d)] for d in (there, here)]
+    forced = sum(unforced is not None for _, unforced, _ in told[0])
+    FIGURES.append(f"vLLM, 01 with forcing: {forced} of {len(told[0])} forced, all as on llama.cpp")
+    assert told[0] == told[1] and forced > 6
+
+
+@pytest.mark.parametrize(
+    "thinking", ["\n7*43 = 301", "<think>\n7*43 = 301", "7*43 </think> = 301\n\n", "<think>", "\n\n"]
+)
+def test_thinking_that_a_template_would_change_is_forced_too(vllm: Server, tmp_path: Path, thinking: str) -> None:
+    """vLLM answered 400 to it, and the forced answer was lost without a word."""
+    message = {"role": "assistant", "content": None, "reasoning": f"so{thinking}" if not thinking.strip() else thinking}
+    choice = {"index": 0, "finish_reason": "length", "message": message}
+    usage = {"prompt_tokens": 30, "completion_tokens": 2010}  # and the newest part of it only fits
+    proxy = Proxy(vllm.base_url)
+    proxy.script = [answer(200, {"model": vllm.model, "choices": [choice], "usage": usage})]
+    try:
+        through = replace(vllm, base_url=proxy.url)
+        sampling = Sampling(max_tokens=2010, answer_tokens=24)
+        (made,) = ask(through, tmp_path, [(prompts.solve(SUMS[0].statement), 5, sampling)])
+    finally:
+        proxy.close()
+    assert made.not_forced is None and made.forced is not None
+    assert made.forced.removeprefix(prompts.FORCED_ANSWER)[:1].isdigit(), made.forced
+
+
+def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:
+    small = ("LIMIT=3", "N=4", "K=2", "T=2", "MAX_TOKENS=300", "ANSWER_TOKENS=24")
+    rsa = run("02_rsa_basic", tmp_path, vllm, *small)
+    assert rsa["complete"] and (rsa["engine"]["kind"], rsa["engine"]["version"]) == ("vllm", "0.32.0")
+    verdicts = run("03_rsa_verify", tmp_path / "verdict", vllm, *small, "VERIFY_TOKENS=300")
+    p_trues = run("03_rsa_verify", tmp_path / "p_true", vllm, *small, "VERIFY_MODE=p_true")
+    for name, document in (("02", rsa), ("03 verdict", verdicts), ("03 p_true", p_trues)):
+        steps = [step["mean_accuracy"]["value"] for step in document["metrics"]["steps"]]
+        checked = document["metrics"].get("verification", {})
+        FIGURES.append(f"vLLM, {name}: mean accuracy by step {steps}, verification {checked}")
+        assert sum(step["failed"] for step in document["metrics"]["steps"]) == 0
+    assert p_trues["metrics"]["verification"]["unreadable"] == 0
+    scores = {m["score"] for m in members(p_trues) if "score" in m}
+    assert len(scores) > 4, "probabilities, not verdicts"
+    assert {m["score"] for m in members(verdicts) if m.get("score") is not None} <= {0.0, 1.0}
+
+
+def test_a_killed_run_takes_its_vllm_along_and_goes_on(launching: dict[str, str], tmp_path: Path) -> None:
+    env = launching | {"PORT": "29853", "RESULTS_DIR": str(tmp_path)}
+    constants = ("LIMIT=4", "N=4", "K=2", "T=2", "MAX_TOKENS=300", "CONCURRENCY=2")
+    process = subprocess.Popen(
+        [sys.executable, "experiments/02_rsa_basic.py", *constants],
+        env=environment(**env),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        preexec_fn=heed_signals,
+        start_new_session=True,
+    )
+    file = tmp_path / "journal" / "02_rsa_basic.jsonl"
+    while process.poll() is None and not (file.exists() and file.read_bytes().count(b"\n") >= 12):
+        time.sleep(0.05)
+    assert process.poll() is None, (tmp_path / "vllm.log").read_text()[-3000:]
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = {json.loads(line)["key"]: line for line in journal_lines(tmp_path, "02_rsa_basic")[:12]}
+    deadline = time.monotonic() + 120
+    while engines.probe("http://127.0.0.1:29853/v1", "x") and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert engines.probe("http://127.0.0.1:29853/v1", "x") is None, "vLLM outlives the run that started it"
+
+    again = python("experiments/02_rsa_basic.py", *constants, **env)
+    out, err = again.communicate(timeout=900)
+    assert again.returncode == 0 and "ENGINE=vllm asks for it; it was started for this run" in out, err
+    document = load(tmp_path, "02_rsa_basic")
+    lines = journal_lines(tmp_path, "02_rsa_basic")
+    keys = [json.loads(line)["key"] for line in lines]
+    assert document["complete"] and len(keys) == len(set(keys)) == 4 * 4 * 3, "nothing was asked twice"
+    assert kept.items() <= dict(zip(keys, lines, strict=True)).items()
+    assert kept.keys() <= {m["key"] for m in members(document)}
+    FIGURES.append(f"vLLM, 02 killed after {len(kept)} of {len(keys)} completions and resumed: none asked twice")
+
+
+def test_rsa_is_served_in_front_of_it(vllm: Server, tmp_path: Path) -> None:
+    constants = ("N=4", "K=2", "T=1", "MAX_TOKENS=300", "--port", "29854")
+    served = python("-m", "core.endpoint.app", *constants, BASE_URL=vllm.base_url, RESULTS_DIR=str(tmp_path))
+    try:
+        url = "http://127.0.0.1:29854/v1"
+        wait(served, 0.1)
+        while served.poll() is None and not engines._get(f"{url}/models"):
+            time.sleep(0.1)
+        with openai.OpenAI(base_url=url, api_key="none") as client:
+            asked: list[Any] = [{"role": "user", "content": SUMS[0].statement}]
+            made = client.chat.completions.create(model=f"rsa/{vllm.model}", messages=asked, seed=1)
+        assert "\\boxed{" in (made.choices[0].message.content or "")
+        assert made.usage is not None and made.usage.completion_tokens > 8 * 20
+    finally:
+        served.send_signal(signal.SIGINT)
+        _, err = served.communicate(timeout=60)
+        kill(served)
+    assert "Traceback" not in err, err

@@ -1,0 +1,240 @@
+"""Comparing results files: what is printed, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.report.compare import main, read, table
+
+
+def results(means: list[float], majorities: list[float], **fields: Any) -> dict[str, Any]:
+    """A results file with one problem for each mean, solved that often after two steps of 100 tokens."""
+    made = [{"completion_tokens": 60, "checks": [{"completion_tokens": 40}]}]
+    problems = [
+        {
+            "id": f"p{i}",
+            "answer": str(i),
+            "steps": [
+                {"step": 0, "mean_accuracy": 0.0, "majority_answer": None, "majority_correct": 0.0, "members": made},
+                {
+                    "step": 1,
+                    "mean_accuracy": mean,
+                    "majority_answer": "1",
+                    "majority_correct": majority,
+                    "members": made,
+                },
+            ],
+        }
+        for i, (mean, majority) in enumerate(zip(means, majorities, strict=True))
+    ]
+    return {
+        "schema": 1,
+        "complete": True,
+        "model": {"name": "QED-Nano", "revision": "1f", "sha256": None},
+        "engine": {"kind": "sglang"},
+        "problem_set": {"name": "aime_2025", "n": len(problems), "sha256": "ab"},
+        "metrics": {"tokens": {"prompt": 10, "cached": 0, "completion": 1_234_567}},
+        "problems": problems,
+    } | fields
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RESULTS_DIR", str(tmp_path))
+    save(tmp_path / "01_baseline.json", results([0.25, 0.5, 0.0, 1.0], [0, 0.5, 0, 1]))
+    save(tmp_path / "02_rsa_basic.json", results([0.75, 0.5, 0.25, 1.0], [1, 1, 0, 1]))
+    return tmp_path
+
+
+def save(path: Path, data: Any) -> None:
+    path.write_text(json.dumps(data), encoding="utf-8")
+
+
+def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """The one line that a refused comparison leaves on standard error."""
+    with pytest.raises(SystemExit) as exit_:
+        main(argv)
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_two_results_are_shown_and_paired(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["01_baseline", "02_rsa_basic"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("aime_2025, QED-Nano;")
+    first, second = lines[3].split(), lines[4].split()
+    assert (first[0], first[1], first[3], first[-1]) == ("01_baseline", "4", "43.8", "1,234,567")
+    assert (second[0], second[3]) == ("02_rsa_basic", "62.5")
+    assert lines[6] == "02_rsa_basic minus 01_baseline, paired over 4 problems"
+    assert lines[7].split()[:3] == ["mean", "accuracy", "+18.8"]
+    assert lines[7].endswith("p 0.500    2 wins, 0 losses, 2 ties")
+    assert lines[8].split()[:3] == ["majority", "accuracy", "+37.5"]
+    assert not any("note" in line for line in lines)
+
+
+def test_a_problem_that_ended_early_counts_with_its_last_step_and_its_own_tokens(folder: Path) -> None:
+    early = results([0.75, 0.5, 0.25, 1.0], [1, 1, 0, 1])
+    early["problems"][3] |= {"finished": True, "steps": early["problems"][3]["steps"][:1]}
+    early["problems"][3]["steps"][0] |= {"mean_accuracy": 1.0, "majority_correct": 1}
+    early["problems"][2]["steps"].pop()  # not finished: it did not reach the last step
+    save(folder / "04_early.json", early)
+    text = table([read(name, folder) for name in ("02_rsa_basic", "04_early")])
+    assert "04_early is partial: 3 of 4 problems" in text and "paired over 3 problems" in text
+    assert "3 ties" in text
+    assert "completion tokens  -16.7 [" in text, "100 of 600 tokens were saved"
+
+
+def test_three_results_are_each_compared_with_the_first(folder: Path) -> None:
+    save(folder / "03_other.json", results([0, 0, 0, 0], [0, 0, 0, 0]))
+    text = table([read(name, folder) for name in ("01_baseline", "02_rsa_basic", "03_other")])
+    assert "02_rsa_basic minus 01_baseline" in text
+    assert "03_other minus 01_baseline" in text
+    assert "03_other minus 02_rsa_basic" not in text
+
+
+def test_p_values_of_several_results_are_corrected_and_the_raw_ones_stay(folder: Path) -> None:
+    for name, better in (("a", 8), ("b", 9), ("c", 10)):
+        save(folder / f"{name}.json", results([0.5] * 10, [0.0] * (10 - better) + [1.0] * better))
+    save(folder / "0.json", results([0.5] * 10, [0.0] * 10))
+    alone = table([read(name, folder) for name in ("0", "a")])
+    assert "Holm" not in alone and "p 0.008 " in alone
+    several = table([read(name, folder) for name in ("0", "a", "b", "c")])
+    told = [line for line in several.splitlines() if line.startswith("majority") and "Holm" in line]
+    assert [line.split("Holm")[1].split()[0] for line in told] == ["0.031", "0.020", "0.012"], "of six p-values"
+    assert [line.split("p ")[1].split()[0] for line in told] == ["0.008", "0.004", "0.002"]
+    assert "note: Holm: p corrected for all p-values of this table" in several
+
+
+def spending(tokens: list[int]) -> dict[str, Any]:
+    """A results file whose problems took so many tokens."""
+    made = results([0.5] * len(tokens), [1.0] * len(tokens))
+    for problem, spent in zip(made["problems"], tokens, strict=True):
+        problem["steps"][0]["members"] = []
+        problem["steps"][1]["members"] = [{"completion_tokens": spent}]
+    return made
+
+
+def test_a_change_in_tokens_is_a_ratio_whose_interval_lets_long_problems_be_long(folder: Path) -> None:
+    lengths = [100, 90_000, 400, 2_000, 700, 12_000, 150, 30_000]
+    mended = [round(0.7 * n * (1 + 0.02 * (-1) ** (i // 2))) for i, n in enumerate(lengths)]
+    save(folder / "long.json", spending(lengths))
+    save(folder / "short.json", spending(mended))
+    text = table([read(name, folder) for name in ("long", "short")])
+    told = text.split("completion tokens  ")[1].replace("[", "").replace("]", "").replace(",", "")
+    value, low, high = told.split()[:3]
+    assert -35 < float(low) < float(value) < float(high) < -25
+
+
+def test_a_change_in_tokens_that_is_not_known_is_said(folder: Path) -> None:
+    save(folder / "some.json", spending([100, 200]))
+    save(folder / "none.json", spending([0, 0]))
+    for names in (("some", "none"), ("none", "some")):
+        assert "completion tokens  unknown" in table([read(name, folder) for name in names])
+    save(folder / "one.json", spending([100]))
+    save(folder / "half.json", spending([50]))
+    assert table([read(name, folder) for name in ("one", "half")]).endswith("completion tokens  -50.0 %")
+
+
+def test_a_path_serves_as_a_name(folder: Path, tmp_path: Path) -> None:
+    assert read(str(folder / "01_baseline.json"), tmp_path / "elsewhere") == read("01_baseline", folder)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"problem_set": {"name": "sums", "n": 4, "sha256": "cd"}}, "different problem sets (aime_2025; sums)"),
+        ({"model": {"name": "other"}}, "different models (QED-Nano; other)"),
+        ({"model": {"name": "QED-Nano", "revision": "2e"}}, "different models (QED-Nano at revision 1f; 2e)"),
+    ],
+)
+def test_other_problems_or_models_are_compared_only_when_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], fields: dict[str, Any], reason: str
+) -> None:
+    save(folder / "other.json", results([1, 1, 1, 1], [1, 1, 1, 1], **fields))
+    assert reason in (message := refused(capsys, "01_baseline", "other"))
+    assert "--anyway" in message
+    main(["01_baseline", "other", "--anyway"])
+    out = capsys.readouterr().out
+    assert f"note: 01_baseline and other have {reason}" in out
+    assert "paired over 4 problems" in out
+
+
+def test_problems_pair_by_id_and_reference_answer(folder: Path) -> None:
+    other = results([1, 1, 1, 1], [1, 1, 1, 1], problem_set={"name": "mine", "n": 4, "sha256": "cd"})
+    other["problems"][0]["id"] = "new"
+    other["problems"][1]["answer"] = "999"  # the same id, and yet another problem
+    save(folder / "other.json", other)
+    assert "paired over 2 problems" in table([read(n, folder) for n in ("01_baseline", "other")], anyway=True)
+
+
+def test_nothing_in_common_is_refused_even_when_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(folder / "other.json", results([], []))
+    assert "no finished problem in common" in refused(capsys, "01_baseline", "other", "--anyway")
+
+
+def test_a_partial_result_is_compared_where_it_is_finished_and_said_to_be(folder: Path) -> None:
+    partial = results([0.75, 0.5, 0.25, 1.0], [1, 1, 0, 1], complete=False)
+    partial["problems"][3]["steps"].pop()
+    partial["problems"][2]["steps"].clear()
+    save(folder / "partial.json", partial)
+    text = table([read(name, folder) for name in ("01_baseline", "partial")])
+    assert "note: partial is partial: 2 of 4 problems reached step 1" in text
+    assert "paired over 2 problems" in text
+
+
+def test_a_run_that_is_under_way_is_found_by_its_name(folder: Path) -> None:
+    save(folder / "03_late.partial.json", results([1] * 4, [1] * 4, complete=False))
+    assert read("03_late", folder).name == "03_late.partial"
+    save(folder / "03_late.json", results([1] * 4, [1] * 4))
+    assert read("03_late", folder).name == "03_late"
+
+
+def test_a_model_that_does_not_tell_its_revision_passes_by_name(folder: Path) -> None:
+    save(folder / "other.json", results([1] * 4, [1] * 4, model={"name": "QED-Nano", "revision": None}))
+    assert "note" not in table([read(name, folder) for name in ("01_baseline", "other")])
+
+
+def test_another_engine_is_noted(folder: Path) -> None:
+    save(folder / "other.json", results([1] * 4, [1] * 4, engine={"kind": "vllm"}))
+    assert "different engines (sglang; vllm)" in table([read(name, folder) for name in ("01_baseline", "other")])
+
+
+def test_a_missing_result_is_told_with_those_that_exist(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = refused(capsys, "01_baseline", "03_typo")
+    assert "03_typo" in message
+    assert "01_baseline, 02_rsa_basic" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "not valid JSON"),
+        ("", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[]", "not a results file"),
+        ('{"schema": 1}', "not a results file"),
+        ('{"schema": 2}', "schema 2"),
+        (json.dumps(results([0], [0], problems=[{"id": 1, "steps": [{"step": 0}]}])), "not a results file"),
+    ],
+)
+def test_what_is_no_results_file_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], content: str, reason: str
+) -> None:
+    (folder / "broken.json").write_text(content, encoding="utf-8")
+    assert reason in refused(capsys, "01_baseline", "broken")
+
+
+def test_a_file_that_is_no_text_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "broken.json").write_bytes(b"\xff\xfe\x00")
+    assert "broken.json" in refused(capsys, "01_baseline", "broken")
+    (folder / "folder.json").mkdir()
+    assert "can't be read" in refused(capsys, "01_baseline", "folder")
+
+
+def test_one_result_is_not_a_comparison(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "two or more" in refused(capsys, "01_baseline")

@@ -1,0 +1,460 @@
+"""Results: grading, metrics by hand, warnings, atomic and archived files."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import UserError
+from core.files import results_dir, write_atomically
+from core.generate.generator import Completion
+from core.grading import math_verify
+from core.grading.answers import pass_at_k
+from core.problems.sets import Problem
+from core.report import page, tables
+from core.results import read, write
+from core.results.metrics import Figures
+from core.results.spool import Spool
+from core.scaffolds.rsa import Member
+from core.stats import auc, mean_by_problem
+
+PROBLEM = Problem("p", "?", "42")
+SCHEMA = json.loads((Path(write.__file__).parent / "schema.json").read_text())
+
+
+def member(answer: str, **changes: Any) -> Member:
+    made: dict[str, Any] = {
+        "finish_reason": "stop",
+        "completion_tokens": 10,
+        "prompt_tokens": 5,
+        "seconds": 0.5,
+    } | changes
+    return Member(Completion("0" * 32, 1, "thought", answer, **made))
+
+
+def graded(populations: list[list[list[Member]]], complete: bool = True) -> list[dict[str, Any]]:
+    """Problems as they stand in the results: from [problem][step][member]."""
+    return [
+        {
+            "id": f"p{i}",
+            "statement": "?",
+            "answer": "42",
+            "finished": complete,
+            "steps": [write.grade(PROBLEM, t, population) for t, population in enumerate(steps)],
+        }
+        for i, steps in enumerate(populations)
+    ]
+
+
+MATH = Problem("p", "?", r"2\sqrt{2}", "math")
+
+
+def math(box: str, **changes: Any) -> Member:
+    return member(f"so \\boxed{{{box}}}", **changes)
+
+
+def test_members_that_say_the_same_are_one_group_whatever_their_spelling() -> None:
+    boxes = ["3", r"\sqrt{8}", "3", r"2^{3/2}", "3", r"\sqrt{8}", r"\frac{4}{\sqrt2}"]
+    record = write.grade(MATH, 0, [*map(math, boxes), member("no box")])
+    assert [m["group"] for m in record["members"]] == [1, 0, 1, 0, 1, 0, 0, None]
+    assert record["majority_answer"] == r"\sqrt{8}" and record["majority_correct"] == 1.0
+    assert [m["correct"] for m in record["members"]] == [False, True] * 3 + [True, False]
+
+
+def test_several_boxes_that_say_the_same_raise_no_doubt() -> None:
+    texts = (r"\boxed{\sqrt{8}}, or \boxed{2\sqrt{2}}", r"\boxed{3}, or \boxed{2\sqrt{2}}")
+    members = write.grade(MATH, 0, [member(text) for text in texts])["members"]
+    assert [(m["correct"], m["doubt"]) for m in members] == [(True, None), (True, "several")]
+
+
+def test_what_was_undecided_is_counted_and_shown_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the real judge, on what makes sympy hang."""
+    monkeypatch.setattr(math_verify, "DEADLINE_S", 0.5)
+    hanging = "9^{9^{9^{9^9}}}"
+    population = [math(hanging), math(hanging, finish_reason="length"), math(r"\sqrt{8}"), math("3")]
+    record = write.grade(MATH, 0, population)
+    monkeypatch.undo()
+    told = [(m["correct"], m["doubt"], m.get("undecided", False)) for m in record["members"]]
+    assert told == [(False, "undecided", True), (False, "truncated", True), (True, None, False), (False, None, False)]
+    assert record["undecided_pairs"] == 1
+    row = {"id": "p", "statement": "?", "answer": MATH.answer, "finished": True, "steps": [record]}
+    made = document([row])
+    jsonschema.validate(made, SCHEMA)
+    step = made["metrics"]["steps"][0]
+    assert (step["undecided"], step["undecided_pairs"], step["doubtful"]) == (2, 1, 2)
+    (warning,) = (words for words in made["warnings"] if "undecided" in words)
+    assert "2 answers are undecided and count as wrong, 1 pairs" in warning and "the same command" in warning
+    head, _, figures = tables.table(made).splitlines()
+    assert dict(zip(head.split()[-2:], figures.split()[-2:], strict=True)) == {"failed": "0", "undecided": "2"}
+    save(made, tmp_path)
+    shown = page.read(tmp_path / "09_test.json")
+    assert shown.head["metrics"]["steps"][0]["undecided"] == 2 and "undecided" in shown.table
+    members = shown.problems[0]["steps"][0]["m"]
+    assert [m[page.DOUBT] for m in members] == ["undecided", "truncated, undecided", None, None]
+
+
+def test_results_without_groups_and_undecided_ones_are_read_as_before(tmp_path: Path) -> None:
+    """As earlier versions wrote them."""
+    row = graded([[[member(f"\\boxed{{{n}}}") for n in (7, 42, 42, 8)] + [member("none")]]])[0]
+    for m in row["steps"][0]["members"]:
+        del m["group"]
+    save(document([row]), tmp_path)
+    shown = page.read(tmp_path / "09_test.json")
+    assert [m[page.GROUP] for m in shown.problems[0]["steps"][0]["m"]] == [1, 0, 0, 2, None]
+    assert shown.head["metrics"]["steps"][0]["undecided"] == 0 and "undecided" not in shown.table
+
+
+def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> Figures:
+    """The figures of `rows`, whose populations come problem by problem in `order`."""
+    made = Figures(len(rows))
+    for i in order or range(len(rows)):
+        for record in rows[i]["steps"]:
+            made.add(i, record)
+        made.finished[i] = rows[i]["finished"]
+    return made
+
+
+def document(rows: list[dict[str, Any]], complete: bool = True) -> dict[str, Any]:
+    """A results document with these problems."""
+    found = figures(rows)
+    made = {
+        "schema": 1,
+        "experiment": "09_test",
+        "complete": complete,
+        "started": "2026-01-02T03:04:05+00:00",
+        "ended": write.now(),
+        "model": {"name": "m", "revision": None, "sha256": None, "embedded": False},
+        "engine": {"kind": "other", "version": None, "context": None, "concurrency": 1, "why": "test"},
+        "problem_set": {"name": "s", "n": len(rows), "sha256": "0" * 64},
+        "config": {"N": 2, "MAX_TOKENS": 10, "TEMPERATURE": 0.7, "SEED": 0},
+        "provenance": write.provenance(),
+        "metrics": found.metrics(1.0),
+        "problems": rows,
+    }
+    made["warnings"] = write.warnings(made, found.commonest_error)
+    jsonschema.validate(made, SCHEMA)
+    return made
+
+
+def test_metrics_of_a_small_run_by_hand() -> None:
+    first = [[member("\\boxed{42}"), member("\\boxed{41}")], [member("\\boxed{42}"), member("\\boxed{042}")]]
+    second = [[member("no box"), member("\\boxed{7}")], [member("\\boxed{42}"), member("\\boxed{8}")]]
+    found = document(graded([first, second]))["metrics"]
+    zero, one = found["steps"]
+    assert zero["mean_accuracy"]["value"] == 0.25 and zero["mean_accuracy"]["n"] == 2
+    assert zero["majority_accuracy"]["value"] == 0.25, "a tie scores the mean of the tied answers"
+    assert zero["pass_at_k"]["1"]["value"] == 0.25 and zero["pass_at_k"]["2"]["value"] == 0.5
+    assert one["mean_accuracy"]["value"] == 0.75 and one["majority_accuracy"]["value"] == 0.75
+    assert zero["doubtful"] == 1 and zero["completion_tokens"] == 40 and zero["generation_seconds"] == 2.0
+    assert found["tokens"] == {"prompt": 40, "cached": 0, "completion": 80}
+    assert found["final"]["mean_accuracy"] == one["mean_accuracy"]
+
+
+def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() -> None:
+    cut = member("", finish_reason="length")
+    forced = member("", finish_reason="length", forced="Time is up. \\boxed{42}")
+    failed = Member(Completion("0" * 32, 1, error="status 500: oops"))
+    made = document(graded([[[cut, forced, failed, member("\\boxed{42}")]]]))
+    step = made["metrics"]["steps"][0]
+    assert (step["truncated"], step["forced"], step["failed"], step["completions"]) == (2, 1, 1, 4)
+    records = made["problems"][0]["steps"][0]["members"]
+    assert [r["doubt"] for r in records] == ["truncated", "truncated", "failed", None]
+    assert records[1]["correct"] and records[1]["unforced"] == {"answer": None, "correct": False, "doubt": "truncated"}
+    assert any("50.0% of 4 completions hit the token cap" in w for w in made["warnings"])
+    assert any("25.0% of 4 completions failed; most often: status 500: oops" in w for w in made["warnings"])
+
+
+def test_answers_that_could_not_be_opened_are_counted_with_the_reason() -> None:
+    refused: dict[str, Any] = {"finish_reason": "length", "not_forced": "refused it does not appear"}
+    one, other, last = (member("", **refused), member("", finish_reason="length", not_forced="stalled"), member("a"))
+    again = member("", **refused)
+    again.again = True
+    last.checks = [Completion("1" * 32, 1, **refused)]
+    made = document(graded([[[one, other, last], [last, again]]]))
+    assert made["metrics"]["not_forced"] == {"refused it does not appear": 3, "stalled": 1}
+    words = "4 answers could not be opened for the model, so that its own words stand; most often: refused it does not"
+    assert any(warning.startswith(words) for warning in made["warnings"])
+    assert made["problems"][0]["steps"][0]["members"][0]["not_forced"] == "refused it does not appear"
+    assert "not_forced" not in document(graded([[[member("\\boxed{42}")]]]))["metrics"]
+
+
+def test_checks_that_failed_or_were_cut_off_are_counted_and_never_hidden() -> None:
+    good = member("\\boxed{42}")
+    good.checks = [Completion("0" * 32, 1, error="context too short"), Completion("1" * 32, 1, finish_reason="length")]
+    made = document(graded([[[good]]]))
+    assert made["metrics"]["checks"] == {"completions": 2, "truncated": 1, "failed": 1}
+    assert made["problems"][0]["steps"][0]["members"][0]["checks"][0]["error"] == "context too short"
+    assert "1 of 2 checks hit the token cap" in made["warnings"]
+    assert "1 of 2 checks failed; most often: context too short" in made["warnings"]
+
+
+def test_identical_members_are_noticed() -> None:
+    same, other = member("\\boxed{42}"), member("\\boxed{1}")
+    made = document(
+        graded([[[same, same, same, same]], [[same, other, same, Member(Completion("0" * 32, 1, error="x"))]]])
+    )
+    assert made["metrics"]["steps"][0]["identical"] == 4
+    assert not any("repeat another" in w for w in made["warnings"])
+    made = document(graded([[[same] * 4]]))
+    assert any("3 of 4 members repeat another of their population" in w for w in made["warnings"])
+
+
+def test_a_member_that_stands_again_costs_nothing_and_notes_are_counted() -> None:
+    first = [member("\\boxed{42}"), member("\\boxed{1}")]
+    chosen = Member(first[0].completion, [0], again=True, notes=["invalid selection", "invalid selection"])
+    chosen.checks = [Completion("1" * 32, 2, answer="?", completion_tokens=7, finish_reason="stop")]
+    made = document(graded([[first, [chosen]]]))
+    steps = made["metrics"]["steps"]
+    assert [s["completion_tokens"] for s in steps] == [20, 0] and [s["verification_tokens"] for s in steps] == [0, 7]
+    assert made["metrics"]["tokens"]["completion"] == 27 and made["metrics"]["notes"] == {"invalid selection": 2}
+    assert made["problems"][0]["steps"][1]["members"][0]["again"]
+    assert any("2 invalid selection" in warning for warning in made["warnings"])
+    jsonschema.validate(made, SCHEMA)
+
+
+def test_verification_is_summed_up_and_uniform_selection_told() -> None:
+    def scored(answer: str, score: float | None) -> Member:
+        made = member(answer)
+        made.score, made.verdicts = score, [score]
+        made.checks = [Completion("1" * 32, 2, answer="Verdict", completion_tokens=7, finish_reason="stop")]
+        return made
+
+    told = [
+        scored("\\boxed{42}", 1.0),
+        scored("\\boxed{42}", 1.0),
+        scored("\\boxed{1}", 0.0),
+        scored("\\boxed{1}", None),
+    ]
+    equal = [scored("\\boxed{1}", 0.0), scored("\\boxed{2}", 0.0)]
+    made = document(graded([[told], [equal]]))
+    found = made["metrics"]["verification"]
+    assert (found["verdicts"], found["unreadable"], found["right"], found["wrong"]) == (6, 1, 2, 3)
+    assert found["auc"] == 1.0 and (found["selections"], found["uniform_selections"]) == (2, 1)
+    assert not any("uniform" in w for w in made["warnings"]), "without TAU, nobody selects by these scores"
+    made["config"] |= {"TAU": 0.2}
+    assert any("selection was uniform here: in 1 of 2" in w for w in write.warnings(made, None))
+    assert made["metrics"]["tokens"]["completion"] == 6 * 17
+    assert made["metrics"]["steps"][0]["verification_tokens"] == 42
+
+
+COST: dict[str, st.SearchStrategy[Any]] = {
+    "finish_reason": st.sampled_from(["stop", "length", None]),
+    "prompt_tokens": st.integers(0, 999),
+    "cached_tokens": st.integers(0, 999),
+    "completion_tokens": st.integers(0, 9999),
+    "seconds": st.integers(0, 999).map(lambda s: s / 8),
+}
+MEMBER: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    COST
+    | {"answer": st.sampled_from([None, "42", "41"]), "correct": st.booleans()}
+    | {"doubt": st.sampled_from([None, "truncated"])},
+    optional={"error": st.sampled_from(["a", "b"]), "unforced": st.just({})},
+)
+CHECK = st.fixed_dictionaries(COST, optional={"error": st.sampled_from(["a", "b"])})
+SCORES = st.lists(st.sampled_from([None, 0.0, 0.5, 1.0]), min_size=3, max_size=3)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Problems of a run at any moment: populations of any size, some of them scored, some ended early."""
+    rows = []
+    for i in range(draw(st.integers(1, 6))):
+        steps: list[dict[str, Any]] = []
+        for t in range(draw(st.integers(0, 3))):
+            members = draw(st.lists(MEMBER, min_size=1, max_size=9))
+            if draw(st.booleans()):
+                for m, score in zip(members, draw(SCORES), strict=False):
+                    m |= {"score": score, "verdicts": [score], "checks": [draw(CHECK)]}
+            accuracy = sum(m["correct"] for m in members) / len(members)
+            steps.append(
+                {"step": t, "mean_accuracy": accuracy, "majority_correct": draw(st.sampled_from([0, 0.5, 1.0]))}
+                | {"identical": draw(st.integers(0, 8)), "members": members}
+            )
+        rows.append({"id": f"p{i}", "statement": "?", "answer": "42", "finished": draw(st.booleans()), "steps": steps})
+    return rows
+
+
+def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
+    """The metrics by their definition, from all members at once."""
+
+    def checks(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [check for m in members for check in m.get("checks", [])]
+
+    steps = []
+    for t in range(max(len(p["steps"]) for p in problems)):
+        here = [p["steps"][t] for p in problems if len(p["steps"]) > t]
+        ended = [p["steps"][-1] for p in problems if len(p["steps"]) <= t and p["finished"] and p["steps"]]
+        members = [m for r in here for m in r["members"]]
+        correct = [[float(m["correct"]) for m in r["members"]] for r in [*here, *ended]]
+        steps.append(
+            {
+                "step": t,
+                "mean_accuracy": mean_by_problem(correct).to_json(),
+                "majority_accuracy": mean_by_problem([r["majority_correct"] for r in [*here, *ended]]).to_json(),
+                "pass_at_k": {
+                    str(k): mean_by_problem([pass_at_k(len(c), int(sum(c)), k) for c in correct]).to_json()
+                    for k in range(1, min(8, *map(len, correct)) + 1)
+                },
+                "completion_tokens": sum(m["completion_tokens"] for m in members),
+                "verification_tokens": sum(c["completion_tokens"] for c in checks(members)),
+                "generation_seconds": round(sum(m["seconds"] for m in [*members, *checks(members)]), 1),
+                "completions": len(members),
+                "problems": len(here),
+                "truncated": sum(m["finish_reason"] == "length" for m in members),
+                "forced": sum("unforced" in m for m in members),
+                "doubtful": sum(m["doubt"] is not None for m in members),
+                "failed": sum("error" in m for m in members),
+                "identical": sum(r["identical"] for r in here),
+            }
+        )
+    members = [m for p in problems for s in p["steps"] for m in s["members"]]
+    found: dict[str, Any] = {
+        "steps": steps,
+        "final": {k: steps[-1][k] for k in ("mean_accuracy", "majority_accuracy", "pass_at_k")} if steps else {},
+        "tokens": {
+            kind: sum(m[f"{kind}_tokens"] for m in [*members, *checks(members)])
+            for kind in ("prompt", "cached", "completion")
+        },
+        "seconds": 1.0,
+    }
+    if spent := checks(members):
+        found["checks"] = {
+            "completions": len(spent),
+            "truncated": sum(c["finish_reason"] == "length" for c in spent),
+            "failed": sum("error" in c for c in spent),
+        }
+    scored = [[m for m in s["members"] if "verdicts" in m] for p in problems for s in p["steps"]]
+    if populations := [each for each in scored if each]:
+        flat = [m for each in populations for m in each]
+        right, wrong = (
+            [m["score"] for m in flat if m["score"] is not None and m["correct"] is side] for side in (True, False)
+        )
+        found["verification"] = {
+            "verdicts": len(flat),
+            "unreadable": sum(m["score"] is None for m in flat),
+            "auc": auc(right, wrong),
+            "right": len(right),
+            "wrong": len(wrong),
+            "selections": len(populations),
+            "uniform_selections": sum(len({m["score"] for m in each} - {None}) <= 1 for each in populations),
+        }
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=problems(), data=st.data())
+def test_figures_that_grow_equal_the_metrics_of_all_members_in_any_order_of_arrival(
+    rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    found = figures(rows, data.draw(st.permutations(range(len(rows)))))
+    assert found.metrics(1.0) == plain_metrics(rows)
+    assert list(json.dumps(found.metrics(1.0))) == list(json.dumps(plain_metrics(rows))), "and stand in that order"
+    newest = [row["steps"][-1]["mean_accuracy"] for row in rows if row["steps"]]
+    assert found.accuracy == (pytest.approx(sum(newest) / len(newest)) if newest else None)
+    members = [m for row in rows for s in row["steps"] for m in s["members"]]
+    errors = [c["error"] for m in members for c in [m, *m.get("checks", [])] if "error" in c]
+    assert found.commonest_error == max(sorted(set(errors)), key=errors.count, default=None)
+
+
+def test_twenty_thousand_problems_are_summed_up_in_no_time() -> None:
+    found = Figures(20_000)
+    for i in range(20_000):
+        for t in range(3):
+            members: list[dict[str, Any]] = [
+                {"correct": (i * j) % 3 == t, "finish_reason": "stop", "doubt": None} for j in range(8)
+            ]
+            for m in members:
+                m |= {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 9, "seconds": 0.5}
+            found.add(i, {"step": t, "majority_correct": 1.0, "identical": 0, "members": members})
+    began = time.process_time()
+    steps = found.metrics(1.0)["steps"]
+    assert time.process_time() - began < 10
+    assert [s["completions"] for s in steps] == [160_000] * 3 and steps[0]["mean_accuracy"]["n"] == 20_000
+
+
+def save(made: dict[str, Any], folder: Path) -> Path:
+    """Save a whole document as a run does: its steps by way of a spool."""
+    spool = Spool(folder)
+    rows = []
+    for row in made["problems"]:
+        numbers = [spool.add(json.dumps(step).encode()) for step in row["steps"]]
+        problem = Problem(row["id"], row["statement"], row["answer"])
+        rows.append(write.row(problem, row["finished"], map(spool.__getitem__, numbers)))
+    return write.save({key: value for key, value in made.items() if key != "problems"}, rows, folder)
+
+
+def test_a_complete_run_keeps_the_earlier_one_beside_it(tmp_path: Path) -> None:
+    made = document(graded([[[member("\\boxed{42}")]]]))
+    partial = save(made | {"complete": False}, tmp_path)
+    assert partial.name == "09_test.partial.json"
+    for _ in range(3):
+        path = save(made, tmp_path)
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert path.name == "09_test.json" and names == [
+        "09_test.20260102-030405-2.json",
+        "09_test.20260102-030405.json",
+        "09_test.json",
+    ]
+    assert json.loads(path.read_text()) == made
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=problems(), data=st.data())
+def test_what_was_saved_is_read_whole_and_problem_by_problem_and_never_when_cut_off(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    made = {"experiment": "09_test", "complete": True, "started": "2026-01-02T03:04:05+00:00", "problems": rows}
+    path = save(made, tmp_path_factory.mktemp("results"))
+    whole = path.read_text()
+    assert json.loads(whole) == made
+    for text in (whole, json.dumps(made), json.dumps(made, indent=1)):
+        path.write_text(text)
+        head, problems = read.read(path)
+        assert head | {"problems": list(problems)} == made
+    path.write_text(whole[: data.draw(st.integers(0, len(whole) - len(read.END) - 3))])
+    with pytest.raises(UserError):
+        list(read.read(path)[1])
+
+
+def test_a_spool_on_a_full_disk_says_so_and_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path)
+    assert [spool.add(text) for text in (b"one", b"", b"three")] == [0, 1, 2]
+    with monkeypatch.context() as patch, pytest.raises(UserError, match="the disk is full"):
+        patch.setattr("os.pwrite", lambda *_: full())
+        spool.add(b"four")
+    assert spool[spool.add(b"five")] == b"five" and [spool[i] for i in range(3)] == [b"one", b"", b"three"]
+    assert not list(tmp_path.iterdir()), "it has no name"
+
+
+def full() -> int:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    write_atomically(path, b"old")
+
+    def fail(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(UserError, match="the disk is full"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_the_results_folder_is_made_or_refused_clearly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "a" / "b"))
+    assert results_dir() == tmp_path / "a" / "b"
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "file" / "x"))
+    with pytest.raises(UserError, match="Set RESULTS_DIR"):
+        results_dir()

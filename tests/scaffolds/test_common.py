@@ -1,0 +1,156 @@
+"""What scaffolds share: stated scores, selections, knock-out; and RSA in QED-Nano's variant, call by call."""
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.generate.generator import Completion
+from core.scaffolds.common import read_selection, stated_score
+from core.scaffolds.qed_rsa import generations, qed_rsa
+from tests.fakes.model import Model, run
+
+SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("Score: 1", 1.0),
+        ("score = 0.5", 0.5),
+        ("**Score:** 1/2", 0.5),
+        ("Score: \\boxed{.5}", 0.5),
+        ("Score: 0 … no, Score: 1.0", 1.0),
+        ("Score: 0.7", None),
+        ("Score: 10", None),
+        ("Score: 1/0", None),
+        ("Score: 1/2/3", None),
+        ("Score: 0.5 to 1", None),
+        ("Score: 0 or 1", None),
+        ("Score: 0-1", None),
+        ("Score: 1\n- 2 remarks", 1.0),
+        ("no score", None),
+        ("", None),
+    ],
+)
+def test_scores_are_read_where_they_are_stated(text: str, score: float | None) -> None:
+    assert stated_score(text, "Score", (0.0, 0.5, 1.0)) == score
+
+
+@given(st.text())
+def test_any_text_has_a_selection_or_none(text: str) -> None:
+    assert read_selection(text) in (None, 0, 1)
+    assert stated_score(text, "Score", (0.0, 1.0)) in (None, 0.0, 1.0)
+
+
+def test_the_last_selection_counts() -> None:
+    assert read_selection("Better: 1? No.\nBetter: **Candidate 2**") == 1
+    assert read_selection("Better: 1 or 2") is None and read_selection("Better: candidate 2/candidate 1") is None
+    assert read_selection("Better: 1, and 2 is worse") == 0
+    assert read_selection("Better: 3") is None and read_selection("1") is None
+
+
+def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
+    def judge(names: tuple[str | int, ...], prompt: str) -> str:
+        if names[0] != "select":
+            return f"solution {names[0]}-{names[1]} \\boxed{{42}}"
+        first = prompt.split("Candidate 1:")[1].split("Candidate 2:")[0]
+        return "Better: 1" if "solution 3-5" in first else "Better: 2"
+
+    model = Model(judge)
+    populations = run(qed_rsa, model, **SIZES)
+    assert [len(p) for p in populations] == [8, 8, 8, 8, 4, 2, 1] and len(model.asked) == 39
+    for population in populations[1:4]:
+        used = [j for member in population for j in member.parents]
+        assert sorted(used) == sorted(list(range(8)) * 3), "every parent is used exactly K times"
+        assert all(len(set(member.parents)) == 3 for member in population)
+    for i, member in enumerate(populations[2]):
+        shown = [j for j in range(8) if f"solution 1-{j} " in model.prompts(2, i)[0]]
+        assert shown == sorted(member.parents), "the prompt shows its parents and nobody else"
+    blocks = [[sorted(member.parents) for member in population] for population in populations[1:4]]
+    assert blocks[0] != blocks[1] != blocks[2], "each round draws its own circle"
+    assert [len(model.prompts("select", r)) for r in range(3)] == [4, 2, 1]
+    (winner,) = populations[-1]
+    for before, after in pairwise(populations[3:]):
+        (place,) = (m.parents[0] for m in after if "3-5" in m.completion.text)
+        assert "3-5" in before[place].completion.text, "shuffled, a winner's parent is where it stood"
+    assert winner.again and all(len(m.checks) == 1 and not m.notes for p in populations[4:] for m in p)
+
+
+def test_an_odd_one_out_goes_on_unopposed() -> None:
+    model = Model(lambda names, prompt: "Better: 1" if names[0] == "select" else f"solution {names[1]}")
+    populations = run(qed_rsa, model, **SIZES | {"N": 5, "ROUNDS": 0})
+    assert [len(p) for p in populations] == [5, 3, 2, 1] and len(model.prompts("select")) == 4
+    for before, after in pairwise(populations[:3]):
+        (odd,) = (member for member in after if not member.checks)
+        assert odd.parents == [len(before) - 1] and odd.completion == before[-1].completion and odd.again
+
+
+def pairs(model: Model, number: int) -> list[frozenset[str]]:
+    return [frozenset(re.findall(r"solution (\S+)", prompt)) for prompt in model.prompts("select", number)]
+
+
+def test_neighbours_meet_first_and_those_left_are_shuffled_before_every_further_round() -> None:
+    """With "the smaller number wins" it is known who is left; who meets whom is drawn, anew for every seed and round,
+    and again the same where a run goes on."""
+
+    def smaller(names: tuple[str | int, ...], prompt: str) -> str:
+        if names[0] != "select":
+            return f"solution {names[1]}"
+        first, second = (int(number) for number in re.findall(r"solution (\d+)", prompt))
+        return f"Better: {1 if first < second else 2}"
+
+    second: list[tuple[frozenset[str], ...]] = []
+    unopposed: set[str] = set()
+    for seed in range(30):
+        model = Model(smaller)
+        populations = run(qed_rsa, model, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})
+        assert pairs(model, 0) == [frozenset((str(i), str(i + 1))) for i in range(0, 10, 2)]
+        assert {m.completion.text for m in populations[1]} == {f"solution {i}" for i in range(0, 10, 2)}
+        assert all(populations[0][m.parents[0]].completion == m.completion for m in populations[1])
+        second.append(tuple(pairs(model, 1)))
+        unopposed.update(m.completion.text for m in populations[2] if not m.checks)
+        assert populations[-1][0].completion.text == "solution 0"
+        again = Model(smaller)
+        run(qed_rsa, again, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})
+        assert again.asked == model.asked
+    assert len(set(second)) > 10 and len(unopposed) == 5, "nobody is always spared"
+
+
+def test_selections_that_cannot_be_read_are_drawn_by_lot_and_noted() -> None:
+    winners = set()
+    for seed in range(12):
+        model = Model(lambda names, prompt: "I like both." if names[0] == "select" else f"{names} \\boxed{{1}}")
+        left = run(qed_rsa, model, SEED=seed, **SIZES)[4:]
+        assert [m.notes for p in left for m in p] == [["invalid selection"]] * 7
+        winners.add(left[-1][0].completion.text)
+    assert len(winners) > 3, "no position is favoured"
+
+
+def test_empty_candidates_are_passed_over_and_lose() -> None:
+    def some(names: tuple[str | int, ...], prompt: str) -> str | Completion:
+        if names[0] == "select":
+            return "Better: 1"
+        if names[0] == 3 and names[1] != 6:
+            return Completion("", 0, error="refused")
+        return "" if names in ((0, 1), (0, 2)) else f"solution {names[0]}-{names[1]}"
+
+    model = Model(some)
+    populations = run(qed_rsa, model, **SIZES)
+    assert all(len(set(m.parents) - {1, 2}) == len(m.parents) == 3 for m in populations[1])
+    assert populations[0][1].notes == ["empty candidate"]
+    (winner,) = populations[-1]
+    assert winner.completion.text == "solution 3-6" and not model.prompts("select"), "against nothing, none is needed"
+    assert {note for p in populations[4:] for m in p for note in m.notes} == {"empty candidate"}
+
+
+def test_generations_is_what_is_asked() -> None:
+    from core.constants import Config
+
+    for n, k, rounds in ((8, 3, 3), (5, 2, 1), (1, 1, 0)):
+        model = Model(lambda names, prompt: "Better: 2" if names[0] == "select" else "x \\boxed{1}")
+        run(qed_rsa, model, N=n, K=k, ROUNDS=rounds, SELECT_TOKENS=50)
+        assert len(model.asked) == generations(Config({"N": n, "K": k, "ROUNDS": rounds}))

@@ -1,0 +1,355 @@
+"""The math agent: tool calls read from text, carried out, refused, told back, bounded; what stands and is submitted."""
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core import run as door
+from core.constants import Config
+from core.generate.generator import Completion
+from core.scaffolds import static_math_agent
+from core.scaffolds.math_agent import INVALID_CALLS, PLAN, generations, math_agent, read_approaches
+from core.scaffolds.rsa import Population
+from core.scaffolds.tool_calls import TOOLS, InvalidCall, call_lines, read_call
+from tests.fakes.model import Model, run, stopped_and_resumed
+
+SIZES: dict[str, Any] = {"CALLS": 15, "K": 4, "PLAN_TOKENS": 70, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
+Names = tuple[str | int, ...]
+
+# The plan that QED-Nano's prompt gives as an example, near enough: 15 calls.
+PLANS = [
+    'CALL approaches {"count": 3}',
+    "\n".join([*(f'CALL solve {{"approach": {i}}}' for i in (1, 2, 3)), "CALL solve {}"]),
+    "\n".join(f'CALL verify {{"solution": {i}}}' for i in (1, 2, 3, 4)),
+    "\n".join(f'CALL improve {{"report": {i}}}' for i in (1, 2, 3, 4)),
+    'CALL merge {"solutions": [5, 6, 7]}',
+    'CALL select {"solutions": [8, 9]}',
+    'CALL submit {"solution": 9}',
+]
+
+
+def worked(names: Names, prompt: str) -> str:
+    """What the tools say: solutions by their call, reports and approaches."""
+    if names[0] == "approaches":
+        return "Approach 1: induction.\n**Approach 2:** parity\nor so.\n### Approach 3\ngeometry\nApproach 4: more"
+    if names[0] == "verify":
+        return f"report: {prompt.split('solution <')[1].split('>')[0]} has a gap.\nVerdict: False"
+    if names[0] == "select":
+        return "Best: 1" if prompt.index("<merge") < prompt.index("<improve") else "Best: 2"
+    return f"solution <{names[0]} {names[1]}> \\boxed{{42}}"
+
+
+def planned(
+    plans: Sequence[str], tools: Callable[[Names, str], str | Completion] = worked
+) -> tuple[list[Population], Model]:
+    """A run whose planner says `plans`, the last of them for ever."""
+
+    def reply(names: Names, prompt: str) -> str | Completion:
+        return plans[min(int(names[1]), len(plans) - 1)] if names[0] == "plan" else tools(names, prompt)
+
+    model = Model(reply)
+    return run(math_agent, model, **SIZES), model
+
+
+def notes(populations: list[Population]) -> list[str]:
+    return [note for population in populations for member in population for note in member.notes]
+
+
+def test_fifteen_calls_besides_the_plans_as_in_its_source() -> None:
+    populations, model = planned(PLANS)
+    plans = model.prompts("plan")
+    tools = [names for names, *_ in model.asked if names[0] != "plan"]
+    assert len(plans) == 7 and [number for _, number in tools] == list(range(1, 16)), "one completion a call"
+    assert not notes(populations) and len(model.asked) <= generations(Config(SIZES)) == 2 * 15 + INVALID_CALLS
+    assert model.prompts("solve", 3)[0].count("parity\nor so.") == 1 and "induction" not in model.prompts("solve", 3)[0]
+    assert "approach" not in model.prompts("solve", 5)[0].lower()
+    assert "solution <solve 2>" in model.prompts("verify", 6)[0]
+    improved = model.prompts("improve", 11)[0]
+    assert "solution <solve 3>" in improved and "report: solve 3 has a gap" in improved
+    merged = model.prompts("merge", 14)[0]
+    assert [f"<improve {i}>" in merged for i in (10, 11, 12, 13)] == [True, True, True, False]
+    assert "<improve 13>" in model.prompts("select", 15)[0] and "<merge 14>" in model.prompts("select", 15)[0]
+    for tool in ("solve", "improve", "merge"):
+        assert all("final answer in \\boxed{}" in prompt for prompt in model.prompts(tool))
+    caps = {names[0]: (changes.get("max_tokens"), changes.get("answer_opening")) for names, _, changes in model.asked}
+    assert caps["plan"] == (70, "CALL") and caps["approaches"] == (70, "Approach 1:")
+    assert caps["verify"] == (60, "Verdict:") and caps["select"] == (50, "Best:") and caps["solve"] == (None, None)
+
+
+def test_the_planner_sees_what_was_done_and_the_prompt_only_grows() -> None:
+    _, model = planned(PLANS)
+    plans = model.prompts("plan")
+    assert "nothing\n\nCalls left: 15." in plans[0]
+    last = plans[-1]
+    assert "Calls left: 0." in last and "Approach 2: parity\nor so." in last and "Approach 4" not in last
+    assert "Solution 9:\nsolution <merge 14>" in last and "Solution 9 was selected." in last
+    assert 'CALL verify {"solution": 3}\nReport 3, on solution 3:\nreport: solve 4 has a gap.' in last
+    kept = [prompt.split("\n\nCalls left")[0] for prompt in plans]
+    assert all(later.startswith(sooner) for sooner, later in pairwise(kept[1:]))
+
+
+def test_what_stands_after_every_call() -> None:
+    populations, _ = planned(PLANS)
+    told = [" ".join(member.completion.text.split(">")[0].split("<")[1] for member in p) for p in populations]
+    solved = "solve 2 solve 3 solve 4 solve 5"
+    assert told == [
+        *(solved[: 8 * i - 1] for i in (1, 2, 3, 4)),
+        *[solved] * 4,  # a report supersedes nothing
+        "solve 3 solve 4 solve 5 improve 10",
+        "solve 4 solve 5 improve 10 improve 11",
+        "solve 5 improve 10 improve 11 improve 12",
+        "improve 10 improve 11 improve 12 improve 13",
+        "improve 13 merge 14",
+        "merge 14",
+        "merge 14",
+    ]
+    assert [[member.again for member in p] for p in populations[-3:]] == [[True, False], [True], [True]]
+    assert [[member.parents for member in p] for p in populations[-3:]] == [[[3], [0, 1, 2]], [[1]], [[0]]]
+    assert [member.parents for member in populations[8]] == [[1], [2], [3], [0]]
+    assert len(populations[0][0].checks) == 3, "two plans and the approaches"
+
+
+@pytest.mark.parametrize(
+    ("reply", "note", "told"),
+    [
+        ("I would solve it first.", "no tool call", "Nothing: no line starts with CALL"),
+        ("", "no tool call", "Nothing: "),
+        ("CALL", "no tool call", "Nothing: "),
+        ('CALL guess {"answer": 42}', "unknown tool", "there is no tool guess; there are approaches, solve"),
+        ("CALL solve(1)", "bad tool arguments", "no JSON object follows solve"),
+        ("CALL verify", "bad tool arguments", 'verify takes one argument, "solution"'),
+        ('CALL verify {"solution": 1, "deep": true}', "bad tool arguments", 'one argument, "solution"'),
+        ('CALL verify {"solution": "1"}', "bad tool arguments", "must be a whole number"),
+        ('CALL verify {"solution": true}', "bad tool arguments", "must be a whole number"),
+        ('CALL verify {"solution": 0}', "bad tool arguments", '"solution" must be from 1 to 2'),
+        ('CALL verify {"solution": 3}', "bad tool arguments", '"solution" must be from 1 to 2'),
+        ('CALL solve {"approach": 1}', "bad tool arguments", "there is no approach yet"),
+        ('CALL improve {"report": 1}', "bad tool arguments", "there is no report yet"),
+        ('CALL approaches {"count": 5}', "bad tool arguments", '"count" must be from 1 to 4'),
+        ('CALL merge {"solutions": 1}', "bad tool arguments", "must be a list of whole numbers"),
+        ('CALL merge {"solutions": [1]}', "bad tool arguments", "2 to 4 different solutions"),
+        ('CALL merge {"solutions": [1, 1]}', "bad tool arguments", "2 to 4 different solutions"),
+        ('CALL select {"solutions": [1, 2, 3, 4, 5]}', "bad tool arguments", "2 to 4 different solutions"),
+        ('CALL submit {"solution": 7}', "empty submission", '"solution" must be from 1 to 2'),
+        ('CALL submit {"solution": -1}', "empty submission", '"solution" must be from 1 to 2'),
+        ("CALL submit {}", "bad tool arguments", 'submit takes one argument, "solution"'),
+    ],
+)
+def test_a_call_that_cannot_be_carried_out_is_noted_and_told(reply: str, note: str, told: str) -> None:
+    ignored = "\nCALL solve"
+    populations, model = planned(["CALL solve\nCALL solve", reply + ignored * bool(reply[:4] == "CALL"), PLANS[0]])
+    assert notes(populations)[0] == note
+    assert told in model.prompts("plan")[2]
+    assert len(model.prompts("solve")) == 2, "what follows an invalid call in a reply is left out"
+
+
+def test_after_so_many_invalid_calls_a_standing_solution_is_drawn_and_submitted_by_rule() -> None:
+    drawn = set()
+    for seed in range(20):
+        model = Model(
+            lambda names, prompt: (
+                ['CALL solve\nCALL solve\nCALL solve\nCALL merge {"solutions": [1, 2]}', "I am done."][
+                    min(1, int(names[1]))
+                ]
+                if names[0] == "plan"
+                else worked(names, prompt)
+            )
+        )
+        populations = run(math_agent, model, SEED=seed, **SIZES)
+        assert len(model.prompts("plan")) == 1 + INVALID_CALLS
+        assert notes(populations) == ["no tool call"] * INVALID_CALLS + ["submitted by rule"]
+        (best,) = populations[-1]
+        assert best.again
+        drawn.add(best.completion.key)
+    assert drawn == {"('solve', 3)", "('merge', 4)"}, "of those that stand, none is favoured"
+
+
+def test_a_planner_that_never_calls_gets_one_plain_solution() -> None:
+    populations, model = planned(["Let me think."])
+    assert [len(p) for p in populations] == [1, 1] and len(model.prompts("solve")) == 1
+    assert notes(populations) == ["no tool call"] * INVALID_CALLS + ["submitted by rule"]
+    assert len(populations[0][0].checks) == INVALID_CALLS
+
+
+def test_a_planner_that_fails_is_one_that_does_not_call() -> None:
+    model = Model(
+        lambda names, prompt: Completion("", 0, error="too long") if names[0] == "plan" else worked(names, prompt)
+    )
+    populations = run(math_agent, model, **SIZES)
+    assert notes(populations) == ["failed plan", "no tool call"] * INVALID_CALLS + ["submitted by rule"]
+    assert len(populations[-1]) == 1 and len(model.prompts("solve")) == 1
+
+
+def test_no_run_takes_more_than_generations() -> None:
+    _, model = planned(["CALL solve"])
+    assert len(model.asked) == generations(Config(SIZES)) == 35
+    assert "no calls are left; submit a solution" in model.prompts("plan")[-1]
+
+
+def test_a_call_beyond_the_last_is_noted_and_a_submission_still_taken() -> None:
+    populations, model = planned(["\n".join(["CALL solve"] * 17), 'CALL submit {"solution": 4}'])
+    assert notes(populations) == ["tool call beyond the last"]
+    assert len(model.prompts("solve")) == 15 and populations[-1][0].completion.key == "('solve', 4)"
+
+
+def test_the_last_call_is_kept_for_a_solution() -> None:
+    populations, model = planned(['CALL approaches {"count": 1}'])
+    assert len(model.prompts("approaches")) == 14 and len(model.prompts("solve")) == 1
+    assert "the last call is kept for a solution" in model.prompts("plan")[-1]
+    assert notes(populations) == ["bad tool arguments"] * INVALID_CALLS + ["submitted by rule"]
+
+
+def silent(*empty: str) -> Callable[[Names, str], str | Completion]:
+    """The tools, but for calls named like "solve 1", which fail."""
+    return lambda names, prompt: (
+        Completion("", 0, error="refused") if f"{names[0]} {names[1]}" in empty else worked(names, prompt)
+    )
+
+
+def test_an_empty_solution_is_of_no_use_and_told_so() -> None:
+    plans = ["CALL solve", 'CALL submit {"solution": 1}', "CALL solve", 'CALL verify {"solution": 1}', PLANS[0]]
+    populations, model = planned(plans, silent("solve 1"))
+    assert "Solution 1 came back empty and is of no use." in model.prompts("plan")[1]
+    assert "solution 1 is empty" in model.prompts("plan")[2]
+    assert notes(populations)[:3] == ["empty candidate", "empty submission", "bad tool arguments"]
+    assert [p[0].completion.key for p in populations[1:3]] == ["('solve', 1)", "('solve', 2)"]
+    assert len(populations[2]) == 1, "nothing empty stands beside a solution"
+
+
+def test_an_empty_improvement_supersedes_nothing() -> None:
+    plans = ['CALL solve\nCALL verify {"solution": 1}\nCALL improve {"report": 1}', 'CALL submit {"solution": 1}']
+    populations, _ = planned(plans, silent("improve 3"))
+    (best,) = populations[-1]
+    assert best.completion.key == "('solve', 1)" and notes(populations) == ["empty candidate"]
+    assert [check.key for p in populations for check in p[0].checks][-2:] == ["('improve', 3)", "('plan', 1)"]
+
+
+def test_reports_approaches_and_selections_that_say_nothing_are_noted() -> None:
+    plans = [
+        'CALL approaches {"count": 2}\nCALL solve\nCALL solve\nCALL select {"solutions": [1, 2]}\n'
+        'CALL verify {"solution": 1}\nCALL improve {"report": 1}',
+        'CALL submit {"solution": 2}',
+    ]
+    populations, model = planned(plans, silent("approaches 1", "select 4", "verify 5"))
+    assert notes(populations) == [
+        "unreadable approaches",
+        "invalid selection",
+        "empty report",
+        "bad tool arguments",
+    ]
+    last = model.prompts("plan")[-1]
+    assert "No approach came back." in last and "none was selected" in last and "report 1 is empty" in last
+    assert len(populations[-2]) == 2, "a selection that can't be read supersedes nothing"
+
+
+def test_solutions_that_are_cut_off_are_noted() -> None:
+    cut = Completion("", 0, answer="solution <cut>", finish_reason="length")
+    plans = ["CALL solve", 'CALL submit {"solution": 1}']
+    populations, _ = planned(plans, lambda names, prompt: cut)
+    assert notes(populations) == ["truncated candidate"]
+
+
+@pytest.mark.parametrize("done", [0, 1, 4, 11, 21])
+def test_a_stopped_run_goes_on_to_the_same_answer(done: int) -> None:
+    def reply(names: Names, prompt: str) -> str:
+        return PLANS[int(names[1])] if names[0] == "plan" else worked(names, prompt)
+
+    assert stopped_and_resumed(math_agent, reply, done, **SIZES) == run(math_agent, Model(reply), **SIZES)
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("CALL solve", [("solve", [])]),
+        ("CALL solve {}", [("solve", [])]),
+        ('CALL solve {"approach": null}', [("solve", [])]),
+        ('CALL: solve {"approach": 2}', [("solve", [2])]),
+        ('First I verify.\n```\nCALL verify {"solution": 1}\n```\n', [("verify", [1])]),
+        ('1. **CALL verify {"solution": 1}**\n2. `CALL solve`', [("verify", [1]), ("solve", [])]),
+        ('- CALL merge {"solutions": [2, 1]} since they agree.', [("merge", [2, 1])]),
+        ('CALL merge{"solutions":[2,1]}\r\n', [("merge", [2, 1])]),
+        ('I CALL verify {"solution": 1}', []),
+        ('call verify {"solution": 1}', []),
+        ('RECALL verify {"solution": 1}', []),
+    ],
+)
+def test_calls_are_read_from_lines_of_their_own(text: str, calls: list[tuple[str, list[int]]]) -> None:
+    assert [read_call(line) for line in call_lines(text)] == calls
+
+
+ARGUMENT = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 20) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.sampled_from([*TOOLS.values()]), inner, max_size=2),
+    max_leaves=6,
+)
+CALLS = st.builds(lambda tool, given: f"CALL {tool} {json.dumps(given)}", st.sampled_from([*TOOLS, "x"]), ARGUMENT)
+
+
+@given(st.text() | CALLS | st.from_regex(r"CALL \w* ?[\[{].*", fullmatch=True))
+def test_any_line_is_a_call_or_is_refused(text: str) -> None:
+    for line in [*call_lines(text), text]:
+        try:
+            tool, numbers = read_call(line)
+        except InvalidCall as why:
+            assert why.note and str(why)
+        else:
+            assert tool in TOOLS and all(type(number) is int for number in numbers)
+
+
+@pytest.mark.parametrize("stated", ['{"solution": ' + "9" * 5000 + "}", "[" * 100_000, '{"a":' * 100_000, "{" * 9])
+def test_monstrous_arguments_are_refused(stated: str) -> None:
+    with pytest.raises(InvalidCall):
+        read_call(f"verify {stated}")
+
+
+GOOD = st.builds(
+    lambda tool, number, other: (
+        f'CALL {tool} {{"{TOOLS[tool]}": {json.dumps([number, other] if TOOLS[tool] == "solutions" else number)}}}'
+    ),
+    st.sampled_from([tool for tool in TOOLS if tool != "submit"]),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(GOOD | CALLS, max_size=4).map("\n".join), min_size=1, max_size=12), st.data())
+def test_any_planner_ends_with_one_answer_within_bounds(plans: list[str], data: st.DataObject) -> None:
+    empty = data.draw(st.sets(st.integers(1, 15)))
+
+    def tools(names: Names, prompt: str) -> str:
+        return "" if int(names[1]) in empty else worked(names, prompt) if names[0] != "select" else "Best: 1"
+
+    populations, model = planned(plans, tools)
+    assert len(populations[-1]) == 1 and all(populations)
+    assert len(model.asked) <= generations(Config(SIZES))
+    assert sum(names[0] != "plan" for names, *_ in model.asked) <= 15
+
+
+@pytest.mark.parametrize(
+    ("text", "approaches"),
+    [
+        ("Approach 1: a\nb\nApproach 2: c", ["a\nb", "c"]),
+        ("Well.\n## Approach 1 ##\na\n**Approach 2.** c", ["a", "c"]),
+        ("Approach 1:\nApproach 2: c", ["c"]),
+        ("Approach 1 is bad", []),
+        ("", []),
+    ],
+)
+def test_approaches_are_read(text: str, approaches: list[str]) -> None:
+    assert read_approaches(text) == approaches
+
+
+@given(st.text())
+def test_any_text_has_approaches_or_none(text: str) -> None:
+    assert all(approach.strip() for approach in read_approaches(text))
+
+
+def test_its_record_tells_the_prompts_that_it_has_from_other_scaffolds() -> None:
+    told = door._prompts_of(math_agent)
+    assert {PLAN, static_math_agent.REPORT, static_math_agent.IMPROVE, static_math_agent.SELECT} <= set(told)

@@ -1,0 +1,190 @@
+"""Every scaffold asks by names alone: broken off anywhere, in whatever order completions arrive, it asks the same.
+
+That is all that resuming through the journal needs, so a new scaffold joins this table and has no code of its own.
+"""
+
+import asyncio
+import json
+import re
+import runpy
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core import constants, equal_compute, prompts, seeds
+from core.engines import flags
+from core.generate.generator import Completion
+from core.report import page
+from core.results import write
+from core.run import Scaffold, _prompts_of
+from core.scaffolds.rsa import Population
+from tests import conftest
+from tests.conftest import ROOT
+from tests.fakes.model import PROBLEM, Model, run
+from tests.fakes.server import ScriptedServer
+from tests.test_run import load, timeless
+
+Names = tuple[str | int, ...]
+SIZES: dict[str, Any] = {
+    "N": 4, "K": 2, "T": 3, "ROUNDS": 4, "PASSES": 3, "FAILURES": 3, "SELECT_TOKENS": 50, "SUMMARY_TOKENS": 50,
+    "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50, "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1,
+    "PERFECT": 2, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
+}  # fmt: skip
+# What a problem takes with the constants of the experiment's file.
+DEFAULTS = {
+    "05_rsa_qed": 39, "06_deepseek_math": 60, "07_nomos": 44, "08_reasoning_cache": 5, "09_selfcheck": 92,
+    "10_static_math_agent": 29, "11_math_agent": 35, "12_majority": 64, "13_best_of": 40, "14_refinement": 8,
+    "16_rsa_paper": 160,
+}  # fmt: skip
+ENTRIES = {name: equal_compute.entry(name) for name in DEFAULTS}
+SCAFFOLDS = [found.scaffold for found in ENTRIES.values()]
+
+
+class Broken(Exception):
+    """The process was killed."""
+
+
+class Wayward(Model):
+    """Answers of every kind, which depend on `world` and the names alone; late by as many turns as `rng` says; dead
+    after `life` requests."""
+
+    def __init__(self, seed: int, life: int = 10**9, world: int = 0) -> None:
+        super().__init__(self.said)
+        self.rng, self.life, self.world = np.random.default_rng(seed), life, world
+
+    async def __call__(self, *args: Any, **changes: Any) -> Completion:
+        if len(self.asked) == self.life:
+            raise Broken
+        completion = await super().__call__(*args, **changes)
+        for _ in range(int(self.rng.integers(5))):
+            await asyncio.sleep(0)
+        return completion
+
+    def said(self, names: Names, prompt: str) -> str:
+        kinds = [
+            "Verdict: True\nBetter: 1\nBest: 1\nScore: 1\nKeep: 1, 2\nCALL solve {}\nyes",
+            'Verdict: False\nBetter: 2\nBest: 2\nScore: 0\nKeep: 2\nCALL verify {"solution": 1}\nno',
+            "",
+            'Summary: so far\nCALL submit {"solution": 1}',
+            "I wonder",
+        ]
+        said = kinds[seeds.derive(self.world, *names) % len(kinds)]
+        return said and f"{names}\n{said}"
+
+    def book(self) -> dict[Names, tuple[str, dict[str, Any]]]:
+        return {names: (prompt, changes) for names, prompt, changes in self.asked}
+
+
+def shown(populations: list[Population]) -> list[list[tuple[Any, ...]]]:
+    return [
+        [(m.completion.key, m.parents, m.score, [c.key for c in m.checks], m.again, m.notes) for m in population]
+        for population in populations
+    ]
+
+
+@pytest.mark.parametrize("world", range(3))
+@pytest.mark.parametrize("scaffold", SCAFFOLDS)
+def test_the_order_of_arrival_changes_nothing(scaffold: Scaffold, world: int) -> None:
+    first = Wayward(seed=0, world=world)
+    populations = shown(run(scaffold, first, **SIZES))
+    for seed in range(1, 6):
+        other = Wayward(seed, world=world)
+        assert shown(run(scaffold, other, **SIZES)) == populations and other.book() == first.book()
+
+
+@pytest.mark.parametrize("world", range(3))
+@pytest.mark.parametrize("scaffold", SCAFFOLDS)
+def test_broken_off_anywhere_it_has_asked_for_nothing_that_the_whole_run_does_not_ask(
+    scaffold: Scaffold, world: int
+) -> None:
+    whole = Wayward(seed=0, world=world)
+    run(scaffold, whole, **SIZES)
+    for life in range(len(whole.asked)):
+        broken = Wayward(seed=life, life=life, world=world)
+        with pytest.raises(Broken):
+            run(scaffold, broken, **SIZES)
+        assert len(broken.asked) >= life and broken.book().items() <= whole.book().items()
+
+
+@pytest.mark.parametrize("scaffold", SCAFFOLDS)
+def test_every_population_can_be_graded(scaffold: Scaffold) -> None:
+    populations = run(scaffold, Wayward(seed=0), **SIZES)
+    for t, population in enumerate(populations):
+        record = write.grade(PROBLEM, t, population)
+        earlier = len(populations[t - 1]) if t else 0
+        assert len(record["members"]) == len(population) >= 1
+        assert all(0 <= parent < earlier for member in record["members"] for parent in member["parents"])
+
+
+@pytest.mark.parametrize("scaffold", SCAFFOLDS)
+def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold) -> None:
+    """Each request is one of the templates, filled in."""
+    models = [Wayward(seed=0, world=world) for world in range(30)]
+    for model in models:
+        run(scaffold, model, **SIZES)
+    held = [prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, prompts.VERIFY, *_prompts_of(scaffold)]
+    fields = [re.split(r"\{[a-z]+\}", text) for text in held if re.search(r"\{[a-z]+\}", text)]
+    filled = re.compile(
+        "|".join(".*".join(map(re.escape, (p.format() for p in pieces))) for pieces in fields), re.DOTALL
+    )
+    asked = {prompt for model in models for _, prompt, _ in model.asked}
+    assert [prompt for prompt in asked if not filled.fullmatch(prompt)] == []
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_no_prompt_shows_more_texts_than_it_tells_the_server(name: str) -> None:
+    """`shown`, or else K, or one: what the context is made for."""
+    found = ENTRIES[name]
+    config = constants.Config(SIZES | {"CARRY": "answer", "MAX_TOKENS": 1, "ANSWER_TOKENS": 0})
+    most = flags.Need.of(config, found.shown).k
+    for world in range(30):
+        model = Wayward(seed=0, world=world)
+        run(found.scaffold, model, **SIZES)
+        names = [names for names, *_ in model.asked]
+        assert all(sum(f"{name}\n" in prompt for name in names) <= most for _, prompt, _ in model.asked)
+
+
+def test_every_experiment_with_a_scaffold_is_here() -> None:
+    plain = ("01_baseline", "02_rsa_basic", "03_rsa_verify", "04_rsa_adaptive", "15_compute_matched")
+    assert {path.stem for path in (ROOT / "experiments").glob("*.py")} - set(plain) == set(DEFAULTS)
+
+
+@pytest.mark.parametrize(("name", "expected"), DEFAULTS.items())
+def test_each_experiment_is_short_and_takes_the_calls_of_its_source(name: str, expected: int) -> None:
+    path = ROOT / "experiments" / f"{name}.py"
+    namespace = runpy.run_path(str(path))
+    config = constants.read(namespace, [], constants.COMMON)
+    assert namespace["generations"](config) == expected
+    assert len(path.read_text().splitlines()) < 60 and f"bash scripts/run.sh {name}" in namespace["__doc__"]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not(name: str, tmp_path: Path) -> None:
+    problems = tmp_path / "problems.json"
+    problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)]))
+    disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
+    constants = (f"PROBLEMS={problems}", "CONCURRENCY=2")
+    server = ScriptedServer()
+    try:
+        server.life = 7
+        process = conftest.start(name, *constants, BASE_URL=server.url, RESULTS_DIR=str(disturbed))
+        assert server.is_stuck.wait(120)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        server.revive()
+        for folder in (disturbed, whole):
+            asked = len(server.asked)
+            status, _, err = conftest.run(name, *constants, BASE_URL=server.url, RESULTS_DIR=str(folder))
+            assert status == 0, err
+    finally:
+        server.close()
+    assert timeless(load(disturbed, name)) == timeless(load(whole, name))
+    told = page.read(whole / f"{name}.json")
+    with page.journals(told) as archive:
+        assert all(page.texts(told, number, archive)["a"] for number in range(2)) and not told.missing
+    resumed, undisturbed = server.asked[:asked], server.asked[asked:]
+    assert set(resumed) == set(undisturbed) and len(set(undisturbed)) == len(undisturbed)
+    assert len(resumed) <= len(undisturbed) + 2, "only what was in flight is asked again"

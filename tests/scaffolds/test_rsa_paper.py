@@ -1,0 +1,104 @@
+"""RSA as its paper's code runs it: settings, words, and prompts that the report can rebuild."""
+
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import constants, prompts, seeds
+from core.report import page
+from core.scaffolds import rsa_paper
+from tests import conftest
+from tests.conftest import ROOT
+from tests.fakes.model import PROBLEM, Model, run
+from tests.fakes.server import ScriptedServer
+from tests.test_run import load
+
+SIZES: dict[str, Any] = {"N": 6, "K": 4, "T": 2, "CARRY": "full"}
+
+
+def test_its_settings_are_those_of_the_papers_code() -> None:
+    whole = constants.read(runpy.run_path(str(ROOT / "experiments" / "16_rsa_paper.py")), [], constants.COMMON)
+    assert (whole.N, whole.K, whole.T + 1, whole.CARRY, whole.ORDER) == (16, 4, 10, "full", "random")
+    assert (whole.TEMPERATURE, whole.TOP_P, whole.TOP_K, whole.MIN_P) == (1.0, 1.0, 0, 0.0)
+    assert (whole.MAX_TOKENS, whole.ANSWER_TOKENS) == (8192, 0)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_its_words_tell_to_try_another_approach_where_nothing_is_right(k: int) -> None:
+    model = Model(lambda names, prompt: f"solution {names}")
+    populations = run(rsa_paper.rsa_paper, model, **SIZES | {"K": k})
+    assert len(model.asked) == rsa_paper.generations(constants.Config(SIZES)) == 18
+    assert set(model.prompts(0)) == {prompts.solve(PROBLEM.statement)[0]["content"]}
+    for t in (1, 2):
+        for i, prompt in enumerate(model.prompts(t)):
+            names = model.asked[6 * t + i][0]
+            member = populations[t][int(names[1])]
+            assert "another approach" in prompt and PROBLEM.statement in prompt and "\\boxed{}" in prompt
+            shown = re.findall(r"solution (\(\d, \d\))", prompt)
+            assert shown == [f"({t - 1}, {j})" for j in member.parents] and len(shown) == k
+            assert ("Candidate 4:" in prompt) == (k > 1)
+
+
+def sent(server: ScriptedServer) -> dict[int, str]:
+    """The prompts a server was sent, by seed."""
+    bodies = [json.loads(body) for body in server.asked]
+    return {body["seed"]: body["messages"][-1]["content"] for body in bodies}
+
+
+def rebuilt(told: page.Run, number: int, archive: Any) -> dict[str, str]:
+    """The prompts of a problem, put together as the page does, by "step,member"."""
+    tiers = page.texts(told, number, archive)
+    pieces = {at: text["p"] for tier in tiers.values() for at, text in tier.items() if "p" in text}
+    made = {}
+    for at, parts in pieces.items():
+        before = int(at.split(",")[0]) - 1
+        said = (tiers["a"][f"{before},{part}"]["a"].strip() if isinstance(part, int) else part for part in parts)
+        made[at] = "".join(said)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "constants_given"),
+    [
+        ("02_rsa_basic", ["ORDER=random", "K=3"]),
+        ("02_rsa_basic", ["ORDER=shared", "K=3"]),
+        ("16_rsa_paper", ["CARRY=full"]),
+        ("16_rsa_paper", ["CARRY=answer", "K=1"]),
+    ],
+)
+def test_the_report_rebuilds_every_prompt_as_the_server_was_sent_it(
+    name: str, constants_given: list[str], tmp_path: Path
+) -> None:
+    """On a server of an unknown kind, where no key confirms it."""
+    problems = tmp_path / "problems.json"
+    problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)]))
+    server = ScriptedServer()
+    try:
+        asked = [f"PROBLEMS={problems}", "N=5", "T=2", *constants_given]
+        status, _, err = conftest.run(name, *asked, BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
+        assert status == 0, err
+    finally:
+        server.close()
+    told, was_sent = page.read(tmp_path / f"{name}.json"), sent(server)
+    with page.journals(told) as archive:
+        for number in range(2):
+            made = rebuilt(told, number, archive)
+            expected = {f"{t},{i}": was_sent[seeds.derive(0, f"p{number}", t, i)] for t in range(3) for i in range(5)}
+            assert made == expected
+
+
+def test_it_runs_on_the_embedded_model_and_its_prompts_are_confirmed_by_their_keys(tmp_path: Path) -> None:
+    status, out, err = conftest.run("16_rsa_paper", "N=4", "K=3", "T=1", "LIMIT=2", RESULTS_DIR=str(tmp_path))
+    assert status == 0, err
+    assert "results " in out
+    document = load(tmp_path, "16_rsa_paper")
+    assert document["engine"]["kind"] == "llama.cpp" and document["metrics"]["steps"][1]["failed"] == 0
+    told = page.read(tmp_path / "16_rsa_paper.json")
+    with page.journals(told) as archive:
+        made = rebuilt(told, 0, archive)
+    assert set(made) == {f"{t},{i}" for t in range(2) for i in range(4)}
+    assert all("another approach" in prompt for at, prompt in made.items() if at[0] == "1")

@@ -1,0 +1,305 @@
+"""Equal compute: what a budget buys, how it is enforced, and the whole comparison on the embedded engine."""
+
+import asyncio
+import json
+import runpy
+import selectors
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.constants import Config
+from core.equal_compute import Bought, Budgeted, Entry, bought, check, entry, in_tokens, rows, table, total
+from core.errors import UserError
+from core.generate.generator import Ask, Completion
+from core.problems.sets import Problem
+from core.prompts import Message
+from core.results.write import grade
+from core.scaffolds.rsa import Member, Population, rsa
+from core.seeds import derive
+from tests.conftest import python
+from tests.fakes.model import PROBLEM, Model
+from tests.fakes.server import ScriptedServer, reply
+
+
+def member(tokens: int, parents: list[int] | None = None, seconds: float = 1.0, **more: Any) -> dict[str, Any]:
+    cost = {"completion_tokens": tokens, "prompt_tokens": 10, "cached_tokens": 5, "seconds": seconds}
+    return cost | {"parents": parents or []} | more
+
+
+def step(score: float, *members: dict[str, Any]) -> dict[str, Any]:
+    return {"majority_correct": score, "members": list(members)}
+
+
+STEPS = [
+    step(0.5, member(100, seconds=2.0), member(100, seconds=3.0)),
+    step(0.0, member(50, [0], checks=[member(30, seconds=4.0)]), member(0, [1], 0.0, again=True)),
+    step(1.0, member(0, [0], 0.0, again=True, checks=[member(20, seconds=0.5)])),
+]
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (199, Bought(None, 0, 0, 0, 0, 0.0, 200)),
+        (200, Bought(0.5, 200, 20, 10, 2, 3.0, 80)),
+        (279, Bought(0.5, 200, 20, 10, 2, 3.0, 80)),
+        (280, Bought(0.0, 280, 40, 20, 4, 8.0, 20)),
+        (300, Bought(1.0, 300, 50, 25, 5, 8.5, 0)),
+        (9999, Bought(1.0, 300, 50, 25, 5, 8.5, 0)),
+    ],
+)
+def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: Bought) -> None:
+    assert bought(STEPS, budget) == expected
+
+
+def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
+    best = step(1.0, member(0, [1], again=True))
+    shown = step(0.5, member(0, again=True), member(0, again=True))
+    refined = step(0.0, member(50, [0]), member(50, [1]))
+    steps = [step(0.0, member(10), member(10)), best, shown, refined]
+    assert [bought(steps, budget).score for budget in (20, 119, 120)] == [1.0, 1.0, 0.0]
+    assert bought([step(0.5, member(0), member(0)), refined], 50).score == 0.5, "failed samples are an answer"
+
+
+def test_samples_that_wait_for_nobody_make_no_path() -> None:
+    grown = [step(1, member(1)), step(1, member(0, [0], 0.0, again=True), member(1, seconds=2.0))]
+    assert bought(grown, 10).path == 2.0
+
+
+class Virtual(selectors.DefaultSelector):
+    """A clock that jumps to when the next sleep ends."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.now += max(timeout or 0.0, 0.0)
+        return super().select(0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "made",
+    [
+        *map(entry, ("05_rsa_qed", "06_deepseek_math", "07_nomos", "08_reasoning_cache", "09_selfcheck")),
+        *map(entry, ("10_static_math_agent", "11_math_agent", "13_best_of", "14_refinement")),
+        entry("02_rsa_basic", partial(rsa, stop=lambda *_: False)),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: Entry, seed: int) -> None:
+    clock = Virtual()
+    loop = asyncio.SelectorEventLoop(clock)
+    loop.time = lambda: clock.now  # type: ignore[method-assign]
+    config = Config({"SEED": seed, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        number = derive(seed, *names)
+        await asyncio.sleep(1 + number % 7)
+        text = reply(messages[-1]["content"], number)
+        return Completion(repr(names), 0, "", text, finish_reason="stop", completion_tokens=10, seconds=1 + number % 7)
+
+    async def collect() -> list[Any]:
+        return [grade(PROBLEM, 0, population) async for population in made.scaffold(PROBLEM, ask, config)]
+
+    try:
+        steps = loop.run_until_complete(collect())
+    finally:
+        loop.close()
+    assert bought(steps, 10**6).path == pytest.approx(clock.now)
+
+
+def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
+    ended = []
+
+    async def endless(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+        try:
+            for t in range(100):
+                made = await ask([{"role": "user", "content": "?"}], t, 0)
+                check_ = await ask([{"role": "user", "content": "!"}], "verify", t)
+                yield [Member(made, checks=[check_]), Member(made, again=True)]
+        finally:
+            ended.append(True)
+
+    async def collect(tokens: int) -> int:
+        model = Model(lambda names, prompt: "x")  # 10 tokens each
+        populations = [p async for p in Budgeted(endless, tokens)(PROBLEM, model, Config({}))]
+        assert len(model.asked) == 2 * len(populations)
+        return len(populations)
+
+    assert [asyncio.run(collect(tokens)) for tokens in (1, 19, 20, 59)] == [1, 1, 2, 3] and len(ended) == 4
+
+
+def test_a_budget_that_is_used_up_exactly_still_buys_the_selection() -> None:
+    made = entry("13_best_of", N=2, VERIFY_SAMPLES=1)
+    config = Config({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+
+    async def sizes() -> list[int]:
+        model = Model(lambda names, prompt: "Verdict: True")  # 10 tokens each
+        return [len(population) async for population in Budgeted(made.scaffold, 40)(PROBLEM, model, config)]
+
+    assert asyncio.run(sizes()) == [2, 2, 1]
+
+
+def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) -> None:
+    def saved(name: str, scores: list[float]) -> Path:
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({"problems": [{"steps": [step(score, member(100))]} for score in scores]}))
+        return path
+
+    runs = {
+        "base": [saved("a0", [0, 0, 1]), saved("a1", [0, 1, 1])],
+        "other": [saved("b0", [1, 0, 1]), saved("b1", [1, 1, 1])],
+    }
+    made = {(row.name, row.budget): row for row in rows(runs, (50, 100), "base")}
+    assert made["base", 100].scores == [0, 0.5, 1] and made["other", 100].scores == [1, 0.5, 1]
+    against = made["other", 100].against
+    assert against is not None and (against.wins, against.losses, against.ties) == (1, 0, 2)
+    assert made["base", 100].against is None and made["other", 50].unanswered == 1.0
+    assert made["other", 50].accuracy.value == 0 and made["other", 50].means["cut"] == 100
+
+
+def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
+    """Whoever is compared with voting must not gain from tokens that voting was not given."""
+    found = runpy.run_path("experiments/15_compute_matched.py")
+    first = found["entries"][0]
+    config = Config({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(first.constants))
+
+    async def collect() -> list[Any]:
+        model = Model(lambda names, prompt: "\\boxed{42}")  # 10 tokens each
+        return [grade(PROBLEM, 0, population) async for population in first.scaffold(PROBLEM, model, config)]
+
+    steps = asyncio.run(collect())
+    for budget in found["budgets"]:
+        assert bought(steps, round(10 * budget)).calls == int(budget)
+        assert not float(budget).is_integer(), "of whole samples, half of the problems would just miss the last"
+
+
+def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_the_table(tmp_path: Path) -> None:
+    def saved(name: str, *steps: dict[str, Any]) -> Path:
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({"problems": [{"steps": list(steps)}] * 12}))
+        return path
+
+    runs = {
+        "base": [saved("base", step(0, member(100)))],
+        "late": [saved("late", step(1, member(300)))],
+        "good": [saved("good", step(0, member(100)), step(1, member(100, [0])))],
+    }
+    made = rows(runs, (50, 100, 200, 300), "base")
+    by_name = {(row.name, row.budget): row for row in made}
+    compared = [key for key, row in by_name.items() if row.against]
+    assert compared == [("late", 300), ("good", 100), ("good", 200), ("good", 300)]
+    ps = [by_name[key].against.p for key in compared]  # type: ignore[union-attr]
+    assert ps == [2 / 2**12, 1, 2 / 2**12, 2 / 2**12]
+    assert [by_name[key].p_holm for key in compared] == pytest.approx([8 / 2**12, 1, 8 / 2**12, 8 / 2**12])
+    told = {tuple(line.split()[:2]): line.split()[2:] for line in table(made, "base").splitlines()[2:]}
+    assert told["late", "200"][:4] == told["base", "50"][:4] == ["-"] * 4, "no accuracy, no difference, no p"
+    assert "p (Holm)" in table(made, "base").splitlines()[0]
+    assert all(row.p_holm is None for row in made if not row.against)
+
+
+def test_entries_take_the_constants_of_their_experiments() -> None:
+    made = entry("13_best_of", N=4, name="small")
+    assert (made.name, made.constants["N"], made.constants["VERIFY_SAMPLES"]) == ("small", 4, 4)
+    assert made.scaffold.__name__ == "best_of" and "MAX_TOKENS" not in made.constants
+    small = entry("14_refinement", ROUNDS=2)
+    assert total([made, small], budgets=(3, 10.5), seeds=(0, 1))(Config({})) == 2 * (20 + 3)
+    large = entry("13_best_of", name="large", N=4, VERIFY_SAMPLES=4)
+    assert total([small, large], budgets=(2, 2.5), seeds=(0,))(Config({})) == 3 + 3, "the first is drawn whole"
+    check([made, small], (1, 2.5), (0, 1))
+
+
+MADE = entry("12_majority", N=4)
+
+
+@pytest.mark.parametrize(
+    ("entries", "budgets", "seeds", "said"),
+    [
+        ([MADE, MADE], (1,), (0,), "same name"),
+        ([], (1,), (0,), "first entry"),
+        ([entry("05_rsa_qed", roles="choose"), MADE], (1,), (0,), "first entry"),
+        *(([MADE], budgets, (0,), "from 1 up") for budgets in ((), (0.5,), 2, (float("nan"), 3), (2, float("inf")))),
+        ([MADE], (1, 4.5), (0,), "up to 4.5 samples, but 12_majority draws 4"),
+        *(([MADE], (1,), seeds, "different whole numbers") for seeds in ((), 0, (0, 0), "01")),
+    ],
+)
+def test_what_cannot_be_compared_is_said(entries: Any, budgets: Any, seeds: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        check(entries, budgets, seeds)
+
+
+def test_an_entry_of_no_experiment_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        entry("12_majorty")
+    assert ended.value.code == 2 and capsys.readouterr().err == "error: there is no experiment 12_majorty to compare\n"
+
+
+def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> None:
+    def saved(tokens: int) -> Path:
+        steps = [{"completion_tokens": tokens, "completions": 4}]
+        path = tmp_path / f"{tokens}.json"
+        path.write_text(json.dumps({"metrics": {"steps": steps}, "problems": []}))
+        return path
+
+    assert in_tokens((2.5,), [saved(400), saved(480)]) == [275]
+    with pytest.raises(UserError, match="no tokens"):
+        in_tokens((2.5,), [saved(0)])
+
+
+def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_not_learnt(tmp_path: Path) -> None:
+    whole = Path("experiments/15_compute_matched.py").read_text()
+    head, begin, _ = whole.partition("budgets = ")
+    experiment = tmp_path / "99_small.py"
+    experiment.write_text(
+        head + "waits = partial(rsa, stop=lambda *_: False)\n"
+        "entries = [entry('12_majority', STAGE=1, N=4), entry('02_rsa_basic', waits, N=2, K=2, T=1),\n"
+        "           entry('05_rsa_qed', roles='choose')]\n"
+        "if __name__ == '__main__':\n    compare_matched(globals(), entries, (1.2, 4), (0, 1))\n"
+    )
+    assert begin
+
+    def go() -> str:
+        process = python(str(experiment), "LIMIT=2", RESULTS_DIR=str(tmp_path))
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        return out
+
+    out, folder = go(), tmp_path / "99_small"
+    assert "left out: 05_rsa_qed (the embedded model has not learnt to choose)" in out
+    assert "minus 12_majority" in out and "not QED-Nano" in out
+    lines = [json.loads(line) for line in (folder / "table.jsonl").read_text().splitlines()]
+    assert [line["scaffold"] for line in lines[1:]] == ["12_majority"] * 2 + ["02_rsa_basic"] * 2
+    low, high = lines[1]["budget"], lines[2]["budget"]
+    assert 130 < low < 160 and abs(high / low - 4 / 1.2) < 0.05, "a sample takes some 120 tokens"
+    assert lines[3]["unanswered"] == 1.0 and lines[1]["unanswered"] == 0.0, "two do not fit into what 1.2 take"
+    assert lines[3]["against"] is None and lines[4]["against"]["p_holm"] == lines[4]["against"]["p"], "the only one"
+    assert all(line["tokens"] <= line["budget"] for line in lines[1:])
+    assert (folder / "frontier.png").read_bytes()[:4] == b"\x89PNG" and (folder / "table.txt").read_text() in out
+    assert len(list(folder.glob("*-seed?.json"))) == 4
+    journal = (tmp_path / "journal" / "99_small.jsonl").read_text()
+    go()
+    assert (tmp_path / "journal" / "99_small.jsonl").read_text() == journal, "nothing is asked again"
+
+
+def test_seeds_count_from_the_constant_SEED(tmp_path: Path) -> None:
+    experiment = tmp_path / "99_small.py"
+    head = Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0]
+    entries = "entries = [entry('12_majority', N=4), entry('14_refinement', ROUNDS=2)]\n"
+    experiment.write_text(f"{head}{entries}compare_matched(globals(), entries, (2, 4), (0, 1))\n")
+    problems = tmp_path / "p.json"
+    problems.write_text('[{"id": "p", "problem": "?", "answer": "1"}]')
+    server = ScriptedServer()
+    try:
+        overrides = (f"PROBLEMS={problems}", "SEED=2")
+        process = python(str(experiment), *overrides, BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
+        out, err = process.communicate(timeout=120)
+    finally:
+        server.close()
+    assert process.returncode == 0, err
+    assert "seeds 2, 3;" in out
+    made = sorted(path.name for path in (tmp_path / "99_small").glob("*seed*.json"))
+    assert made == [f"{name}-seed{seed}.json" for name in ("12_majority", "14_refinement") for seed in (2, 3)]
