@@ -16,10 +16,8 @@ from typing import Any
 
 from core import seeds
 from core.constants import Config
-from core.generate.generator import Completion
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.scaffolds.rsa import rsa
+from core.types import Completion, Message, Problem
 
 N, K, STEPS = 8, 3, (5, 10)
 MODELS = (  # name, how many times as likely: the first, the last

@@ -32,14 +32,14 @@ from typing import Any
 
 from core import constants, run, seeds
 from core.engines import server
-from core.generate.generator import Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
 from core.plan import cli
 from core.problems import sets
-from core.prompts import Message
 from core.report import compare
 from core.results import read
 from core.scaffolds.rsa import generations, rsa
+from core.types import Completion, Message, Problem, Sampling
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
@@ -133,7 +133,7 @@ async def fill(journal: Journal, chosen: sets.ProblemSet, on: server.Server, con
     thoughts = [" ".join(f"{rng.randint(2, 400)} + {rng.randint(2, 400)}" for _ in range(60)) for _ in range(1000)]
     async with Generator(on, journal, 1, 60) as generator:
 
-        def asker(problem: sets.Problem) -> Callable[..., Any]:
+        def asker(problem: Problem) -> Callable[..., Any]:
             async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
                 seed = seeds.derive(constants.SEED, problem.id, *names)
                 key = generator.key(messages, seed, replace(sampling, **changes))

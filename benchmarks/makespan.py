@@ -41,14 +41,12 @@ from core.constants import Config
 from core.engines import flags, gpus
 from core.engines.server import embedded_name
 from core.engines.shape import QED_NANO
-from core.generate.generator import Completion
 from core.generate.queue import Slots
 from core.plan import cli
 from core.plan.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample, measured
 from core.plan.roofline import MIDDLE, Machine
-from core.problems.sets import Problem
-from core.prompts import Message
-from core.scaffolds.rsa import Population, rsa
+from core.scaffolds.rsa import rsa
+from core.types import Completion, Message, Population, Problem
 
 # SGLang's own defaults; the shares count --schedule-conservativeness in.
 AHEAD = 4096  # new tokens of a request that are looked at when another is let in

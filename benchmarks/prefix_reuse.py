@@ -28,12 +28,9 @@ from benchmarks.embedded import ROOT, engine, environment
 from core import seeds
 from core.constants import Config
 from core.engines.llamacpp import CACHE_MIB
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.run import run
 from core.scaffolds import rsa
-from core.scaffolds.rsa import Population
+from core.types import Ask, Completion, Message, Population, Problem
 
 SLOTS = 16
 LONG = 4000  # characters of a candidate in the second table

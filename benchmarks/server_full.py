@@ -36,11 +36,9 @@ from benchmarks.embedded import ROOT, engine, environment
 from core import seeds
 from core.constants import Config
 from core.engines.llamacpp import release
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.run import run
-from core.scaffolds.rsa import Population, generations, rsa
+from core.scaffolds.rsa import generations, rsa
+from core.types import Ask, Completion, Message, Population, Problem
 
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 CONTESTANTS = ("run", "generator", "barrier")

@@ -26,16 +26,14 @@ from core.constants import RULES, Config
 from core.engines.flags import Need, Shown
 from core.errors import UserError, command
 from core.files import ROOT, results_dir, write_atomically
-from core.generate.generator import Ask
 from core.plan.cli import Generations
-from core.problems.sets import Problem
 from core.report import plot
 from core.report.tables import aligned, chance, interval, shift
 from core.results import read, write
 from core.run import Experiment, Scaffold, opened, started
-from core.scaffolds.rsa import Population
 from core.signals import Stop
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired
+from core.types import Ask, Population, Problem
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
 FEWEST = 8  # completions without a count, and none with one, until that is said
@@ -67,7 +65,7 @@ class Budgeted:
         spent = uncounted = 0
         async with aclosing(self.func(problem, ask, config)) as populations:  # type: ignore[type-var]
             async for population in populations:
-                made = [c for m in population for c in ([] if m.again else [m.completion]) + m.checks]
+                made = [c for m in population for c in ([] if m.carried_over else [m.completion]) + m.side_calls]
                 counts = [completion.counted[-1] for completion in made]
                 spent += sum(count or 0 for count in counts)
                 uncounted += counts.count(None)

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-Message = dict[str, str]
+from core.types import Message
 
 SOLVE = """{problem}
 

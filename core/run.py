@@ -21,20 +21,19 @@ from core.engines.flags import Need, Shown
 from core.engines.server import Server, serving
 from core.errors import RunFailed, UserError, command, one_line
 from core.files import results_dir
-from core.generate.generator import Ask, Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading import math_verify
 from core.plan import cli
 from core.problems import sets
-from core.problems.sets import Problem, ProblemSet
-from core.prompts import Message
+from core.problems.sets import ProblemSet
 from core.report import plot, tables
 from core.results import write
 from core.results.metrics import Figures
 from core.results.spool import Spool
 from core.scaffolds import common
-from core.scaffolds.rsa import Population
 from core.signals import Stop
+from core.types import Ask, Completion, Message, Population, Problem, Sampling
 
 Scaffold = Callable[[Problem, Ask, Config], AsyncIterator[Population]]
 BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike

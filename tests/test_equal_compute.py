@@ -14,12 +14,10 @@ import pytest
 from core.constants import Config
 from core.equal_compute import Bought, Budgeted, Entry, bought, check, entry, in_tokens, rows, table, total
 from core.errors import UserError
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.results.write import grade
-from core.scaffolds.rsa import Member, Population, rsa
+from core.scaffolds.rsa import rsa
 from core.seeds import derive
+from core.types import Ask, Completion, Member, Message, Population, Problem
 from tests.conftest import python
 from tests.fakes.model import PROBLEM, Model
 from tests.fakes.server import ScriptedServer, reply
@@ -120,7 +118,7 @@ def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
             for t in range(100):
                 made = await ask([{"role": "user", "content": "?"}], t, 0)
                 check_ = await ask([{"role": "user", "content": "!"}], "verify", t)
-                yield [Member(made, checks=[check_]), Member(made, again=True)]
+                yield [Member(made, side_calls=[check_]), Member(made, carried_over=True)]
         finally:
             ended.append(True)
 

@@ -14,13 +14,14 @@ from core.constants import Config
 from core.engines.server import Server
 from core.equal_compute import Budgeted, bought, in_tokens
 from core.errors import UserError
-from core.generate.generator import Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.plan import lengths
 from core.progress import Expected, Forecast, Kind
 from core.report import compare, page, plot, tables
 from core.report.cli import main as report
-from core.scaffolds.rsa import Member, carried, rsa
+from core.scaffolds.rsa import rsa
+from core.types import Completion, Member, Sampling, carried
 from tests.conftest import answer, run
 from tests.endpoint.test_app import Running
 from tests.fakes.model import PROBLEM, Model
@@ -74,7 +75,7 @@ def test_tokens_that_nobody_told_are_unknown_in_results_table_and_warnings() -> 
 
 def test_what_is_known_is_summed_and_said_to_be_a_part() -> None:
     checked = member("\\boxed{42}")
-    checked.checks = [Completion("1" * 32, 2, answer="?", finish_reason="stop")]
+    checked.side_calls = [Completion("1" * 32, 2, answer="?", finish_reason="stop")]
     made = document(graded([[[checked, uncounted()]]]))
     (step,) = made["metrics"]["steps"]
     assert (step["completion_tokens"], step["verification_tokens"], step["uncounted"]) == (10, None, 2)
@@ -255,7 +256,7 @@ def test_blank_space_is_empty_and_what_was_cut_off_or_thought_is_not() -> None:
 
 def test_checks_that_say_nothing_are_counted() -> None:
     checked = member("\\boxed{42}")
-    checked.checks = [Completion("1" * 32, 2, finish_reason=r, prompt_tokens=5) for r in ("stop", "content_filter")]
+    checked.side_calls = [Completion("1" * 32, 2, finish_reason=r, prompt_tokens=5) for r in ("stop", "content_filter")]
     made = document(graded([[[checked]]]))
     assert made["metrics"]["checks"] == {"completions": 2, "truncated": 0, "failed": 0, "empty": 1, "filtered": 1}
     assert "1 of 2 checks empty" in made["warnings"] and "1 of 2 checks filtered" in made["warnings"]

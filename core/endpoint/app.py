@@ -38,14 +38,13 @@ from core.engines.flags import Need
 from core.engines.identity import UNKNOWN
 from core.errors import UserError, command
 from core.files import results_dir
-from core.generate.generator import Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import Groups, extract, groups
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.run import check_context, opened, stopping_judge
-from core.scaffolds.rsa import Member, Population, rsa
+from core.scaffolds.rsa import rsa
 from core.signals import Stop
+from core.types import Completion, Member, Message, Population, Problem, Sampling
 
 # What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
 DEFAULTS = {

@@ -12,8 +12,7 @@ from typing import Any
 from core.constants import RULES, Config
 from core.errors import UserError
 from core.generate.journal import content_key
-from core.problems.sets import Problem
-from core.prompts import Message
+from core.types import Message, Problem
 
 # OpenAI's fields (and two that servers add to them) and the constants they set; max_tokens is the older name.
 FIELDS = {

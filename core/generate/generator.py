@@ -10,20 +10,19 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from types import NoneType, UnionType
-from typing import Any, Protocol, get_origin, get_type_hints
+from dataclasses import replace
+from typing import Any
 
 from core.engines.identity import MARK
 from core.engines.server import Server, probe
 from core.errors import RunFailed, UserError, one_line
-from core.generate.journal import Journal, content_key
+from core.generate.journal import Journal, content_key, from_record, to_record
 from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
 from core.generate.wire import Lost, Malformed, Overtime, Refused, Reply, Stalled, Wire
-from core.prompts import FORCED_ANSWER, Message
+from core.types import CHARACTERS, Completion, Late, Message, Sampling
 
 RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
 LONGEST_WAIT = 60.0  # seconds; also bounds what a server may ask for with Retry-After
@@ -32,8 +31,6 @@ STALL_TRIES = 3  # and one that fell silent twice more, with double the patience
 STALL_SECONDS = 300.0  # patience with a silent request, where nothing else is said
 PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
 REFUSED = (400, 413, 422)  # this very request can never succeed: recorded, never asked again
-FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
-CHARACTERS = 3  # of a token, about, where the server counts none
 IDLE_SECONDS = 60.0  # after so long a pause, another server may have taken the place of ours
 TRIES = 3  # questions that are to show whether a server's model thinks before it answers,
 TRY_TOKENS = 4096  # their cap, and
@@ -43,112 +40,6 @@ REASON = 100  # characters that are kept of why an answer was not forced: more w
 NEW_TURN = "the server began a new turn instead of going on with the answer that was opened"
 
 _TAG = re.compile(r"</?think>")
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How one completion is drawn. Tokens are counted by the server; 0 turns top_k, min_p and answer_tokens off."""
-
-    temperature: float = 0.7
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    max_tokens: int = 16384
-    answer_tokens: int = 0  # budget forcing: tokens for the answer when the cap is hit while thinking
-    answer_opening: str = FORCED_ANSWER  # the words a forced answer starts with
-    opening: str = ""  # thinking is closed at once and the answer starts with this text
-    top_logprobs: int = 0  # alternatives to report for the first answer token; only together with `opening`
-
-
-@dataclass(frozen=True)
-class Completion:
-    """What came back for one request. A truncated, empty or failed completion is data, never passed off as wrong.
-
-    `answer` is the text after thinking as the model left it; `forced` what it stated when thinking was closed for it
-    at the cap (None: not forced). Token counts include the forced part, and are 0 where nobody has counted: see
-    `counted`. `seconds` is wall time, waiting included.
-    """
-
-    key: str
-    seed: int
-    thinking: str = ""
-    answer: str = ""
-    forced: str | None = None
-    finish_reason: str | None = None  # "stop", "length", … as the server says; None when it failed
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
-    error: str | None = None
-    not_forced: str | None = None  # why an answer that should have been opened for the model was not
-    logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
-    origin: str = field(default="", compare=False)  # who answered (Server.origin); "" where that was not recorded
-    reused: bool = field(default=False, compare=False)  # it came from the journal, which does not hold this
-
-    @classmethod
-    def kept(cls, key: str, record: Mapping[str, Any]) -> "Completion":
-        """The completion that a journal holds under `key`. Raises ValueError where its fields are none of a
-        completion's."""
-        for name, value in record.items():
-            if name not in _FIELDS or not _fits(value, _FIELDS[name]):
-                raise ValueError(f"{name}: {value!r:.40}")
-        if "seed" not in record:
-            raise ValueError("no seed")
-        return cls(key=key, reused=True, **record)
-
-    @property
-    def text(self) -> str:
-        """The answer to go on with: the forced one where there is one."""
-        return self.answer if self.forced is None else self.forced
-
-    @property
-    def truncated(self) -> bool:
-        return self.finish_reason == "length"
-
-    @property
-    def filtered(self) -> bool:
-        """A filter of the server's ended it."""
-        return (self.finish_reason or "").lower() in FILTERED
-
-    @property
-    def empty(self) -> bool:
-        """The server says that it is done, and has said nothing."""
-        return not (self.error or self.truncated or self.filtered or self.thinking.strip() or self.text.strip())
-
-    @property
-    def counted(self) -> tuple[int | None, int | None, int | None]:
-        """Prompt, cached and completion tokens, None where the server tells none: no prompt takes 0, nor does a reply
-        that says something. A failed request took none that we know of."""
-        prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
-        cached = None if prompt is None else self.cached_tokens
-        is_silent = prompt is not None and not (self.thinking or self.text)
-        return prompt, cached, self.completion_tokens if self.completion_tokens or is_silent else None
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value read from JSON may stand in a field of this type; numbers are counts or amounts."""
-    if isinstance(hint, UnionType):
-        return any(_fits(value, each) for each in hint.__args__)
-    if get_origin(hint) is dict:
-        return isinstance(value, dict) and all(type(each) in (int, float) for each in value.values())
-    if hint in (int, float):
-        return type(value) in (int, hint) and 0 <= value < math.inf
-    return isinstance(value, hint or NoneType)
-
-
-_FIELDS = {name: hint for name, hint in get_type_hints(Completion).items() if name not in ("key", "reused")}
-
-
-class Late(Exception):
-    """The time of a request was over before a slot was free for it."""
-
-
-class Ask(Protocol):
-    """What a scaffold is given: ask the model, under a name of its own for every request of a problem. `changes`: of
-    the sampling; `priority` where the order of steps is not the order of urgency (higher is sooner); and `until`, the
-    time.monotonic() after which it is not sent any more: raises Late."""
-
-    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
 
 
 def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
@@ -285,7 +176,7 @@ class Generator:
             if record is None or (each != key and "origin" in record):
                 continue
             try:
-                return Completion.kept(each, record)
+                return from_record(each, record)
             except ValueError as error:
                 self.journal.doubt(each, str(error))
         return None
@@ -310,7 +201,7 @@ class Generator:
                 raise Late
             completion, is_final = await self._ask(key, messages, seed, sampling)
         if is_final:
-            self.journal.put(key, _record(completion))
+            self.journal.put(key, to_record(completion))
         self.on_completion(completion, True)
         return completion
 
@@ -527,7 +418,7 @@ class Generator:
         key = content_key([*self._content(messages, seed, sampling), self.server.told, "as it came"])
         with suppress(ValueError):
             if record := self.journal.get(key):
-                return Completion.kept(key, record)
+                return from_record(key, record)
         for attempt in range(TRIES):
             try:
                 reply = await self._wire.exchange(self._body(messages, seed, sampling), self.stall, self.timeout)
@@ -544,7 +435,7 @@ class Generator:
                 completion_tokens=reply.completion_tokens,
                 origin=self.server.origin,
             )
-            self.journal.put(key, _record(made))
+            self.journal.put(key, to_record(made))
             return made
         return Completion(key, seed)
 
@@ -591,11 +482,6 @@ class Generator:
             raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}")
         kind = "context overflow" if is_overflow else "filtered" if error.is_filtered else f"status {error.status}"
         return f"{kind}: {said}"
-
-
-def _record(completion: Completion) -> dict[str, Any]:
-    """What the journal keeps of it."""
-    return {name: value for name, value in vars(completion).items() if name in _FIELDS}
 
 
 def _backoff(attempt: int) -> float:

@@ -15,19 +15,23 @@ journal is checked as it stands, without parsing. Memory holds 16 bytes a record
 import fcntl
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
 import threading
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 
 from core.errors import UserError
 from core.files import trouble
+from core.types import Completion
 
 SYNC_SECONDS = 1.0
 READ_BYTES = 8192  # read at a time when a record is looked up; most are shorter
@@ -324,3 +328,35 @@ def _key(line: bytes) -> bytes | None:
         return found[1] if found else None
     old = _OLD.fullmatch(line)
     return old[1] if old and zlib.crc32(old[3]) == int(old[2]) else None
+
+
+# Completions as records
+
+
+def from_record(key: str, record: Mapping[str, Any]) -> Completion:
+    """The completion that is kept under `key`. Raises ValueError where its fields are none of a completion's."""
+    for name, value in record.items():
+        if name not in _FIELDS or not _fits(value, _FIELDS[name]):
+            raise ValueError(f"{name}: {value!r:.40}")
+    if "seed" not in record:
+        raise ValueError("no seed")
+    return Completion(key=key, reused=True, **record)
+
+
+def to_record(completion: Completion) -> dict[str, Any]:
+    """What is kept of it."""
+    return {name: value for name, value in vars(completion).items() if name in _FIELDS}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value read from JSON may stand in a field of this type; numbers are counts or amounts."""
+    if isinstance(hint, UnionType):
+        return any(_fits(value, each) for each in hint.__args__)
+    if get_origin(hint) is dict:
+        return isinstance(value, dict) and all(type(each) in (int, float) for each in value.values())
+    if hint in (int, float):
+        return type(value) in (int, hint) and 0 <= value < math.inf
+    return isinstance(value, hint or NoneType)
+
+
+_FIELDS = {name: hint for name, hint in get_type_hints(Completion).items() if name not in ("key", "reused")}

@@ -12,6 +12,7 @@ from typing import Any
 from core.errors import UserError
 from core.files import ROOT, parse_json, read_text
 from core.grading.answers import MAX_ANSWER_CHARS
+from core.types import Problem
 
 DATA = ROOT / "data"
 
@@ -28,17 +29,6 @@ AIME_2025_REPO = "MathArena/aime_2025"
 AIME_2025_FILE = "data/train-00000-of-00001.parquet"
 
 MEND = "Mend it there"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One problem. `answer` is the reference, as text; `answer_type` says how answers are judged (core/grading):
-    "integer" is AIME's 0-999, "math" anything that core/grading/equality.py can compare."""
-
-    id: str
-    statement: str
-    answer: str
-    answer_type: str = "integer"
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from core import prompts, stats
 from core.constants import Config
 from core.errors import UserError, one_line
 from core.files import amount, write_atomically
-from core.generate.generator import KEY_VERSION, Completion, Sampling
-from core.generate.journal import Archive, Records, content_key
+from core.generate.generator import KEY_VERSION
+from core.generate.journal import Archive, Records, content_key, from_record
 from core.grading.answers import Groups
 from core.report import compare, tables
 from core.results import read as stored
@@ -32,7 +32,8 @@ from core.results import write as results
 from core.results.metrics import UNDECIDED
 from core.results.spool import Spool
 from core.scaffolds import rsa_paper
-from core.scaffolds.rsa import Aggregate, carried
+from core.scaffolds.rsa import Aggregate
+from core.types import Completion, Message, Sampling, carried
 
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "main")
@@ -274,7 +275,7 @@ def texts(run: Run, number: int, archive: Archive) -> dict[str, dict[str, Any]]:
 def _completion(archive: Records, key: str) -> Completion | None:
     kept = archive.get(key)
     try:
-        return None if kept is None else Completion.kept(key, kept)
+        return None if kept is None else from_record(key, kept)
     except ValueError:  # whole, and no completion
         return None
 
@@ -291,7 +292,7 @@ def _prompt(
     if len(texts) < len(parents):
         return None
 
-    def messages(aggregate: Aggregate, shown: Sequence[str]) -> list[prompts.Message]:
+    def messages(aggregate: Aggregate, shown: Sequence[str]) -> list[Message]:
         return aggregate(statement, shown) if shown else prompts.solve(statement)
 
     def is_sent(aggregate: Aggregate) -> bool:

@@ -16,12 +16,10 @@ from typing import Any
 
 from core.errors import UserError, one_line
 from core.files import ROOT, remove, write_atomically
-from core.generate.generator import Completion
 from core.grading.answers import extract, groups, judge, vote
-from core.problems.sets import Problem
 from core.prompts import prompts_sha256
 from core.results import read
-from core.scaffolds.rsa import Member
+from core.types import Completion, Member, Problem
 
 SCHEMA = 1
 PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllamacpp")
@@ -40,7 +38,7 @@ def grade(problem: Problem, step: int, population: Sequence[Member]) -> dict[str
     """The record of one step of one problem. Members of one "group" say the same; the largest group is number 0."""
     members = [_member(problem, member) for member in population]
     answers = [m["answer"] for m in members]
-    voted = vote(answers, problem.answer, problem.answer_type)
+    voted = vote(answers, problem.answer or "", problem.answer_type)
     ranks = {name: rank for rank, name in enumerate(voted.counts)}
     for m, name in zip(members, voted.names, strict=True):
         m["group"] = None if name is None else ranks[name]
@@ -70,12 +68,12 @@ def _member(problem: Problem, member: Member) -> dict[str, Any]:
         record["undecided"] = True
     if made.forced is not None:
         record["unforced"] = _read(problem, made, made.answer)
-    if member.again:
+    if member.carried_over:
         record |= {"again": True} | FREE
     if member.verdicts is not None:
-        record |= {"score": member.score, "verdicts": member.verdicts}
-    if member.verdicts is not None or member.checks:
-        record["checks"] = [_cost(c) for c in member.checks]
+        record |= {"score": member.self_score, "verdicts": member.verdicts}
+    if member.verdicts is not None or member.side_calls:
+        record["checks"] = [_cost(c) for c in member.side_calls]
     if member.notes:
         record["notes"] = member.notes
     return record
@@ -109,7 +107,7 @@ def _read(problem: Problem, made: Completion, text: str) -> dict[str, Any]:
     """One reading of a completion, forced or not. A comparison that math-verify could not decide counts as wrong, is
     marked as undecided, and has that for its doubt where there is no other."""
     read = extract(text, problem.answer_type, truncated=made.truncated)
-    verdict = judge(read.answer, problem.answer, problem.answer_type)
+    verdict = judge(read.answer, problem.answer or "", problem.answer_type)
     doubt = read.doubt
     if read.others and len(groups([read.answer, *read.others], problem.answer_type).counts) == 1:
         doubt = None  # several spellings of one answer

@@ -11,11 +11,9 @@ import numpy as np
 
 from core import prompts, seeds
 from core.constants import Config
-from core.generate.generator import Ask
-from core.problems.sets import Problem
 from core.scaffolds.common import EMPTY, UNREADABLE
-from core.scaffolds.rsa import Member, Population
 from core.scaffolds.verification import verify
+from core.types import Ask, Member, Population, Problem
 
 
 async def best_of(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
@@ -24,14 +22,14 @@ async def best_of(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[P
     messages = prompts.solve(problem.statement)
     made = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
     yield [Member(completion, notes=[] if completion.text else [EMPTY]) for completion in made]
-    scored = [Member(completion, [i], again=True) for i, completion in enumerate(made)]
+    scored = [Member(completion, [i], carried_over=True) for i, completion in enumerate(made)]
     await verify(problem, scored, 0, ask, config)
     for member in scored:
         member.notes = [UNREADABLE for verdict in member.verdicts or [] if verdict is None]
     yield scored
     spoken = [i for i, completion in enumerate(made) if completion.text] or list(range(config.N))
-    winner = spoken[best([scored[i].score for i in spoken], seeds.rng(config.SEED, problem.id, "best"))]
-    yield [Member(made[winner], [winner], again=True)]
+    winner = spoken[best([scored[i].self_score for i in spoken], seeds.rng(config.SEED, problem.id, "best"))]
+    yield [Member(made[winner], [winner], carried_over=True)]
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:

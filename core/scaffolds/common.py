@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 
 from core import seeds
 from core.constants import Config
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
-from core.prompts import Message
-from core.scaffolds.rsa import Member, Population, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, carried
 
 SELECT = """Problem:
 {problem}
@@ -70,7 +67,9 @@ def latest_spoken(before: Member, new: Member, place: int = 0) -> Member:
     if new.completion.text.strip() or not before.completion.text.strip():
         return new
     notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]
-    return Member(before.completion, [place], checks=[*new.checks, new.completion], again=True, notes=notes)
+    return Member(
+        before.completion, [place], side_calls=[*new.side_calls, new.completion], carried_over=True, notes=notes
+    )
 
 
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
@@ -104,7 +103,7 @@ class Choice:
     """Which position won, the completions spent on it, and notes."""
 
     winner: int
-    checks: list[Completion] = field(default_factory=list)
+    side_calls: list[Completion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -145,9 +144,9 @@ async def knock_out(
         for i, choice in enumerate(choices):
             place = 2 * i + choice.winner
             kept = members[place].completion
-            left.append(Member(kept, [place], checks=choice.checks, again=True, notes=choice.notes))
+            left.append(Member(kept, [place], side_calls=choice.side_calls, carried_over=True, notes=choice.notes))
         if len(members) % 2:
-            left.append(Member(members[-1].completion, [len(members) - 1], again=True))
+            left.append(Member(members[-1].completion, [len(members) - 1], carried_over=True))
         left = [left[i] for i in seeds.rng(config.SEED, problem.id, "shuffle", name, number).permutation(len(left))]
         yield left
         members = left

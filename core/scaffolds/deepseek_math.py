@@ -18,11 +18,8 @@ from statistics import fmean
 
 from core import seeds
 from core.constants import Config
-from core.generate.generator import Ask
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.scaffolds.common import UNASSESSED, UNREADABLE, doubts, stated_score
-from core.scaffolds.rsa import Member, Population, carried
+from core.types import Ask, Member, Message, Population, Problem, carried
 
 SCALE = """1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or slips. 0: \
 wrong in an essential step, unfinished, or no answer to the problem."""
@@ -110,7 +107,7 @@ class _Proof:
     def worth(self) -> tuple[float, bool, float]:
         """What it is ranked by. Below all others: without a readable review, and then without a text."""
         unknown = -1.0 if self.text else -2.0
-        return unknown if self.member.score is None else self.member.score, self.passed, self.claim
+        return unknown if self.member.self_score is None else self.member.self_score, self.passed, self.claim
 
 
 async def deepseek_math(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
@@ -133,18 +130,18 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Config) -> AsyncIter
         if not proof.text:
             return proof
         messages, member = review(problem.statement, proof.text), proof.member
-        member.checks = await asyncio.gather(
+        member.side_calls = await asyncio.gather(
             *(
                 ask(messages, "verify", t, i, j, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE)
                 for j in range(config.VERIFY_SAMPLES)
             )
         )
-        member.verdicts = [stated_score(check.text, "Score", SCORES) for check in member.checks]
+        member.verdicts = [stated_score(check.text, "Score", SCORES) for check in member.side_calls]
         member.notes += [UNREADABLE] * member.verdicts.count(None)
         order = seeds.rng(config.SEED, problem.id, "reviews", t, i).permutation(config.VERIFY_SAMPLES)
-        read = [(verdict, member.checks[j].text) for j in order if (verdict := member.verdicts[j]) is not None]
+        read = [(verdict, member.side_calls[j].text) for j in order if (verdict := member.verdicts[j]) is not None]
         if read:
-            member.score = fmean(verdict for verdict, _ in read)
+            member.self_score = fmean(verdict for verdict, _ in read)
             proof.reviews = [text for _, text in sorted(read, key=lambda one: one[0])]
         return proof
 
@@ -160,7 +157,7 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Config) -> AsyncIter
     newest = await asyncio.gather(*(written(prove(problem.statement), [], 0, i) for i in range(config.N)))
     yield [proof.member for proof in newest]
     for i, proof in enumerate(newest):
-        proof.member = Member(proof.member.completion, [i], again=True)
+        proof.member = Member(proof.member.completion, [i], carried_over=True)
     await asyncio.gather(*(reviewed(proof, 0, i) for i, proof in enumerate(newest)))
     yield [proof.member for proof in newest]
     pool = list(newest)
@@ -168,14 +165,14 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Config) -> AsyncIter
         lots = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # every proof keeps its own
         ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, lots[i]), reverse=True)
         best, place = pool[ranked[0]], ranked[0] - (len(pool) - len(newest))
-        yield [Member(best.member.completion, [place] if place >= 0 else [], again=True)]
+        yield [Member(best.member.completion, [place] if place >= 0 else [], carried_over=True)]
         if best.passed or t > config.ROUNDS:
             return
         chosen = [pool[i] for i in ranked if pool[i].reviews][: config.KEEP]
         width = min(config.KEEP, len(pool)) * config.REFINEMENTS
         newest = await asyncio.gather(*(refined(chosen, t, i) for i in range(width)))
         if chosen:
-            yield [Member(proof.member.completion, again=True) for proof in chosen]
+            yield [Member(proof.member.completion, carried_over=True) for proof in chosen]
         yield [proof.member for proof in newest]
         pool += newest
 

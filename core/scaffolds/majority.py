@@ -10,9 +10,7 @@ from collections.abc import AsyncIterator
 
 from core import prompts
 from core.constants import Config
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
-from core.scaffolds.rsa import Member, Population
+from core.types import Ask, Completion, Member, Population, Problem
 
 
 async def majority(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
@@ -28,7 +26,7 @@ async def majority(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[
         if size > len(samples):
             new = range(len(samples), min(max(size, 2 * len(samples)), config.N))
             samples += await asyncio.gather(*(ask(messages, 0, i) for i in new))
-        population: Population = [Member(made, [i], again=True) for i, made in enumerate(samples[:there])]
+        population: Population = [Member(made, [i], carried_over=True) for i, made in enumerate(samples[:there])]
         yield population + [Member(made) for made in samples[there:size]]
         there, size = size, size + min(size, config.get("STAGE", size))
 

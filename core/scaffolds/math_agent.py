@@ -18,8 +18,6 @@ from collections.abc import AsyncIterator, Sequence
 
 from core import prompts, seeds
 from core.constants import Config
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
 from core.scaffolds.common import (
     BAD_ARGUMENTS,
     BY_RULE,
@@ -29,9 +27,9 @@ from core.scaffolds.common import (
     NO_CALLS_LEFT,
     doubts,
 )
-from core.scaffolds.rsa import Member, Population, carried
 from core.scaffolds.static_math_agent import improve, report, select_one
 from core.scaffolds.tool_calls import CALL, TOOLS, InvalidCall, call_lines, read_call
+from core.types import Ask, Completion, Member, Message, Population, Problem, carried
 
 INVALID_CALLS = 5  # calls in all that can't be carried out, before a solution is submitted by rule
 MOST_APPROACHES = 4  # of one call
@@ -122,7 +120,7 @@ def shown(config: Config) -> int:
     return int(config.CALLS)
 
 
-def plan(problem: str, log: Sequence[str], calls: int, left: int, most: int) -> list[prompts.Message]:
+def plan(problem: str, log: Sequence[str], calls: int, left: int, most: int) -> list[Message]:
     """Messages that ask for the next calls: `left` of `calls` are, and `log` has an entry for each that was made."""
     done = "\n\n".join(log) or "nothing"
     content = PLAN.format(problem=problem, approaches=MOST_APPROACHES, k=most, calls=calls, log=done, left=left)
@@ -151,7 +149,7 @@ class _Desk:
         self.notes: list[str] = []
         self.log: list[str] = []
 
-    def prompt(self) -> list[prompts.Message]:
+    def prompt(self) -> list[Message]:
         """Messages that ask for the next calls."""
         config = self.config
         return plan(self.problem.statement, self.log, config.CALLS, config.CALLS - self.made, config.K)
@@ -163,8 +161,8 @@ class _Desk:
             again = number in self.seen
             origins = [number] if again else self.origins[number - 1]
             parents = [self.shown.index(origin) for origin in origins if origin in self.shown]
-            members.append(Member(self.solutions[number - 1], parents, again=again))
-        members[-1].checks, members[-1].notes = self.spent, self.notes
+            members.append(Member(self.solutions[number - 1], parents, carried_over=again))
+        members[-1].side_calls, members[-1].notes = self.spent, self.notes
         self.spent, self.notes = [], []
         self.shown = list(solutions)
         self.seen.update(solutions)
@@ -230,7 +228,7 @@ class _Desk:
             return f"Report {len(self.reports)}, on solution {numbers[0]}:\n{made.text.strip() or '(empty, of no use)'}"
         if tool == "select":
             choice = await select_one(problem, ask, config, texts, *names)
-            self.spent += choice.checks
+            self.spent += choice.side_calls
             self.notes += choice.notes
             if choice.notes:
                 return "The selection could not be read; none was selected."

@@ -23,11 +23,8 @@ from contextlib import suppress
 
 from core import prompts, seeds
 from core.constants import Config
-from core.generate.generator import Ask, Late
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.scaffolds.common import INVALID_SELECTION, UNREADABLE, doubts, is_spoken, knock_out, stated_score
-from core.scaffolds.rsa import Member, Population, carried
+from core.types import Ask, Late, Member, Message, Population, Problem, carried
 
 JUDGE = """Problem:
 {problem}
@@ -98,8 +95,8 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
             messages = judge(problem.statement, carried(member.completion, config))
             check = await ask(messages, "judge", t, i, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE, **urgency)
             points = stated_score(check.text, "Score", POINTS)
-            member.score = None if points is None else points / max(POINTS)
-            member.checks, member.verdicts = [check], [member.score]
+            member.self_score = None if points is None else points / max(POINTS)
+            member.side_calls, member.verdicts = [check], [member.self_score]
             member.notes += [UNREADABLE] * (points is None)
         return member
 
@@ -111,10 +108,10 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
         return None
 
     def worth(member: Member) -> tuple[bool, float]:
-        return is_spoken(member, config), -1.0 if member.score is None else member.score
+        return is_spoken(member, config), -1.0 if member.self_score is None else member.self_score
 
     def again(member: Member, *parents: int) -> Member:
-        return Member(member.completion, list(parents), again=True)
+        return Member(member.completion, list(parents), carried_over=True)
 
     closes = time.monotonic() + 60 * config.MINUTES if config.MINUTES else math.inf
     solutions = await asyncio.gather(*(solved(0, i) for i in range(config.N)))
@@ -127,7 +124,7 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
         ranked = sorted(range(len(pool)), key=lambda i: (*worth(pool[i]), lots[i]), reverse=True)
         place = ranked[0] - (len(pool) - len(newest))
         yield [again(pool[ranked[0]], *([place] if place >= 0 else []))]
-        perfect = sum(member.score == 1.0 for member in pool)
+        perfect = sum(member.self_score == 1.0 for member in pool)
         if perfect >= config.PERFECT or t > config.ROUNDS or time.monotonic() > closes:
             break
         attempts = await asyncio.gather(*(attempt(t, i, perfect) for i in range(config.PERFECT - perfect)))
@@ -142,13 +139,13 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
     if len(kept) < 2:
         return
     texts = [carried(member.completion, config) for member in kept]
-    judgements = [check.text for member in kept for check in member.checks]
+    judgements = [check.text for member in kept for check in member.side_calls]
     made = await ask(
         group(problem.statement, texts, judgements), "group", max_tokens=config.SELECT_TOKENS, answer_opening=KEPT
     )
     chosen = read_group(made.text, len(kept))
     first = again(kept[chosen[0]], chosen[0]) if chosen else again(kept[0], 0)
-    first.checks, first.notes = [made], [] if chosen else [INVALID_SELECTION]
+    first.side_calls, first.notes = [made], [] if chosen else [INVALID_SELECTION]
     yield [again(member) for member in kept]
     yield [first]
     left = [kept[i] for i in chosen] if chosen else kept

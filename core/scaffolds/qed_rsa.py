@@ -11,10 +11,8 @@ from collections.abc import AsyncIterator
 
 from core import prompts, seeds
 from core.constants import Config
-from core.generate.generator import Ask
-from core.problems.sets import Problem
 from core.scaffolds.common import doubts, knock_out
-from core.scaffolds.rsa import Member, Population, carried
+from core.types import Ask, Member, Population, Problem, carried
 
 
 async def qed_rsa(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:

@@ -9,11 +9,8 @@ from collections.abc import AsyncIterator
 
 from core import prompts
 from core.constants import Config
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, doubts, latest_spoken
-from core.scaffolds.rsa import Member, Population, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, carried
 
 SUMMARISE = """Problem:
 {problem}
@@ -68,7 +65,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Config) -> AsyncIt
                 notes.append(CUT_SUMMARY)
             summary = said or summary
         made = await ask(solve_again(problem.statement, summary), t, 0)
-        new = Member(made, [0] if summary else [], checks=checks, notes=[*notes, *doubts(made, config)])
+        new = Member(made, [0] if summary else [], side_calls=checks, notes=[*notes, *doubts(made, config)])
         member = latest_spoken(member, new)
         yield [member]
 

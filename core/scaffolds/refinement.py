@@ -9,10 +9,8 @@ from collections.abc import AsyncIterator
 
 from core import prompts
 from core.constants import Config
-from core.generate.generator import Ask
-from core.problems.sets import Problem
 from core.scaffolds.common import doubts, latest_spoken
-from core.scaffolds.rsa import Member, Population, carried
+from core.types import Ask, Member, Population, Problem, carried
 
 
 async def refinement(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:

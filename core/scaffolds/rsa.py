@@ -8,39 +8,16 @@ choice, made by a selection function: uniformly (the paper's), or by Boltzmann w
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from core import prompts, seeds
 from core.constants import Config
-from core.generate.generator import CHARACTERS, Ask, Completion
-from core.problems.sets import Problem
-from core.prompts import Message
+from core.types import Ask, Member, Message, Population, Problem, carried
 
 AHEAD = 8  # steps that may be at work beyond the one that is waited for: what a straggler of a population holds up
 
 
-@dataclass
-class Member:
-    """One solution of a population: its completion, the members of the last step it was made from, and, where
-    verification was asked for, its score in [0, 1] (None: no readable verdict) and the single verdicts.
-
-    `checks`: completions that were spent on it and are no candidates (verifications, selections, summaries, plans).
-    `again`: it stood in an earlier population of this problem, where its own tokens were counted. `notes`: what went
-    wrong and was handled on purpose, in the same few words each time ("invalid selection"); results count them.
-    """
-
-    completion: Completion
-    parents: list[int] = field(default_factory=list)
-    score: float | None = None
-    verdicts: list[float | None] | None = None
-    checks: list[Completion] = field(default_factory=list)
-    again: bool = False
-    notes: list[str] = field(default_factory=list)
-
-
-Population = list[Member]
 Members = Sequence[asyncio.Task[Member]]  # a population at work
 Select = Callable[[np.random.Generator, Sequence[float | None], Config], list[int]]
 Score = Callable[[Problem, Population, int, Ask, Config], Awaitable[None]]
@@ -68,19 +45,6 @@ def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: 
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
     return [int(i) for i in np.argsort(-(keys + rng.gumbel(size=len(scores))))]
-
-
-def carried(completion: Completion, config: Config) -> str:
-    """What aggregation sees of a candidate: CARRY = "answer" (after thinking), "tail" (the last CARRY_TOKENS tokens
-    of thinking and answer) or "full". Tokens are cut by the completion's own characters per token, where they are
-    known."""
-    if config.CARRY == "answer":
-        return completion.text
-    whole = f"{completion.thinking}\n\n{completion.text}".strip()
-    tokens = completion.completion_tokens or len(whole) // CHARACTERS
-    if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
-        return whole
-    return whole[-max(1, len(whole) * config.CARRY_TOKENS // tokens) :]
 
 
 async def sample(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
@@ -147,7 +111,7 @@ async def rsa(
             if t == config.T or (stop and await asyncio.to_thread(stop, problem, population, config)):
                 return
             if not is_eager:
-                steps.append(step(steps[t], t + 1, [member.score for member in population]))
+                steps.append(step(steps[t], t + 1, [member.self_score for member in population]))
             steps[t] = []  # its texts live on only where they are carried
     finally:
         newest = -1

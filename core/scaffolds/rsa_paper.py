@@ -10,10 +10,8 @@ empty). 16 + 9 * 16 = 160 completions.
 from collections.abc import AsyncIterator, Sequence
 
 from core.constants import Config
-from core.generate.generator import Ask
-from core.problems.sets import Problem
-from core.prompts import Message
-from core.scaffolds.rsa import Population, rsa
+from core.scaffolds.rsa import rsa
+from core.types import Ask, Message, Population, Problem
 
 AGGREGATE = """Problem:
 {problem}

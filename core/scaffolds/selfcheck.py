@@ -18,12 +18,9 @@ from dataclasses import replace
 
 from core import prompts
 from core.constants import Config
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, doubts, is_spoken, latest_spoken
-from core.scaffolds.rsa import Member, Population, carried
 from core.scaffolds.verification import read_verdict
+from core.types import Ask, Completion, Member, Message, Population, Problem, carried
 
 REVIEW = """Problem:
 {problem}
@@ -110,13 +107,13 @@ async def selfcheck(problem: Problem, ask: Ask, config: Config) -> AsyncIterator
         accepts, report, checks, notes = await judged(text, number) if text else (False, "", [], [])
         if accepts:
             passes, failures = passes + 1, 0
-            member = Member(member.completion, [0], again=True)
+            member = Member(member.completion, [0], carried_over=True)
         else:
             passes, failures = 0, failures + 1
             member = await rewritten(member, correction(text, report), "correct", number)
         is_over = failures == config.FAILURES or number == config.ROUNDS - 1
         notes += [UNACCEPTED] if is_over and passes < config.PASSES else []
-        yield [replace(member, checks=[*checks, *member.checks], notes=[*notes, *member.notes])]
+        yield [replace(member, side_calls=[*checks, *member.side_calls], notes=[*notes, *member.notes])]
         if is_over or passes == config.PASSES:
             return
 

@@ -13,12 +13,9 @@ from collections.abc import AsyncIterator, Sequence
 
 from core import prompts, seeds
 from core.constants import Config
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
-from core.prompts import Message
 from core.scaffolds.common import EMPTY, EMPTY_REPORT, INVALID_SELECTION, UNREADABLE, Choice, doubts, single
-from core.scaffolds.rsa import Member, Population, carried
 from core.scaffolds.verification import read_verdict
+from core.types import Ask, Completion, Member, Message, Population, Problem, carried
 
 REPORT = """Problem:
 {problem}
@@ -72,17 +69,17 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Config) -> Async
         if EMPTY not in notes or not spoken:
             return Member(made, spoken, notes=notes)
         kept = int(seeds.rng(config.SEED, problem.id, "kept", t, i).choice(spoken))
-        return Member(population[kept].completion, [kept], checks=[made], again=True, notes=notes)
+        return Member(population[kept].completion, [kept], side_calls=[made], carried_over=True, notes=notes)
 
     async def reported(t: int, i: int) -> Member:
         if not texts[i]:
-            return Member(population[i].completion, [i], again=True)
+            return Member(population[i].completion, [i], carried_over=True)
         made, verdict, notes = await report(problem, ask, config, texts[i], "verify", t, i)
-        return Member(population[i].completion, [i], verdict, [verdict], [made], again=True, notes=notes)
+        return Member(population[i].completion, [i], verdict, [verdict], [made], carried_over=True, notes=notes)
 
     def said(member: Member) -> str:
         """The newest report on a member; empty where there is none."""
-        return member.checks[0].text.strip() if member.checks else ""
+        return member.side_calls[0].text.strip() if member.side_calls else ""
 
     def improvement(i: int) -> list[Message]:
         if not texts[i]:
@@ -93,7 +90,7 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Config) -> Async
 
     async def merge(t: int, slot: int, origins: Sequence[int]) -> Member:
         if len(origins) == 1:
-            return Member(population[origins[0]].completion, list(origins), again=True)
+            return Member(population[origins[0]].completion, list(origins), carried_over=True)
         spoken = [texts[j] for j in origins if texts[j]]
         messages = prompts.aggregate(problem.statement, spoken) if spoken else prompts.solve(problem.statement)
         return await remake(messages, origins, t, slot)
@@ -115,7 +112,7 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Config) -> Async
     yield population
     choice = await select_one(problem, ask, config, texts, "select", 0)
     best = population[choice.winner].completion
-    yield [Member(best, [choice.winner], checks=choice.checks, again=True, notes=choice.notes)]
+    yield [Member(best, [choice.winner], side_calls=choice.side_calls, carried_over=True, notes=choice.notes)]
 
 
 def generations(config: Config) -> int:

@@ -8,8 +8,7 @@ from math import comb
 
 from core.constants import Config
 from core.grading.answers import extract, tally
-from core.problems.sets import Problem
-from core.scaffolds.rsa import Population
+from core.types import Population, Problem
 
 
 def adaptive(problem: Problem, population: Population, config: Config) -> bool:

@@ -13,9 +13,7 @@ from collections.abc import Mapping
 
 from core import prompts
 from core.constants import Config
-from core.generate.generator import Ask, Completion
-from core.problems.sets import Problem
-from core.scaffolds.rsa import Population
+from core.types import Ask, Completion, Population, Problem
 
 TOP_LOGPROBS = 20  # alternatives looked at for True and False; the most that servers give
 
@@ -55,10 +53,10 @@ async def verify(problem: Problem, population: Population, t: int, ask: Ask, con
         # One token's probability is no sample: a second look would read the same number.
         times = 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
         judged = await asyncio.gather(*(judge(i, j) for j in range(times)))
-        member.checks = [check for check, _ in judged]
+        member.side_calls = [check for check, _ in judged]
         member.verdicts = [verdict for _, verdict in judged]
         readable = [verdict for verdict in member.verdicts if verdict is not None]
-        member.score = sum(readable) / len(readable) if readable else None
+        member.self_score = sum(readable) / len(readable) if readable else None
 
     await asyncio.gather(*(judge_member(i) for i, member in enumerate(population) if member.completion.text))
 

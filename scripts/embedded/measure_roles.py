@@ -21,15 +21,13 @@ from core.constants import Config
 from core.engines.flags import Need
 from core.errors import command
 from core.files import ROOT, results_dir
-from core.generate.generator import Ask, Completion
 from core.grading.answers import extract, is_correct
-from core.problems.sets import Problem
 from core.report import tables
 from core.run import Experiment, opened, started
 from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, selfcheck, static_math_agent
-from core.scaffolds.rsa import Member, Population
 from core.scaffolds.verification import read_verdict
 from core.signals import Stop
+from core.types import Ask, Completion, Member, Population, Problem
 
 SAMPLES = 4  # of a problem
 PRODUCT = re.compile(r"^(\d)\*(\d\d)=(\d+)", re.MULTILINE)
@@ -57,7 +55,7 @@ class Roles:
             self.shares[figure][problem.id].append(value)
 
         def correct(completion: Completion) -> bool:
-            return is_correct(extract(completion.text).answer, problem.answer)
+            return is_correct(extract(completion.text).answer, problem.answer or "")
 
         messages = prompts.solve(problem.statement)
         made = await asyncio.gather(*(ask(messages, 0, i) for i in range(SAMPLES)))
@@ -77,8 +75,8 @@ class Roles:
             self.unreadable[f"select of {SAMPLES}"] += len(choice.notes)
         await self._grouped(problem, asked, config, texts, right, note)
         await self._summarised(problem, asked, config, made, note, correct)
-        yield [Member(completion, [i], again=True) for i, completion in enumerate(made[:-1])] + [
-            Member(made[-1], [SAMPLES - 1], checks=spent, again=True)
+        yield [Member(completion, [i], carried_over=True) for i, completion in enumerate(made[:-1])] + [
+            Member(made[-1], [SAMPLES - 1], side_calls=spent, carried_over=True)
         ]
 
     async def _examined(

@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable, Sequence
 
 from core import prompts
-from core.prompts import Message
 from core.scaffolds import common, deepseek_math, math_agent, nomos, reasoning_cache, selfcheck, static_math_agent
 from core.scaffolds.tool_calls import CALL
+from core.types import Message
 from scripts.embedded.sums import Term, statement
 from scripts.embedded.texts import (
     Example,

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from core import prompts
-from core.prompts import Message
+from core.types import Message
 from scripts.embedded.sums import Term, draw_terms, is_held_out
 from scripts.embedded.words import SYSTEM_MESSAGES, drawn
 

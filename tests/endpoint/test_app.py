@@ -26,10 +26,11 @@ from core.endpoint import app, chat
 from core.endpoint.chat import Refusal
 from core.engines.server import Server
 from core.generate import generator
-from core.generate.generator import Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import groups
-from core.scaffolds.rsa import Population, rsa
+from core.scaffolds.rsa import rsa
+from core.types import Completion, Population, Sampling
 from tests.conftest import Proxy, answer, python, reset
 
 STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."

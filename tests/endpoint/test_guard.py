@@ -21,7 +21,7 @@ import pytest
 from core.endpoint import app, chat, guard
 from core.endpoint.chat import Refusal
 from core.engines.server import Server
-from core.generate.generator import Completion
+from core.types import Completion
 from tests.conftest import ROOT, Proxy, answer, environment
 from tests.endpoint.test_app import ASKED, DEFAULTS, Running, Start, command, reply
 

@@ -19,9 +19,10 @@ from core.engines import server as engines
 from core.engines.server import EMBEDDED_GGUF, Server
 from core.errors import UserError
 from core.generate import generator
-from core.generate.generator import Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Archive, Journal, content_key
 from core.report import compare, page
+from core.types import Completion, Sampling
 from tests.conftest import ROOT, answer, python, reset, run
 from tests.results.test_results import SCHEMA
 from tests.test_run import load

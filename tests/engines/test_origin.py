@@ -17,9 +17,10 @@ from core.engines import server as engines
 from core.engines.origin import SameOrigin
 from core.engines.server import Server
 from core.errors import UserError
-from core.generate.generator import Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.wire import Wire
+from core.types import Sampling
 from tests.conftest import answer, run
 
 KEY = "sk-very-secret"

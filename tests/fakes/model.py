@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from core.constants import Config
-from core.generate.generator import Completion
-from core.problems.sets import Problem
-from core.prompts import Message
-from core.scaffolds.rsa import Population
+from core.types import Completion, Message, Population, Problem
 
 PROBLEM = Problem("p1", "How much is 6*7?", "42")
 
@@ -52,7 +49,7 @@ def run(scaffold: Any, model: Model, problem: Problem = PROBLEM, **constants: An
 
     populations = asyncio.run(collect())
     members = [member for population in populations for member in population]
-    counted = [m.completion.key for m in members if not m.again] + [c.key for m in members for c in m.checks]
+    counted = [m.completion.key for m in members if not m.carried_over] + [c.key for m in members for c in m.side_calls]
     assert sorted(counted) == sorted(repr(names) for names, *_ in model.asked), "each completion belongs to one member"
     return populations
 

@@ -20,8 +20,9 @@ from core import prompts
 from core.engines.server import EMBEDDED_GGUF, Server, probe
 from core.errors import UserError
 from core.generate import generator
-from core.generate.generator import Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal
+from core.types import Completion, Sampling
 from tests.conftest import python, start
 from tests.faults import proxy as wire
 from tests.faults.proxy import Chunk, Fault, Proxy

@@ -15,8 +15,9 @@ from core import prompts
 from core.engines.server import Server
 from core.errors import UserError
 from core.generate import generator
-from core.generate.generator import Completion, Generator, Sampling, continued, split_thinking
+from core.generate.generator import Generator, continued, split_thinking
 from core.generate.journal import Journal
+from core.types import Completion, Message, Sampling
 from tests.conftest import Proxy, answer, reset, silence
 
 MESSAGES = prompts.solve("Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.")
@@ -30,7 +31,7 @@ def ask(
     requests: Sequence[tuple[int, Sampling]],
     limit: int = 8,
     timeout: float = 60,
-    messages: list[prompts.Message] = MESSAGES,
+    messages: list[Message] = MESSAGES,
     stall: float = 30,
 ) -> list[Completion]:
     """The completions of one generator with a journal in `folder`."""

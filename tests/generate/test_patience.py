@@ -16,9 +16,10 @@ import pytest
 from core.engines.server import Server
 from core.errors import RunFailed
 from core.generate import generator, patience
-from core.generate.generator import Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.patience import Patience
+from core.types import Completion, Sampling
 from tests.conftest import ROOT, answer, python, reset
 from tests.test_run import load
 

@@ -27,12 +27,13 @@ from core import constants
 from core.constants import COMMON, RULES, Config
 from core.engines import server as engines
 from core.errors import LONGEST_LINE, UserError, command
-from core.generate.generator import Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
 from core.plan import cli, lengths
 from core.problems import sets
 from core.progress import Forecast
 from core.report import compare, page
+from core.types import Sampling
 from tests.conftest import python
 from tests.results.test_results import SCHEMA, save
 
@@ -162,7 +163,7 @@ def load_problems(path: Path) -> str | None:
         return told(error)
     assert found.problems and len({p.id for p in found.problems}) == len(found.problems) and len(found.sha256) == 64
     for p in found.problems:
-        assert p.statement.strip() and p.answer.strip() and p.answer_type in ("integer", "math")
+        assert p.statement.strip() and p.answer and p.answer.strip() and p.answer_type in ("integer", "math")
         for text in (p.id, p.statement, p.answer):
             text.encode()
     return None

@@ -12,12 +12,10 @@ from typing import Any
 
 import uvicorn
 
-from core.generate.generator import Completion
 from core.generate.journal import Journal, content_key
-from core.problems.sets import Problem
 from core.results import write as files
 from core.results.metrics import Figures
-from core.scaffolds.rsa import Member
+from core.types import Completion, Member, Problem
 
 EVIL = (
     "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'></script><!--"

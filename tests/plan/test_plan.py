@@ -24,8 +24,8 @@ from core.errors import UserError
 from core.plan import cli
 from core.plan.lengths import ASSUMED, FEWEST, MOST, log_normal, measured
 from core.plan.roofline import MIDDLE, Load, Machine
-from core.problems.sets import Problem
 from core.results import write as results_file
+from core.types import Problem
 from tests.conftest import ROOT, environment, run
 
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("[0-9]*.py"))

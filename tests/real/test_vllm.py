@@ -19,10 +19,11 @@ import pytest
 from core import prompts
 from core.engines import server as engines
 from core.engines.server import Server
-from core.generate.generator import Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.problems import sets
 from core.scaffolds.verification import p_true
+from core.types import Completion, Message, Sampling
 from tests.conftest import ROOT, Proxy, answer, environment, heed_signals, python
 from tests.faults.conftest import kill, wait
 from tests.real.conftest import FIGURES, RUNNING
@@ -30,7 +31,7 @@ from tests.test_run import journal_lines, load
 
 pytestmark = pytest.mark.engines
 SUMS = sets.load("sums").problems
-Asked = tuple[list[prompts.Message], int, Sampling]
+Asked = tuple[list[Message], int, Sampling]
 
 
 def ask(server: Server, folder: Path, requests: Sequence[Asked]) -> list[Completion]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from core.generate.generator import KEY_VERSION, Sampling
+from core.generate.generator import KEY_VERSION
 from core.generate.journal import Archive, content_key
 from core.report import page
+from core.types import Sampling
 from tests.conftest import run
 from tests.helpers import reports
 

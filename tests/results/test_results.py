@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 
 from core.errors import UserError
 from core.files import results_dir, write_atomically
-from core.generate.generator import Completion
 from core.grading import math_verify
 from core.grading.answers import pass_at_k
-from core.problems.sets import Problem
 from core.report import page, tables
 from core.results import read, write
 from core.results.metrics import Figures
 from core.results.spool import Spool
-from core.scaffolds.rsa import Member
 from core.stats import auc, mean_by_problem
+from core.types import Completion, Member, Problem
 
 PROBLEM = Problem("p", "?", "42")
 SCHEMA = json.loads((Path(write.__file__).parent / "schema.json").read_text())
@@ -176,8 +174,8 @@ def test_answers_that_could_not_be_opened_are_counted_with_the_reason() -> None:
     refused: dict[str, Any] = {"finish_reason": "length", "not_forced": "refused it does not appear"}
     one, other, last = (member("", **refused), member("", finish_reason="length", not_forced="stalled"), member("a"))
     again = member("", **refused)
-    again.again = True
-    last.checks = [Completion("1" * 32, 1, **refused)]
+    again.carried_over = True
+    last.side_calls = [Completion("1" * 32, 1, **refused)]
     made = document(graded([[[one, other, last], [last, again]]]))
     assert made["metrics"]["not_forced"] == {"refused it does not appear": 3, "stalled": 1}
     words = "4 answers could not be opened for the model, so that its own words stand; most often: refused it does not"
@@ -188,7 +186,10 @@ def test_answers_that_could_not_be_opened_are_counted_with_the_reason() -> None:
 
 def test_checks_that_failed_or_were_cut_off_are_counted_and_never_hidden() -> None:
     good = member("\\boxed{42}")
-    good.checks = [Completion("0" * 32, 1, error="context too short"), Completion("1" * 32, 1, finish_reason="length")]
+    good.side_calls = [
+        Completion("0" * 32, 1, error="context too short"),
+        Completion("1" * 32, 1, finish_reason="length"),
+    ]
     made = document(graded([[[good]]]))
     assert made["metrics"]["checks"] == {"completions": 2, "truncated": 1, "failed": 1}
     assert made["problems"][0]["steps"][0]["members"][0]["checks"][0]["error"] == "context too short"
@@ -209,8 +210,8 @@ def test_identical_members_are_noticed() -> None:
 
 def test_a_member_that_stands_again_costs_nothing_and_notes_are_counted() -> None:
     first = [member("\\boxed{42}"), member("\\boxed{1}")]
-    chosen = Member(first[0].completion, [0], again=True, notes=["invalid selection", "invalid selection"])
-    chosen.checks = [Completion("1" * 32, 2, answer="?", completion_tokens=7, finish_reason="stop")]
+    chosen = Member(first[0].completion, [0], carried_over=True, notes=["invalid selection", "invalid selection"])
+    chosen.side_calls = [Completion("1" * 32, 2, answer="?", completion_tokens=7, finish_reason="stop")]
     made = document(graded([[first, [chosen]]]))
     steps = made["metrics"]["steps"]
     assert [s["completion_tokens"] for s in steps] == [20, 0] and [s["verification_tokens"] for s in steps] == [0, 7]
@@ -223,8 +224,8 @@ def test_a_member_that_stands_again_costs_nothing_and_notes_are_counted() -> Non
 def test_verification_is_summed_up_and_uniform_selection_told() -> None:
     def scored(answer: str, score: float | None) -> Member:
         made = member(answer)
-        made.score, made.verdicts = score, [score]
-        made.checks = [Completion("1" * 32, 2, answer="Verdict", completion_tokens=7, finish_reason="stop")]
+        made.self_score, made.verdicts = score, [score]
+        made.side_calls = [Completion("1" * 32, 2, answer="Verdict", completion_tokens=7, finish_reason="stop")]
         return made
 
     told = [

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.generate.generator import Completion
 from core.scaffolds.common import read_selection, stated_score
 from core.scaffolds.qed_rsa import generations, qed_rsa
+from core.types import Completion
 from tests.fakes.model import Model, run
 
 SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
@@ -77,7 +77,7 @@ def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
     for before, after in pairwise(populations[3:]):
         (place,) = (m.parents[0] for m in after if "3-5" in m.completion.text)
         assert "3-5" in before[place].completion.text, "shuffled, a winner's parent is where it stood"
-    assert winner.again and all(len(m.checks) == 1 and not m.notes for p in populations[4:] for m in p)
+    assert winner.carried_over and all(len(m.side_calls) == 1 and not m.notes for p in populations[4:] for m in p)
 
 
 def test_an_odd_one_out_goes_on_unopposed() -> None:
@@ -85,8 +85,8 @@ def test_an_odd_one_out_goes_on_unopposed() -> None:
     populations = run(qed_rsa, model, **SIZES | {"N": 5, "ROUNDS": 0})
     assert [len(p) for p in populations] == [5, 3, 2, 1] and len(model.prompts("select")) == 4
     for before, after in pairwise(populations[:3]):
-        (odd,) = (member for member in after if not member.checks)
-        assert odd.parents == [len(before) - 1] and odd.completion == before[-1].completion and odd.again
+        (odd,) = (member for member in after if not member.side_calls)
+        assert odd.parents == [len(before) - 1] and odd.completion == before[-1].completion and odd.carried_over
 
 
 def pairs(model: Model, number: int) -> list[frozenset[str]]:
@@ -112,7 +112,7 @@ def test_neighbours_meet_first_and_those_left_are_shuffled_before_every_further_
         assert {m.completion.text for m in populations[1]} == {f"solution {i}" for i in range(0, 10, 2)}
         assert all(populations[0][m.parents[0]].completion == m.completion for m in populations[1])
         second.append(tuple(pairs(model, 1)))
-        unopposed.update(m.completion.text for m in populations[2] if not m.checks)
+        unopposed.update(m.completion.text for m in populations[2] if not m.side_calls)
         assert populations[-1][0].completion.text == "solution 0"
         again = Model(smaller)
         run(qed_rsa, again, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})

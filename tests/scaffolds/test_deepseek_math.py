@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.constants import Config
-from core.generate.generator import Completion
 from core.grading.answers import extract
 from core.scaffolds.deepseek_math import deepseek_math, generations, read_proof
-from core.scaffolds.rsa import Member, Population
+from core.types import Completion, Member, Population
 from tests.fakes.model import Jumbled, Model, run, stopped
 
 SIZES: dict[str, Any] = {"N": 4, "VERIFY_SAMPLES": 4, "ROUNDS": 2, "KEEP": 4, "REVIEWS": 2, "REFINEMENTS": 1}
@@ -37,7 +36,7 @@ def scored(scores: dict[Any, str], default: str = "0") -> Any:
 
 def answer(populations: list[Population]) -> Member:
     (winner,) = populations[-1]
-    assert winner.again
+    assert winner.carried_over
     return winner
 
 
@@ -46,12 +45,12 @@ def test_it_refines_and_reviews_for_two_rounds() -> None:
     populations = run(deepseek_math, model, **SIZES)
     assert len(model.asked) == 60 == generations(Config(SIZES))
     assert [len(p) for p in populations] == [4, 4, 1, 4, 4, 1, 4, 4, 1]
-    assert [p[0].again for p in populations] == [False, True, True, True, False, True, True, False, True]
+    assert [p[0].carried_over for p in populations] == [False, True, True, True, False, True, True, False, True]
     assert [len(model.prompts(t)) for t in range(4)] == [4, 4, 4, 0]
     assert [len(model.prompts("verify", t)) for t in range(3)] == [16, 16, 16]
     assert {changes.get("max_tokens") for names, _, changes in model.asked if names[0] == "verify"} == {50}
     reviewed = populations[1][2]
-    assert reviewed.score == 0.5 and reviewed.verdicts == [0.5] * 4 and len(reviewed.checks) == 4
+    assert reviewed.self_score == 0.5 and reviewed.verdicts == [0.5] * 4 and len(reviewed.side_calls) == 4
     assert not any(member.notes for population in populations for member in population)
 
 
@@ -105,7 +104,9 @@ def test_a_review_that_cannot_be_read_is_no_pass_and_no_fail() -> None:
     populations = run(deepseek_math, model, **SIZES)
     assert len(model.asked) == 60, "three of three do not end it"
     member = populations[1][2]
-    assert member.score == 1.0 and member.verdicts == [1.0, None, 1.0, 1.0] and member.notes == ["unreadable verdict"]
+    assert (
+        member.self_score == 1.0 and member.verdicts == [1.0, None, 1.0, 1.0] and member.notes == ["unreadable verdict"]
+    )
     assert answer(populations).completion.text.startswith("proof 0-2"), "its mean is still the best"
     model = Model(scored({(0, 2): "1", (0, 2, 1): "perfect", (2, 0): "1"}, "0.5"))
     assert answer(run(deepseek_math, model, **SIZES)).completion.text.startswith("proof 2-0"), "no doubt left there"
@@ -130,7 +131,7 @@ def test_the_best_mean_wins_then_self_assessment_then_a_lot() -> None:
 def test_a_lot_stays_with_its_proof() -> None:
     for seed in range(10):
         populations = run(deepseek_math, Model(scored({}, "0.5")), SEED=seed, **SIZES | {"N": 12, "KEEP": 1})
-        winners = [p[0].completion.text[:9] for p in populations if len(p) == 1 and p[0].again]
+        winners = [p[0].completion.text[:9] for p in populations if len(p) == 1 and p[0].carried_over]
         before, _, after, *_ = winners
         assert after == before or after.startswith("proof 1"), "no old proof overtakes another without a new review"
 
@@ -197,7 +198,7 @@ def test_with_nothing_to_refine_proofs_start_afresh() -> None:
     populations = run(deepseek_math, model, **SIZES)
     assert [len(p) for p in populations] == [4, 4, 1, 4, 1, 4, 1] and len(model.asked) == 60
     assert set(model.prompts(1)) == set(model.prompts(0)) and not any(m.parents for m in populations[3])
-    assert populations[1][0].score is None and populations[1][0].notes == ["unreadable verdict"] * 4
+    assert populations[1][0].self_score is None and populations[1][0].notes == ["unreadable verdict"] * 4
     model = Model(lambda names, prompt: "")
     populations = run(deepseek_math, model, **SIZES)
     assert len(model.asked) == 12 and answer(populations).completion.text == ""

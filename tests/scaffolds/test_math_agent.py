@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from core import run as door
 from core.constants import Config
-from core.generate.generator import Completion
 from core.scaffolds import static_math_agent
 from core.scaffolds.math_agent import INVALID_CALLS, PLAN, generations, math_agent, read_approaches
-from core.scaffolds.rsa import Population
 from core.scaffolds.tool_calls import TOOLS, InvalidCall, call_lines, read_call
+from core.types import Completion, Population
 from tests.fakes.model import Model, run, stopped_and_resumed
 
 SIZES: dict[str, Any] = {"CALLS": 15, "K": 4, "PLAN_TOKENS": 70, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
@@ -108,10 +107,10 @@ def test_what_stands_after_every_call() -> None:
         "merge 14",
         "merge 14",
     ]
-    assert [[member.again for member in p] for p in populations[-3:]] == [[True, False], [True], [True]]
+    assert [[member.carried_over for member in p] for p in populations[-3:]] == [[True, False], [True], [True]]
     assert [[member.parents for member in p] for p in populations[-3:]] == [[[3], [0, 1, 2]], [[1]], [[0]]]
     assert [member.parents for member in populations[8]] == [[1], [2], [3], [0]]
-    assert len(populations[0][0].checks) == 3, "two plans and the approaches"
+    assert len(populations[0][0].side_calls) == 3, "two plans and the approaches"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +163,7 @@ def test_after_so_many_invalid_calls_a_standing_solution_is_drawn_and_submitted_
         assert len(model.prompts("plan")) == 1 + INVALID_CALLS
         assert notes(populations) == ["no tool call"] * INVALID_CALLS + ["submitted by rule"]
         (best,) = populations[-1]
-        assert best.again
+        assert best.carried_over
         drawn.add(best.completion.key)
     assert drawn == {"('solve', 3)", "('merge', 4)"}, "of those that stand, none is favoured"
 
@@ -173,7 +172,7 @@ def test_a_planner_that_never_calls_gets_one_plain_solution() -> None:
     populations, model = planned(["Let me think."])
     assert [len(p) for p in populations] == [1, 1] and len(model.prompts("solve")) == 1
     assert notes(populations) == ["no tool call"] * INVALID_CALLS + ["submitted by rule"]
-    assert len(populations[0][0].checks) == INVALID_CALLS
+    assert len(populations[0][0].side_calls) == INVALID_CALLS
 
 
 def test_a_planner_that_fails_is_one_that_does_not_call() -> None:
@@ -226,7 +225,7 @@ def test_an_empty_improvement_supersedes_nothing() -> None:
     populations, _ = planned(plans, silent("improve 3"))
     (best,) = populations[-1]
     assert best.completion.key == "('solve', 1)" and notes(populations) == ["empty candidate"]
-    assert [check.key for p in populations for check in p[0].checks][-2:] == ["('improve', 3)", "('plan', 1)"]
+    assert [check.key for p in populations for check in p[0].side_calls][-2:] == ["('improve', 3)", "('plan', 1)"]
 
 
 def test_reports_approaches_and_selections_that_say_nothing_are_noted() -> None:

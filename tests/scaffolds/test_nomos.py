@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.constants import Config
-from core.generate.generator import Completion, Late
 from core.scaffolds.common import stated_score
 from core.scaffolds.nomos import POINTS, generations, nomos, read_group
-from core.scaffolds.rsa import Member, Population
+from core.types import Completion, Late, Member, Population
 from tests import conftest
 from tests.fakes.model import Jumbled, Model, run, stopped
 from tests.fakes.server import ScriptedServer
@@ -57,7 +56,7 @@ def name(member: Member) -> str:
 
 def answer(populations: list[Population]) -> Member:
     (winner,) = populations[-1]
-    assert winner.again
+    assert winner.carried_over
     return winner
 
 
@@ -69,9 +68,9 @@ def test_it_solves_judges_groups_and_knocks_out() -> None:
     assert len(model.prompts(0)) == 16 and len(model.prompts("judge", 0)) == 16 and len(model.prompts("group")) == 1
     assert [len(model.prompts("select", r)) for r in range(4)] == [6, 3, 1, 1]
     assert [name(p[0]) for p in populations if len(p) == 1] == ["solution 0-5"] * 3
-    assert [sum(len(m.checks) for m in p) for p in populations[6:]] == [6, 3, 1, 1]
-    assert populations[1][5].score == 6 / 7 and populations[1][5].verdicts == [6 / 7]
-    assert len(answer(populations).checks) == 1 and len(populations[4][0].checks) == 1
+    assert [sum(len(m.side_calls) for m in p) for p in populations[6:]] == [6, 3, 1, 1]
+    assert populations[1][5].self_score == 6 / 7 and populations[1][5].verdicts == [6 / 7]
+    assert len(answer(populations).side_calls) == 1 and len(populations[4][0].side_calls) == 1
     caps = {names[0]: changes.get("max_tokens") for names, _, changes in model.asked if isinstance(names[0], str)}
     assert caps == {"judge": 50, "group": 60, "select": 60}
     assert not any(member.notes for population in populations for member in population)
@@ -172,7 +171,9 @@ def test_a_wave_is_as_large_as_what_is_missing() -> None:
     assert [len(model.prompts(t)) for t in range(5)] == [4, 2, 1, 1, 0], "three perfect scores suffice"
     assert [len(p) for p in populations] == [4, 4, 1, 2, 1, 1, 1, 1, 1, 3, 1, 3, 2, 1]
     assert sorted(map(name, populations[9])) == ["solution 0-2", "solution 1-1", "solution 3-0"]
-    assert not populations[3][0].again and len(populations[3][0].checks) == 1 and not populations[3][0].parents
+    assert (
+        not populations[3][0].carried_over and len(populations[3][0].side_calls) == 1 and not populations[3][0].parents
+    )
 
     model = Model(judged({}))
     run(nomos, model, **sizes)
@@ -262,7 +263,7 @@ def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read
         [],
     ]
     assert len(model.prompts("judge")) == 4
-    assert populations[1][3].score is None and populations[1][3].notes == ["unreadable verdict"]
+    assert populations[1][3].self_score is None and populations[1][3].notes == ["unreadable verdict"]
     kept = [name(member) for member in populations[3]]
     assert sorted(kept[:2]) == ["solution 0-4", "solution 0-5"]
     assert kept[2:] == ["cut", "solution 0-3"], "unknown points rank last, and the empty ones are not kept"

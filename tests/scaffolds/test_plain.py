@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from core import prompts
 from core.constants import Config
-from core.generate.generator import Completion
 from core.scaffolds import best_of as best_of_n
 from core.scaffolds import majority as majority_of_n
 from core.scaffolds import refinement as chains
 from core.scaffolds.best_of import best, best_of
 from core.scaffolds.majority import majority
 from core.scaffolds.refinement import refinement
+from core.types import Completion
 from tests.fakes.model import PROBLEM, Model, run
 
 BEST: dict[str, Any] = {"N": 4, "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 60}
@@ -39,7 +39,7 @@ def test_majority_yields_the_beginnings_of_one_sample(n: int, sizes: list[int]) 
     keys = [[member.completion.key for member in population] for population in populations]
     assert all(longer[: len(shorter)] == shorter for shorter, longer in pairwise(keys))
     for before, population in zip([[], *populations], populations, strict=False):
-        assert [m.again for m in population] == [i < len(before) for i in range(len(population))]
+        assert [m.carried_over for m in population] == [i < len(before) for i in range(len(population))]
         assert [m.parents for m in population] == [[i] if i < len(before) else [] for i in range(len(population))]
     assert len(model.asked) == n == majority_of_n.generations(Config({"N": n}))
     assert {prompt for _, prompt, _ in model.asked} == {prompts.solve(PROBLEM.statement)[0]["content"]}
@@ -54,7 +54,7 @@ def test_majority_grows_by_a_stage_at_most(n: int, stage: int, sizes: list[int])
     populations = run(majority, model, N=n, STAGE=stage)
     assert [len(population) for population in populations] == sizes
     for before, population in zip([[], *populations], populations, strict=False):
-        assert [m.again for m in population] == [i < len(before) for i in range(len(population))]
+        assert [m.carried_over for m in population] == [i < len(before) for i in range(len(population))]
     assert sorted(names for names, *_ in model.asked) == [(0, i) for i in range(n)]
 
 
@@ -98,11 +98,16 @@ def test_best_of_verifies_each_sample_and_keeps_the_best() -> None:
     model = Model(verdicts(lambda i, j: "Verdict: True" if i == 2 or j == 0 else "Verdict: False"))
     samples, scored, final = run(best_of, model, **BEST)
     assert len(model.asked) == 4 + 4 * 2 == best_of_n.generations(Config(BEST))
-    assert [m.again for m in samples] == [False] * 4 and [m.again for m in scored] == [True] * 4
-    assert [m.score for m in scored] == [0.5, 0.5, 1.0, 0.5]
-    assert [m.parents for m in scored] == [[0], [1], [2], [3]] and [len(m.checks) for m in scored] == [2] * 4
+    assert [m.carried_over for m in samples] == [False] * 4 and [m.carried_over for m in scored] == [True] * 4
+    assert [m.self_score for m in scored] == [0.5, 0.5, 1.0, 0.5]
+    assert [m.parents for m in scored] == [[0], [1], [2], [3]] and [len(m.side_calls) for m in scored] == [2] * 4
     (winner,) = final
-    assert winner.parents == [2] and winner.again and winner.completion.text == "solution 2" and not winner.checks
+    assert (
+        winner.parents == [2]
+        and winner.carried_over
+        and winner.completion.text == "solution 2"
+        and not winner.side_calls
+    )
     for names, prompt, changes in model.asked[4:]:
         assert f"Candidate solution:\nsolution {names[2]}\n" in prompt and PROBLEM.statement in prompt
         assert changes == {"max_tokens": 60, "answer_opening": "Verdict:"}
@@ -122,7 +127,7 @@ def test_unreadable_verdicts_are_unknown_not_bad_and_noted() -> None:
         return {0: "Verdict: False", 1: "I cannot tell.", 2: "Verdict: " + ("True" if j else "maybe"), 3: ""}[i]
 
     _, scored, (winner,) = run(best_of, Model(verdicts(said)), **BEST)
-    assert [m.score for m in scored] == [0.0, None, 1.0, None]
+    assert [m.self_score for m in scored] == [0.0, None, 1.0, None]
     assert [m.notes for m in scored] == [
         [],
         ["unreadable verdict"] * 2,
@@ -151,7 +156,7 @@ def test_best_of_never_chooses_an_empty_sample_while_another_speaks() -> None:
         samples, scored, (winner,) = run(best_of, model, SEED=seed, **BEST)
         assert winner.parents == [2] and len(model.prompts("verify")) == 2
         assert [m.notes for m in samples] == [["empty candidate"], ["empty candidate"], [], ["empty candidate"]]
-        assert scored[0].score is None and scored[0].verdicts is None
+        assert scored[0].self_score is None and scored[0].verdicts is None
     silent = {run(best_of, Model(lambda names, prompt: ""), SEED=seed, **BEST)[-1][0].parents[0] for seed in range(24)}
     assert silent == {0, 1, 2, 3}, "of nothing but empty ones, one is drawn"
 
@@ -175,7 +180,7 @@ def test_refinement_shows_each_chain_its_own_last_solution_and_nothing_else() ->
             (prompt,) = model.prompts(t, i)
             assert prompt == prompts.aggregate(PROBLEM.statement, [solution((t - 1, i), "")])[0]["content"]
             assert "1 candidate solution" in prompt and "\\boxed{}" in prompt
-        assert [m.parents for m in populations[t]] == [[0], [1]] and not any(m.again for m in populations[t])
+        assert [m.parents for m in populations[t]] == [[0], [1]] and not any(m.carried_over for m in populations[t])
 
 
 def test_a_refinement_without_an_answer_leaves_its_chain_where_it_was() -> None:
@@ -187,8 +192,8 @@ def test_a_refinement_without_an_answer_leaves_its_chain_where_it_was() -> None:
     model = Model(some)
     populations = run(refinement, model, N=2, ROUNDS=2)
     kept = populations[1][0]
-    assert kept.again and kept.completion.text == solution((0, 0), "") and kept.notes == ["empty candidate"]
-    assert [check.error for check in kept.checks] == ["refused"] and kept.parents == [0]
+    assert kept.carried_over and kept.completion.text == solution((0, 0), "") and kept.notes == ["empty candidate"]
+    assert [check.error for check in kept.side_calls] == ["refused"] and kept.parents == [0]
     assert solution((0, 0), "") in model.prompts(2, 0)[0], "the next round refines what is left"
     first = prompts.solve(PROBLEM.statement)[0]["content"]
     assert model.prompts(1, 1) == [first] and model.prompts(2, 1) == [first], "nothing to refine: afresh"
@@ -198,4 +203,4 @@ def test_a_refinement_without_an_answer_leaves_its_chain_where_it_was() -> None:
 def test_truncated_refinements_go_on_and_are_noted() -> None:
     cut = Completion("", 0, answer="half a solution", finish_reason="length")
     populations = run(refinement, Model(lambda names, prompt: cut if names[0] == 1 else "x"), N=1, ROUNDS=1)
-    assert populations[1][0].notes == ["truncated candidate"] and not populations[1][0].again
+    assert populations[1][0].notes == ["truncated candidate"] and not populations[1][0].carried_over

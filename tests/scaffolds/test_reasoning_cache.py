@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from core import prompts
 from core.constants import Config
-from core.generate.generator import Completion
 from core.scaffolds.reasoning_cache import generations, read_summary, reasoning_cache
+from core.types import Completion
 from tests.fakes.model import PROBLEM, Model, run
 
 SIZES: dict[str, Any] = {"ROUNDS": 3, "SUMMARY_TOKENS": 70, "CARRY": "full"}
@@ -31,8 +31,8 @@ def test_three_rounds_are_three_solutions_and_two_summaries() -> None:
     assert [names for names, *_ in model.asked] == [(0, 0), ("summary", 0), (1, 0), ("summary", 1), (2, 0)]
     assert [[m.completion.text for m in p] for p in populations] == [[f"attempt {t} \\boxed{{42}}"] for t in range(3)]
     assert [p[0].parents for p in populations] == [[], [0], [0]]
-    assert [[c.key for c in p[0].checks] for p in populations] == [[], ["('summary', 0)"], ["('summary', 1)"]]
-    assert not any(p[0].notes or p[0].again for p in populations)
+    assert [[c.key for c in p[0].side_calls] for p in populations] == [[], ["('summary', 0)"], ["('summary', 1)"]]
+    assert not any(p[0].notes or p[0].carried_over for p in populations)
 
 
 def test_summaries_see_the_newest_attempt_with_its_thinking_and_the_summary_before() -> None:
@@ -74,10 +74,10 @@ def test_an_attempt_cut_off_while_thinking_is_summarised_and_costs_no_answer() -
     model = Model(lambda names, prompt: cut if names == (1, 0) else said(names, prompt))
     _, second, third = run(reasoning_cache, model, **SIZES)
     assert "a long way" in model.prompts("summary", 1)[0]
-    assert second[0].completion.text.startswith("attempt 0") and second[0].again
-    assert [c.key for c in second[0].checks] == ["('summary', 0)", "(1, 0)"]
+    assert second[0].completion.text.startswith("attempt 0") and second[0].carried_over
+    assert [c.key for c in second[0].side_calls] == ["('summary', 0)", "(1, 0)"]
     assert second[0].notes == ["truncated candidate", "empty candidate"]
-    assert third[0].completion.text.startswith("attempt 2") and not third[0].again
+    assert third[0].completion.text.startswith("attempt 2") and not third[0].carried_over
 
 
 def test_a_failed_attempt_has_nothing_to_summarise() -> None:
@@ -86,7 +86,7 @@ def test_a_failed_attempt_has_nothing_to_summarise() -> None:
     populations = run(reasoning_cache, model, **SIZES)
     assert [names for names, *_ in model.asked] == [(0, 0), ("summary", 0), (1, 0), (2, 0)]
     assert "I recall 0." in model.prompts(2, 0)[0], "the summary before it is kept"
-    assert populations[1][0].notes == ["empty candidate"] and populations[1][0].again
+    assert populations[1][0].notes == ["empty candidate"] and populations[1][0].carried_over
 
     model = Model(lambda names, prompt: failed if names == (0, 0) else said(names, prompt))
     populations = run(reasoning_cache, model, **SIZES)

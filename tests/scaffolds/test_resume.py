@@ -16,11 +16,10 @@ import pytest
 
 from core import constants, equal_compute, prompts, seeds
 from core.engines import flags
-from core.generate.generator import Completion
 from core.report import page
 from core.results import write
 from core.run import Scaffold, _prompts_of
-from core.scaffolds.rsa import Population
+from core.types import Completion, Population
 from tests import conftest
 from tests.conftest import ROOT
 from tests.fakes.model import PROBLEM, Model, run
@@ -80,7 +79,10 @@ class Wayward(Model):
 
 def shown(populations: list[Population]) -> list[list[tuple[Any, ...]]]:
     return [
-        [(m.completion.key, m.parents, m.score, [c.key for c in m.checks], m.again, m.notes) for m in population]
+        [
+            (m.completion.key, m.parents, m.self_score, [c.key for c in m.side_calls], m.carried_over, m.notes)
+            for m in population
+        ]
         for population in populations
     ]
 

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from core import seeds
 from core.constants import Config
 from core.errors import UserError
-from core.generate.generator import Completion
-from core.problems.sets import Problem
-from core.prompts import Message
-from core.scaffolds.rsa import AHEAD, Population, arranged, boltzmann, carried, generations, rsa, sample, uniform
+from core.scaffolds.rsa import AHEAD, arranged, boltzmann, generations, rsa, sample, uniform
+from core.types import Completion, Message, Population, Problem, carried
 
 PROBLEM = Problem("p1", "What is 6 times 7?", "42")
 BASE = {"N": 6, "K": 2, "T": 3, "CARRY": "answer", "CARRY_TOKENS": 10, "SEED": 0, "TAU": 0.2}
@@ -111,12 +109,12 @@ def test_scores_are_asked_for_all_steps_that_are_drawn_from_and_steer_selection(
     async def score(problem: Problem, population: Population, t: int, ask: Any, config: Config) -> None:
         scored.append(t)
         for i, member in enumerate(population):
-            member.score = float(i in (2, 4))
+            member.self_score = float(i in (2, 4))
 
     steps = populations(Model(), Config(BASE | {"TAU": 0.02}), select=boltzmann, score=score)
     assert scored == [0, 1, 2]
     assert all(sorted(member.parents) == [2, 4] for step in steps[1:] for member in step)
-    assert [m.score for m in steps[3]] == [None] * 6
+    assert [m.self_score for m in steps[3]] == [None] * 6
 
 
 def test_uniform_draws_every_subset_equally_often() -> None:
@@ -321,7 +319,7 @@ def test_the_order_shown_is_drawn_and_draws_nothing_else() -> None:
 def test_every_place_is_as_likely_however_often_a_candidate_is_drawn_or_how_well_it_scored(select: Any) -> None:
     async def score(problem: Problem, population: Population, t: int, ask: Any, config: Config) -> None:
         for i, member in enumerate(population):
-            member.score = i / 8
+            member.self_score = i / 8
 
     firsts, shown = Counter[str](), Counter[str]()
     for seed in range(150):

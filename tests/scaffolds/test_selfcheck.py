@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from core import prompts
 from core.constants import Config
-from core.generate.generator import Completion
-from core.scaffolds.rsa import Population
 from core.scaffolds.selfcheck import generations, read_answer, selfcheck, summary
+from core.types import Completion, Population
 from tests.fakes.model import PROBLEM, Model, run
 
 SIZES: dict[str, Any] = {"ROUNDS": 30, "PASSES": 5, "FAILURES": 10, "VERIFY_TOKENS": 60}
@@ -114,9 +113,9 @@ def test_each_request_shows_what_its_role_needs() -> None:
     assert [p[0].completion.text.split()[1] for p in populations] == [
         "0-0", "1-0", "correct-0", "correct-0", "correct-2", "correct-2", "correct-2",
     ]  # fmt: skip
-    assert [p[0].again for p in populations] == [False, False, False, True, False, True, True]
+    assert [p[0].carried_over for p in populations] == [False, False, False, True, False, True, True]
     assert [p[0].parents for p in populations] == [[]] + [[0]] * 6
-    assert [len(p[0].checks) for p in populations] == [0, 0, 2, 2, 2, 2, 2]
+    assert [len(p[0].side_calls) for p in populations] == [0, 0, 2, 2, 2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -189,8 +188,8 @@ def test_a_correction_without_an_answer_leaves_the_solution_as_it_was() -> None:
     model = Model(lambda names, prompt: failed if names == ("correct", 0) else rule(names, prompt))
     populations = run(selfcheck, model, **SIZES)
     kept = populations[2][0]
-    assert kept.again and kept.completion.text.startswith("solution 1-0") and kept.notes == ["empty candidate"]
-    assert [check.key for check in kept.checks] == ["('verify', 0)", "('classify', 0)", "('correct', 0)"]
+    assert kept.carried_over and kept.completion.text.startswith("solution 1-0") and kept.notes == ["empty candidate"]
+    assert [check.key for check in kept.side_calls] == ["('verify', 0)", "('classify', 0)", "('correct', 0)"]
     assert "solution 1-0" in model.prompts("verify", 1)[0] and "solution 1-0" in model.prompts("correct", 1)[0]
 
 

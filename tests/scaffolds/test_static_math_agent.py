@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.constants import Config
-from core.generate.generator import Completion
-from core.prompts import Message
 from core.scaffolds.static_math_agent import generations, read_best, static_math_agent
+from core.types import Completion, Message
 from tests.fakes.model import Model, run, stopped_and_resumed
 
 SIZES: dict[str, Any] = {"N": 8, "K": 2, "ROUNDS": 1, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
@@ -67,12 +66,17 @@ def test_the_29_calls_of_its_source() -> None:
 
 def test_populations_hold_what_was_made_and_from_what() -> None:
     solved, reported, improved, merged, (best,) = run(static_math_agent, Model(usual), **SIZES)
-    assert not any(member.again or member.parents for member in solved)
-    assert all(member.again and len(member.checks) == 1 for member in reported)
-    assert [member.score for member in reported] == [1, 1, 1, 0, 1, 1, 1, 1]
+    assert not any(member.carried_over or member.parents for member in solved)
+    assert all(member.carried_over and len(member.side_calls) == 1 for member in reported)
+    assert [member.self_score for member in reported] == [1, 1, 1, 0, 1, 1, 1, 1]
     assert [member.parents for member in improved] == [[i] for i in range(8)]
     assert [member.parents for member in merged] == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    assert best.again and best.parents == [2] and best.completion == merged[2].completion and len(best.checks) == 1
+    assert (
+        best.carried_over
+        and best.parents == [2]
+        and best.completion == merged[2].completion
+        and len(best.side_calls) == 1
+    )
     assert not any(member.notes for population in (solved, reported, improved, merged, [best]) for member in population)
 
 
@@ -103,7 +107,7 @@ def test_an_empty_solution_gets_no_report_and_starts_afresh() -> None:
     solved, reported, improved, *_ = run(static_math_agent, model, **SIZES)
     assert len(model.asked) == 27 and not model.prompts("verify", 1, 3) and not model.prompts("verify", 1, 4)
     assert solved[3].notes == solved[4].notes == ["empty candidate"]
-    assert reported[3].verdicts is None and not reported[3].checks
+    assert reported[3].verdicts is None and not reported[3].side_calls
     assert improved[3].parents == [] and places(model.prompts(1, 3)[0]) == []
 
 
@@ -111,7 +115,7 @@ def test_an_empty_report_leaves_self_refinement_and_an_unreadable_one_is_used() 
     model = Model(scripted(verify_1_0="", verify_1_1="report: I can't tell."))
     _, reported, *_ = run(static_math_agent, model, **SIZES)
     assert reported[0].notes == ["empty report"] and reported[1].notes == ["unreadable verdict"]
-    assert reported[0].verdicts == reported[1].verdicts == [None] and reported[1].score is None
+    assert reported[0].verdicts == reported[1].verdicts == [None] and reported[1].self_score is None
     refine, improve = model.prompts(1, 0)[0], model.prompts(1, 1)[0]
     assert "Report of a reviewer" not in refine and "It may be wrong" in refine and places(refine) == ["0,0"]
     assert "report: I can't tell." in improve
@@ -121,7 +125,7 @@ def test_an_empty_improvement_leaves_the_solution_standing() -> None:
     model = Model(scripted(_1_6=""))
     _, _, improved, merged, _ = run(static_math_agent, model, **SIZES)
     kept = improved[6]
-    assert kept.again and kept.parents == [6] and kept.notes == ["empty candidate"] and len(kept.checks) == 1
+    assert kept.carried_over and kept.parents == [6] and kept.notes == ["empty candidate"] and len(kept.side_calls) == 1
     assert places(model.prompts(2, 3)[0]) == ["0,6", "1,7"] and merged[3].parents == [6, 7]
 
 
@@ -129,7 +133,7 @@ def test_after_an_empty_merge_one_of_its_slot_is_drawn() -> None:
     kept = set()
     for seed in range(12):
         merged = run(static_math_agent, Model(scripted(_2_1="")), SEED=seed, **SIZES)[-2]
-        assert merged[1].again and merged[1].notes == ["empty candidate"] and len(merged[1].checks) == 1
+        assert merged[1].carried_over and merged[1].notes == ["empty candidate"] and len(merged[1].side_calls) == 1
         kept.add(tuple(merged[1].parents))
     assert kept == {(2,), (3,)}, "neither of the slot is favoured"
 

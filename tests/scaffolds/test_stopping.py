@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from core.constants import Config
-from core.generate.generator import Completion
-from core.problems.sets import Problem
-from core.scaffolds.rsa import Member, Population, rsa
+from core.scaffolds.rsa import rsa
 from core.scaffolds.stopping import adaptive, confidence, leading_votes
+from core.types import Completion, Member, Population, Problem
 from tests.conftest import run
 
 PROBLEM = Problem("p", "?", "42")

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from core.constants import Config
 from core.engines.server import Server
-from core.generate.generator import Completion, Generator, Sampling
+from core.generate.generator import Generator
 from core.generate.journal import Journal
-from core.problems.sets import Problem
-from core.prompts import Message
-from core.scaffolds.rsa import Member
 from core.scaffolds.verification import p_true, read_verdict, verify
 from core.seeds import derive
+from core.types import Completion, Member, Message, Problem, Sampling
 
 PROBLEM = Problem("p", "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000.", "216")
 RIGHT = "7*43=301\n6*58=348, 301+348=649\n9*27=243, 649+243=892\n4*81=324, 892+324=1216\n\\boxed{216}"
@@ -89,10 +87,10 @@ def test_scores_are_means_of_readable_verdicts_and_unreadable_ones_are_not_false
     population = [Member(Completion("0" * 32, i, answer="a")) for i in range(2)]
     population.append(Member(Completion("0" * 32, 2, error="failed")))
     asyncio.run(verify(PROBLEM, population, 4, ask, config()))
-    assert population[0].verdicts == [1.0, 0.0, None] and population[0].score == 0.5
-    assert population[1].verdicts == [None] * 3 and population[1].score is None
+    assert population[0].verdicts == [1.0, 0.0, None] and population[0].self_score == 0.5
+    assert population[1].verdicts == [None] * 3 and population[1].self_score is None
     assert population[2].verdicts is None, "a failed candidate is not verified"
-    assert len(population[0].checks) == 3
+    assert len(population[0].side_calls) == 3
 
 
 @pytest.mark.parametrize("mode", ["verdict", "p_true"])
@@ -112,13 +110,13 @@ def test_both_modes_work_on_the_real_engine(engine: Server, tmp_path: Path, mode
                 await verify(PROBLEM, population, 0, ask, config(VERIFY_MODE=mode))
 
     asyncio.run(judge())
-    right, wrong = (member.score for member in population)
+    right, wrong = (member.self_score for member in population)
     assert right is not None and wrong is not None
     if mode == "verdict":
         assert right > wrong
     if mode == "p_true":
-        assert all(len(m.checks) == 1 and m.checks[0].completion_tokens == 1 for m in population)
-        assert not any(m.checks[0].truncated for m in population), "one token is what was asked for"
+        assert all(len(m.side_calls) == 1 and m.side_calls[0].completion_tokens == 1 for m in population)
+        assert not any(m.side_calls[0].truncated for m in population), "one token is what was asked for"
         # SGLang reports probabilities as the sampling leaves them: they must be the model's own.
         off = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
         assert all({name: changes[name] for name in off} == off for changes in asked)

@@ -1,0 +1,145 @@
+"""The vocabulary: what a problem, a completion, a population, a scaffold and a grader are. Everybody speaks it, and it
+knows nobody but the constants.
+
+Problem × scaffold × grader: a scaffold asks a model about a problem and yields populations of candidates; a grader says
+what a candidate is worth.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from core.constants import Config
+
+Message = dict[str, str]  # "role" and "content", as OpenAI's clients have it
+
+FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
+CHARACTERS = 3  # of a token, about, where the server counts none
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem. `answer` is the reference, as text, None where there is none; `answer_type` says how answers are
+    judged (core/grading): "integer" is AIME's 0-999, "math" anything that core/grading/equality.py can compare."""
+
+    id: str
+    statement: str
+    answer: str | None
+    answer_type: str = "integer"
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one completion is drawn. Tokens are counted by the server; 0 turns top_k, min_p and answer_tokens off."""
+
+    temperature: float = 0.7
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    max_tokens: int = 16384
+    answer_tokens: int = 0  # budget forcing: tokens for the answer when the cap is hit while thinking
+    answer_opening: str = "Time is up. The final answer is \\boxed{"  # the words a forced answer starts with
+    opening: str = ""  # thinking is closed at once and the answer starts with this text
+    top_logprobs: int = 0  # alternatives to report for the first answer token; only together with `opening`
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What came back for one request. A truncated, empty or failed completion is data, never passed off as wrong.
+
+    `answer` is the text after thinking as the model left it; `forced` what it stated when thinking was closed for it
+    at the cap (None: not forced). Token counts include the forced part, and are 0 where nobody has counted: see
+    `counted`. `seconds` is wall time, waiting included.
+    """
+
+    key: str
+    seed: int
+    thinking: str = ""
+    answer: str = ""
+    forced: str | None = None
+    finish_reason: str | None = None  # "stop", "length", … as the server says; None when it failed
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    error: str | None = None
+    not_forced: str | None = None  # why an answer that should have been opened for the model was not
+    logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
+    origin: str = field(default="", compare=False)  # who answered (Server.origin); "" where that was not recorded
+    reused: bool = field(default=False, compare=False)  # it came from the journal, which does not hold this
+
+    @property
+    def text(self) -> str:
+        """The answer to go on with: the forced one where there is one."""
+        return self.answer if self.forced is None else self.forced
+
+    @property
+    def truncated(self) -> bool:
+        return self.finish_reason == "length"
+
+    @property
+    def filtered(self) -> bool:
+        """A filter of the server's ended it."""
+        return (self.finish_reason or "").lower() in FILTERED
+
+    @property
+    def empty(self) -> bool:
+        """The server says that it is done, and has said nothing."""
+        return not (self.error or self.truncated or self.filtered or self.thinking.strip() or self.text.strip())
+
+    @property
+    def counted(self) -> tuple[int | None, int | None, int | None]:
+        """Prompt, cached and completion tokens, None where the server tells none: no prompt takes 0, nor does a reply
+        that says something. A failed request took none that we know of."""
+        prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
+        cached = None if prompt is None else self.cached_tokens
+        is_silent = prompt is not None and not (self.thinking or self.text)
+        return prompt, cached, self.completion_tokens if self.completion_tokens or is_silent else None
+
+
+class Late(Exception):
+    """The time of a request was over before a slot was free for it."""
+
+
+class Ask(Protocol):
+    """What a scaffold is given: ask the model, under a name of its own for every request of a problem. `changes`: of
+    the sampling; `priority` where the order of steps is not the order of urgency (higher is sooner); and `until`, the
+    time.monotonic() after which it is not sent any more: raises Late."""
+
+    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
+
+
+@dataclass
+class Member:
+    """One solution of a population: its completion, the members of the last step it was made from, and, where
+    verification was asked for, its score in [0, 1] (None: no readable verdict) and the single verdicts.
+
+    `side_calls`: completions that were spent on it and are no candidates (verifications, selections, summaries,
+    plans). `carried_over`: it stood in an earlier population of this problem, where its own tokens were counted.
+    `notes`: what went wrong and was handled on purpose, in the same few words each time ("invalid selection"); results
+    count them.
+    """
+
+    completion: Completion
+    parents: list[int] = field(default_factory=list)
+    self_score: float | None = None
+    verdicts: list[float | None] | None = None
+    side_calls: list[Completion] = field(default_factory=list)
+    carried_over: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+Population = list[Member]
+
+
+def carried(completion: Completion, config: Config) -> str:
+    """What others see of a candidate: CARRY = "answer" (after thinking), "tail" (the last CARRY_TOKENS tokens
+    of thinking and answer) or "full". Tokens are cut by the completion's own characters per token, where they are
+    known."""
+    if config.CARRY == "answer":
+        return completion.text
+    whole = f"{completion.thinking}\n\n{completion.text}".strip()
+    tokens = completion.completion_tokens or len(whole) // CHARACTERS
+    if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
+        return whole
+    return whole[-max(1, len(whole) * config.CARRY_TOKENS // tokens) :]
