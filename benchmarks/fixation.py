@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core import seeds
-from core.constants import Config
-from core.scaffolds.rsa import rsa
+from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Problem
 
 N, K, STEPS = 8, 3, (5, 10)
@@ -32,7 +31,7 @@ MODELS = (  # name, how many times as likely: the first, the last
 def founders(order: str, first: float, last: float, seed: int, steps: int = max(STEPS)) -> list[int]:
     """How many founders are left in each population of one problem."""
     problem = Problem(f"p{seed}", "?", "0")
-    config = Config({"N": N, "K": K, "T": steps, "CARRY": "answer", "ORDER": order, "SEED": 0})
+    config = RsaConstants(N=N, K=K, T=steps, ORDER=order)
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
         shown = re.findall(r"^founder \d+$", messages[0]["content"], re.MULTILINE)

@@ -34,11 +34,11 @@ from core import constants, run, seeds
 from core.engines import server
 from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
-from core.plan import cli
+from core.plan.expected import expected
 from core.problems import sets
 from core.report import compare
 from core.results import read
-from core.scaffolds.rsa import generations, rsa
+from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Completion, Message, Problem, Sampling
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -124,7 +124,7 @@ def many_sums(folder: Path, count: int) -> Path:
     return path
 
 
-async def fill(journal: Journal, chosen: sets.ProblemSet, on: server.Server, constants: constants.Config) -> None:
+async def fill(journal: Journal, chosen: sets.ProblemSet, on: server.Server, constants: RsaConstants) -> None:
     """Put every completion that RSA will ask for: 600 characters of thinking, half of the answers right."""
     sampling = Sampling(
         constants.TEMPERATURE, constants.TOP_P, max_tokens=constants.MAX_TOKENS, answer_tokens=constants.ANSWER_TOKENS
@@ -175,7 +175,7 @@ def resumed(arguments: Sequence[str]) -> None:
         setattr(owner, name, wrapper)
 
     timed(Journal, "__enter__", "scan")
-    timed(cli, "expected", "expected")
+    timed(run, "expected", "expected")
     timed(run.Experiment, "save", "save")
     timed(run.Experiment, "show", "report")
     began, cpu = time.monotonic(), time.process_time()
@@ -211,12 +211,12 @@ def growth(sizes: Sequence[int], overrides: Sequence[str]) -> None:
         "| results MB | report s | peak MB | compare s | compare MB | next start s |\n" + "|---:" * 15 + "|",
         flush=True,
     )
-    config = constants.read(runpy.run_path(str(EXPERIMENT)), overrides)
+    config = constants.read(RsaConstants, runpy.run_path(str(EXPERIMENT)), overrides)
     with stub_server(0) as on:
         for size in sizes:
             with tempfile.TemporaryDirectory(prefix="growth-") as name:
                 folder = Path(name)
-                count = max(1, size // generations(config))
+                count = max(1, size // RSA.max_completions(config))
                 chosen = sets.load(str(many_sums(folder, count)))
                 path = folder / "journal" / "02_rsa_basic.jsonl"
                 began = time.process_time()
@@ -230,7 +230,7 @@ def growth(sizes: Sequence[int], overrides: Sequence[str]) -> None:
                 assert read.read(results)[0]["metrics"]["steps"][-1]["problems"] == count
                 again = told("--compared", str(results))
                 began = time.monotonic()
-                cli.expected(config, count, on.model, folder, "02_rsa_basic")
+                expected(RSA, config, count, on.model, folder, "02_rsa_basic")
                 start = time.monotonic() - began
                 print(
                     f"| {made:,} | {count:,} | {path.stat().st_size / made:,.0f} | {put:,.0f} | {run['scan']:.2f} "

@@ -37,15 +37,14 @@ from typing import Any
 import numpy as np
 
 from core import seeds
-from core.constants import Config
 from core.engines import flags, gpus
 from core.engines.server import embedded_name
 from core.engines.shape import QED_NANO
 from core.generate.queue import Slots
-from core.plan import cli
+from core.plan import estimate
 from core.plan.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample, measured
 from core.plan.roofline import MIDDLE, Machine
-from core.scaffolds.rsa import rsa
+from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Population, Problem
 
 # SGLang's own defaults; the shares count --schedule-conservativeness in.
@@ -223,7 +222,7 @@ class Workload:
     """`count` problems with the constants `config`. The completion of member i of step t of a problem is as long as
     their names say, whoever asks and when; those of one problem resemble each other (ALIKE)."""
 
-    config: Config
+    config: RsaConstants
     count: int
     solutions: tuple[Sample, ...]  # of each step, the last of all later ones
     prompt: float = PROMPT_TOKENS
@@ -231,7 +230,7 @@ class Workload:
     alike: float = ALIKE
 
     @classmethod
-    def of(cls, config: Config, count: int, lengths: Lengths) -> "Workload":
+    def of(cls, config: RsaConstants, count: int, lengths: Lengths) -> "Workload":
         ordered = tuple(np.sort(np.minimum(sample, config.MAX_TOKENS)) for sample in lengths.solutions)
         return cls(config, count, ordered, lengths.prompt, lengths.answer)
 
@@ -340,7 +339,7 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
             progress.arrived(new)
             return Completion("", 0, answer="An answer.", completion_tokens=new)
 
-        async def together(problem: Problem, population: Population, t: int, ask: Any, config: Config) -> None:
+        async def together(problem: Problem, population: Population, t: int, ask: Any, config: RsaConstants) -> None:
             await barrier.wait()
 
         ways: dict[str, dict[str, Any]] = {
@@ -408,7 +407,7 @@ def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Pop
 # The tables
 
 
-CONFIG = Config({"N": 8, "K": 3, "T": 5, "MAX_TOKENS": 16384, "CARRY": "answer", "SEED": 0, "CONCURRENCY": 0})
+CONFIG = RsaConstants(ANSWER_TOKENS=0)
 ONE_BY_ONE = Schedule(window=1, wait="population")
 
 
@@ -440,7 +439,7 @@ def row(count: int, servers: int, schedule: Schedule, lengths: Lengths = ASSUMED
 
 def gpu() -> Machine:
     """QED-Nano on an RTX 4090 as start_server.sh launches it."""
-    return cli.machine(QED_NANO, gpus.DEFAULT, "fp8", CONFIG)
+    return estimate.machine(QED_NANO, gpus.DEFAULT, "fp8", CONFIG)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -21,12 +21,12 @@ import tempfile
 import time
 from bisect import bisect, insort
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.embedded import ROOT, engine, environment
 from core import seeds
-from core.constants import Config
 from core.engines.llamacpp import CACHE_MIB
 from core.run import run
 from core.scaffolds import rsa
@@ -60,7 +60,7 @@ def run_and_record(out: Path, overrides: Sequence[str]) -> None:
     answered: list[tuple[str, Completion]] = []
     first = 0.0
 
-    async def recorded(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+    async def recorded(problem: Problem, ask: Ask, config: rsa.RsaConstants) -> AsyncIterator[Population]:
         async def noted(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             nonlocal first
             first = first or time.monotonic()
@@ -72,7 +72,7 @@ def run_and_record(out: Path, overrides: Sequence[str]) -> None:
             yield population
 
     sys.argv[1:] = overrides
-    run(recorded, runpy.run_path(str(EXPERIMENT)) | {"__file__": str(EXPERIMENT)}, rsa.generations)
+    run(replace(rsa.RSA, run=recorded), runpy.run_path(str(EXPERIMENT)) | {"__file__": str(EXPERIMENT)})
     told = {
         "prompt": sum(made.prompt_tokens for _, made in answered),
         "cached": sum(made.cached_tokens for _, made in answered),
@@ -105,7 +105,7 @@ def long_candidates(order: str, n: int, k: int) -> float:
         return Completion("", 0, answer=seeds.rng(len(prompts), *names).bytes(LONG // 2).hex())
 
     async def collect() -> None:
-        config = Config({"N": n, "K": k, "T": 5, "CARRY": "answer", "ORDER": order, "SEED": 0})
+        config = rsa.RsaConstants(N=n, K=k, T=5, ORDER=order)
         for number in range(8):
             async for _ in rsa.rsa(Problem(f"p{number}", "x" * 300, "0"), ask, config):
                 pass

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,10 +34,10 @@ import aiohttp
 
 from benchmarks.embedded import ROOT, engine, environment
 from core import seeds
-from core.constants import Config
+from core.constants import read
 from core.engines.llamacpp import release
 from core.run import run
-from core.scaffolds.rsa import generations, rsa
+from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Ask, Completion, Message, Population, Problem
 
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
@@ -111,7 +111,7 @@ def run_and_record(folder: Path, slots: int, overrides: Sequence[str]) -> None:
     """Contestant "run", in this process; its requests are left in `folder`."""
     record = Record(slots)
 
-    async def recorded(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+    async def recorded(problem: Problem, ask: Ask, config: RsaConstants) -> AsyncIterator[Population]:
         async def noted(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(config.SEED, problem.id, *names)
             record.asked(problem=problem.id, step=names[0], seed=seed, messages=messages)
@@ -124,9 +124,10 @@ def run_and_record(folder: Path, slots: int, overrides: Sequence[str]) -> None:
 
     constants = runpy.run_path(str(EXPERIMENT))
     sys.argv[1:] = overrides
-    run(recorded, constants | {"__file__": str(EXPERIMENT)}, generations)
-    sampling = {name.lower(): constants[name] for name in ("TEMPERATURE", "TOP_P", "MIN_P", "MAX_TOKENS")}
-    sampling["top_k"] = constants["TOP_K"] or -1
+    run(replace(RSA, run=recorded), constants | {"__file__": str(EXPERIMENT)})
+    used = read(RsaConstants, constants, overrides)
+    sampling = {name.lower(): getattr(used, name) for name in ("TEMPERATURE", "TOP_P", "MIN_P", "MAX_TOKENS")}
+    sampling["top_k"] = used.TOP_K or -1
     (folder / "requests.json").write_text(json.dumps([sampling, record.requests]), encoding="utf-8")
     (folder / "run.json").write_text(json.dumps(record.told()), encoding="utf-8")
 

@@ -10,30 +10,28 @@ scaffolds that begin with them.
 
 import json
 import math
-import runpy
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from core import constants
-from core.constants import RULES, Config
-from core.engines.flags import Need, Shown
+from core import constants, experiments
+from core.constants import Constants, rules
+from core.engines.flags import Need
 from core.errors import UserError, command
-from core.files import ROOT, results_dir, write_atomically
-from core.plan.cli import Generations
+from core.files import results_dir, write_atomically
 from core.report import plot
 from core.report.tables import aligned, chance, interval, shift
 from core.results import read, write
-from core.run import Experiment, Scaffold, opened, started
+from core.run import Experiment, open_journal, started
 from core.signals import Stop
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired
-from core.types import Ask, Population, Problem
+from core.types import Ask, Population, Problem, Scaffold
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
 FEWEST = 8  # completions without a count, and none with one, until that is said
@@ -41,29 +39,69 @@ FEWEST = 8  # completions without a count, and none with one, until that is said
 
 @dataclass(frozen=True)
 class Entry:
-    """A scaffold with its constants; `generations` and `shown` as runner.run takes them. `roles`: what it asks of a
-    model that the embedded one has not learnt, if anything."""
+    """A scaffold with those of its constants that are not the comparison's. `roles`: what it asks of a model that the
+    embedded one has not learnt, if anything."""
 
     name: str
-    scaffold: Scaffold
-    generations: Generations
+    scaffold: Scaffold[Any]
     constants: Mapping[str, Any]
     roles: str = ""
-    shown: Shown | None = None
+
+    def config(self, common: Constants) -> Constants:
+        """Its constants in a comparison whose own are `common`."""
+        shared = {name: getattr(common, name) for name in rules(Constants)}
+        made: Constants = self.scaffold.constants(**shared | dict(self.constants))
+        return made
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`entries` under `budgets` (in samples of the first of them) with each of `seeds`, counted from SEED; the others
+    are compared with the first."""
+
+    entries: Sequence[Entry]
+    budgets: Sequence[float]
+    seeds: Sequence[int]
+    constants: type[Constants] = Constants
+
+    def max_completions(self, config: Constants) -> int:
+        """The most that a problem takes, over all entries and seeds, if all were as long as a sample. The step with
+        which a scaffold goes beyond its budget is not in it."""
+        self.check()
+        first, *others = (entry.scaffold.max_completions(entry.config(config)) for entry in self.entries)
+        return len(self.seeds) * (first + sum(min(n, math.ceil(max(self.budgets))) for n in others))
+
+    def texts_shown(self, config: Constants) -> int:
+        return max(entry.scaffold.texts_shown(entry.config(config)) for entry in self.entries)
+
+    def check(self) -> None:
+        """Raises UserError for entries, budgets or seeds that can't be compared."""
+        entries, budgets, seeds = self.entries, self.budgets, self.seeds
+        if not entries or entries[0].roles:
+            raise UserError("the first entry is what the others are compared with: plain samples, which need no roles")
+        if len({entry.name for entry in entries}) < len(entries):
+            raise UserError("two scaffolds of the comparison have the same name")
+        if not isinstance(budgets, Sequence) or not budgets or not all(1 <= budget < math.inf for budget in budgets):
+            raise UserError("budgets are numbers of samples for a problem, from 1 up, in brackets: (2.5, 5)")
+        most = entries[0].scaffold.max_completions(entries[0].config(Constants()))
+        if max(budgets) > most:
+            raise UserError(f"budgets go up to {max(budgets)} samples, but {entries[0].name} draws {most}; raise its N")
+        if not isinstance(seeds, Sequence) or not seeds or len({s for s in seeds if isinstance(s, int)}) < len(seeds):
+            raise UserError("seeds are different whole numbers, in brackets: (0, 1)")
 
 
 @dataclass(frozen=True)
 class Budgeted:
-    """`func`, a scaffold, stopped after the step with which a problem goes beyond `tokens` completion tokens: where
+    """`run`, a scaffold's, stopped after the step with which a problem goes beyond `tokens` completion tokens: where
     they are used up exactly, what costs nothing (the selection of one, say) is still to come. A step of unknown length
     is beyond them; raises UserError where the server counts nothing at all."""
 
-    func: Scaffold
+    run: Callable[[Problem, Ask, Any], AsyncIterator[Population]]
     tokens: float
 
-    async def __call__(self, problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+    async def __call__(self, problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
         spent = uncounted = 0
-        async with aclosing(self.func(problem, ask, config)) as populations:  # type: ignore[type-var]
+        async with aclosing(self.run(problem, ask, config)) as populations:  # type: ignore[type-var]
             async for population in populations:
                 made = [c for m in population for c in ([] if m.carried_over else [m.completion]) + m.side_calls]
                 counts = [completion.counted[-1] for completion in made]
@@ -220,43 +258,38 @@ def table(made: Sequence[Row], reference: str) -> str:
     return aligned(lines)
 
 
-def compare_matched(
-    namespace: Mapping[str, Any], entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]
-) -> None:
-    """Run `entries` under `budgets` (in samples of the first of them) with each of `seeds`, counted from SEED, and
-    compare them with the first. Ends the process, as runner.run does. Results lie in a folder of the experiment's
-    name."""
+def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
+    """Run the comparison whose file's globals are `namespace`. Ends the process, as core.run.run does. Results lie in a
+    folder of the experiment's name."""
     with command():
-        check(entries, budgets, seeds)
-        stop = Stop()
-        name = Path(namespace["__file__"]).stem
-        common = constants.read(namespace, sys.argv[1:], constants.COMMON)
-        seeds = [common.SEED + seed for seed in seeds]
+        comparison.check()
+        entries, stop, name = comparison.entries, Stop(), Path(namespace["__file__"]).stem
+        common = constants.read(Constants, namespace, sys.argv[1:])
+        seeds = [common.SEED + seed for seed in comparison.seeds]
         folder = results_dir()
-        configs = {entry.name: Config(dict(common) | dict(entry.constants)) for entry in entries}
-        needs = (Need.of(configs[entry.name], entry.shown) for entry in entries)
-        need = max(needs, key=lambda need: need.context)
+        configs = {entry.name: entry.config(common) for entry in entries}
+        need = Need(comparison.texts_shown(common), common.MAX_TOKENS, common.ANSWER_TOKENS)
         with started(name, common, need) as (server, chosen):
             (folder / name).mkdir(exist_ok=True)
             left_out = [entry for entry in entries if entry.roles and server.is_embedded]
             runs: dict[str, list[Path]] = {}
             reused: Counter[str] = Counter()
             tokens: list[int] = []  # what the budgets come to; known when the first has run
-            with opened(folder / "journal" / f"{name}.jsonl") as journal:
+            with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
                 for entry in (entry for entry in entries if entry not in left_out):
                     for seed in seeds:
+                        budgeted = Budgeted(entry.scaffold.run, max(tokens, default=math.inf))
                         experiment = Experiment(
                             f"{entry.name}-seed{seed}",
-                            Budgeted(entry.scaffold, max(tokens, default=math.inf)),
-                            entry.generations,
-                            Config(dict(configs[entry.name]) | {"SEED": seed}),
+                            replace(entry.scaffold, run=budgeted),
+                            replace(configs[entry.name], SEED=seed),
                             server,
                             chosen,
                             folder / name,
                         )
                         runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))
                         reused += experiment.reused
-                    tokens = tokens or in_tokens(budgets, runs[entry.name])
+                    tokens = tokens or in_tokens(comparison.budgets, runs[entry.name])
             document = experiment.document
         made = rows(runs, tokens, entries[0].name)
         doubts = write.origins(server.origin, reused)
@@ -306,47 +339,16 @@ def _show(
     print(f"results {folder}")
 
 
-def entry(experiment: str, scaffold: Scaffold | None = None, roles: str = "", name: str = "", **changes: Any) -> Entry:
-    """The scaffold of the file experiments/`experiment`.py with its constants, and `changes`. The scaffold need not be
-    told where it has the name of the module that its `generations` are from."""
-    path = ROOT / "experiments" / f"{experiment}.py"
+def entry(
+    experiment: str, scaffold: Scaffold[Any] | None = None, roles: str = "", name: str = "", **changes: Any
+) -> Entry:
+    """The scaffold of the file experiments/`experiment`.py (or another in its place) with the constants of that file,
+    and `changes`."""
     with command():  # an experiment lists its entries before it runs
-        if not path.exists():
-            raise UserError(f"there is no experiment {experiment} to compare")
-        namespace = runpy.run_path(str(path))
-        generations: Generations | None = namespace.get("generations")
-        if not generations:
-            raise UserError(
-                f"{experiment} can't be compared: it has no generations(config), see core/scaffolds/__init__.py"
-            )
-    module = sys.modules[generations.__module__]
-    found = scaffold or getattr(module, module.__name__.rpartition(".")[2])
-    values = {name: namespace[name] for name in namespace if name in RULES and name not in constants.COMMON}
-    return Entry(name or experiment, found, generations, values | changes, roles, namespace.get("shown"))
-
-
-def total(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]) -> Generations:
-    """The most completions that a problem takes, over all entries and seeds, if all were as long as a sample: what
-    scripts/plan.sh asks. The step with which a scaffold goes beyond its budget is not in it."""
-
-    def most(config: Config) -> int:
-        check(entries, budgets, seeds)
-        first, *others = (e.generations(Config(dict(config) | dict(e.constants))) for e in entries)
-        return len(seeds) * (first + sum(min(n, math.ceil(max(budgets))) for n in others))
-
-    return most
-
-
-def check(entries: Sequence[Entry], budgets: Sequence[float], seeds: Sequence[int]) -> None:
-    """Raises UserError for entries, budgets or seeds that can't be compared."""
-    if not entries or entries[0].roles:
-        raise UserError("the first entry is what the others are compared with: plain samples, which need no roles")
-    if len({entry.name for entry in entries}) < len(entries):
-        raise UserError("two scaffolds of the comparison have the same name")
-    if not isinstance(budgets, Sequence) or not budgets or not all(1 <= budget < math.inf for budget in budgets):
-        raise UserError("budgets are numbers of samples for a problem, from 1 up, in brackets: (2.5, 5)")
-    most = entries[0].generations(Config(entries[0].constants))
-    if max(budgets) > most:
-        raise UserError(f"budgets go up to {max(budgets)} samples, but {entries[0].name} draws {most}; raise its N")
-    if not isinstance(seeds, Sequence) or not seeds or len({s for s in seeds if isinstance(s, int)}) < len(seeds):
-        raise UserError("seeds are different whole numbers, in brackets: (0, 1)")
+        found = experiments.load(experiment)
+        if isinstance(found.planned, Comparison):
+            raise UserError(f"{experiment} can't be compared: it is a comparison itself")
+        planned = scaffold or cast(Scaffold[Any], found.planned)
+        own = rules(planned.constants).keys() - rules(Constants).keys()
+        values = {name: value for name, value in found.namespace.items() if name in own}
+        return Entry(name or experiment, planned, values | changes, roles)

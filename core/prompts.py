@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from core.types import Message
+from core.types import FORCED_ANSWER, Message
 
 SOLVE = """{problem}
 
@@ -47,9 +47,6 @@ Check every step of the candidate solution and decide whether its final answer i
 # The words a verdict starts with, also used to open the answer when P(True) is read from a single token.
 VERDICT = "Verdict:"
 
-# What closes thinking and opens the answer when a completion hit the cap while still thinking (budget forcing).
-FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
-
 
 def solve(problem: str) -> list[Message]:
     """Messages that ask for a first solution of `problem` (its statement)."""
@@ -71,8 +68,6 @@ def verify(problem: str, candidate: str) -> list[Message]:
     return [{"role": "user", "content": VERIFY.format(problem=problem, candidate=candidate.strip())}]
 
 
-def prompts_sha256(others: Sequence[str] = ()) -> str:
-    """Hash of the templates in use, `others` of a scaffold's own among them: two results with equal hashes were asked
-    in the same words."""
-    words = [SOLVE, AGGREGATE, REFINE, VERIFY, VERDICT, FORCED_ANSWER, *others]
-    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+def prompts_sha256(prompts: Sequence[str]) -> str:
+    """Hash of the templates that a scaffold asks with: two results with equal hashes were asked in the same words."""
+    return hashlib.sha256(json.dumps([*prompts, FORCED_ANSWER]).encode()).hexdigest()

@@ -10,32 +10,30 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 from tqdm import tqdm
 
 from core import constants, progress, seeds
-from core.constants import Config
+from core.constants import Constants
 from core.engines import identity
-from core.engines.flags import Need, Shown
+from core.engines.flags import Need
 from core.engines.server import Server, serving
 from core.errors import RunFailed, UserError, command, one_line
 from core.files import results_dir
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading import math_verify
-from core.plan import cli
+from core.plan.expected import expected
 from core.problems import sets
 from core.problems.sets import ProblemSet
 from core.report import plot, tables
 from core.results import write
 from core.results.metrics import Figures
 from core.results.spool import Spool
-from core.scaffolds import common
 from core.signals import Stop
-from core.types import Ask, Completion, Message, Population, Problem, Sampling
+from core.types import C, Completion, Message, Sampling, Scaffold
 
-Scaffold = Callable[[Problem, Ask, Config], AsyncIterator[Population]]
 BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike
 SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
 SAVE_SHARE = 0.02  # unless writing it would take more than this share of the time
@@ -43,34 +41,30 @@ AHEAD = 4  # so many problems are begun that a population of each makes this man
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
-def run(
-    scaffold: Scaffold,
-    namespace: Mapping[str, Any],
-    generations: Callable[[Config], int],
-    shown: Shown | None = None,
-) -> None:
-    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line.
-
-    `scaffold(problem, ask, config)` yields one population per step; `generations(config)` is the number of
-    completions that a problem takes, `shown(config)` the most texts that one prompt shows (default: K). Ends the
-    process: status 0, 1 (every completion failed), 2 (a user's error) or 130 (stopped).
-    """
+def run(scaffold: Scaffold[C], namespace: Mapping[str, Any]) -> None:
+    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
+    the process: status 0, 1 (every completion failed), 2 (a user's error) or 130 (stopped)."""
     with command():
         stop = Stop()
         name = Path(namespace["__file__"]).stem
-        config = constants.read(namespace, sys.argv[1:], constants.COMMON)
+        config = constants.read(scaffold.constants, namespace, sys.argv[1:])
         folder = results_dir()
         with (
-            started(name, config, Need.of(config, shown)) as (server, chosen),
-            opened(folder / "journal" / f"{name}.jsonl") as journal,
+            started(name, config, need_of(scaffold, config)) as (server, chosen),
+            open_journal(folder / "journal" / f"{name}.jsonl") as journal,
         ):
-            experiment = Experiment(name, scaffold, generations, config, server, chosen, folder)
+            experiment = Experiment(name, scaffold, config, server, chosen, folder)
             path = experiment.finish(journal, stop)
         experiment.show(path)
 
 
+def need_of(scaffold: Scaffold[C], config: C) -> Need:
+    """What the longest request of a run holds."""
+    return Need(scaffold.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS)
+
+
 @contextmanager
-def started(name: str, config: Config, need: Need) -> Iterator[tuple[Server, ProblemSet]]:
+def started(name: str, config: Constants, need: Need) -> Iterator[tuple[Server, ProblemSet]]:
     """The server and the problems of the experiment `name`, told in one line."""
     named = None if config.PROBLEMS == "auto" else sets.load(config.PROBLEMS)  # before a server starts for it
     with serving(need) as server:
@@ -81,7 +75,7 @@ def started(name: str, config: Config, need: Need) -> Iterator[tuple[Server, Pro
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Journal]:
+def open_journal(path: Path) -> Iterator[Journal]:
     """The journal in `path`; tells of lines that are damaged, of journals that disagree, and, at the end, of records
     that were no completions."""
     with Journal(path) as journal:
@@ -131,23 +125,7 @@ def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) ->
     )
 
 
-def _prompts_of(scaffold: Scaffold) -> list[str]:
-    """The prompts that stand beside a scaffold: texts in capitals of its module, of those scaffolds' modules that it
-    has functions of, and of what scaffolds share."""
-    inner: Any = scaffold
-    while hasattr(inner, "func"):  # what partial() and a budget wrap
-        inner = inner.func
-    names = {inner.__module__}
-    if inner.__module__.startswith("core.scaffolds."):
-        used = (getattr(value, "__module__", "") for value in vars(sys.modules[inner.__module__]).values())
-        names |= {common.__name__, *(name for name in used if name.startswith("core.scaffolds."))}
-    held = [
-        value for each in sorted(names) for name, value in sorted(vars(sys.modules[each]).items()) if name.isupper()
-    ]
-    return [value for value in held if isinstance(value, str)]
-
-
-def check_context(server: Server, config: Config) -> None:
+def check_context(server: Server, config: Constants) -> None:
     """Raises UserError for what the server would refuse every time. (llama.cpp ends a completion at its context; other
     servers refuse a cap that does not fit it.)"""
     if server.kind == "sglang" and server.seeds and config.MIN_P:
@@ -175,38 +153,30 @@ class _Bar(tqdm):  # type: ignore[misc]
         return shown | {"postfix": self.so_far()}
 
 
-class Experiment:
+class Experiment(Generic[C]):
     """One run: what is asked, what has come back, what is shown."""
 
     def __init__(
         self,
         name: str,
-        scaffold: Scaffold,
-        generations: Callable[[Config], int],
-        config: Config,
+        scaffold: Scaffold[C],
+        config: C,
         server: Server,
         chosen: ProblemSet,
         folder: Path,
     ) -> None:
-        self.scaffold, self.generations = scaffold, generations(config)
+        self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
         self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
         self.figures = Figures(len(chosen.problems))
         self.spool = Spool(folder)  # what was graded, in JSON: a step may be one of a million
         self.steps: list[list[int]] = [[] for _ in chosen.problems]  # numbers in the spool, by problem
-        self.sampling = Sampling(
-            temperature=config.TEMPERATURE,
-            top_p=config.TOP_P,
-            top_k=config.TOP_K,
-            min_p=config.MIN_P,
-            max_tokens=config.MAX_TOKENS,
-            answer_tokens=config.ANSWER_TOKENS,  # spent only where thinking was cut off
-        )
+        self.sampling = Sampling.of(config)
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
         self.new_tokens = self.uncounted = 0  # tokens, and completions whose tokens the server did not tell
         self.reused: Counter[str] = Counter()  # completions that came from the journal, by their origins
-        expected = cli.expected(config, len(chosen.problems), server.model, folder, name, generations)
-        self.forecast = progress.Forecast(expected)
+        planned = expected(scaffold, config, len(chosen.problems), server.model, folder, name)
+        self.forecast = progress.Forecast(planned)
         self.document: dict[str, Any] = {
             "schema": write.SCHEMA,
             "experiment": name,
@@ -229,8 +199,8 @@ class Experiment:
                 "sha256": chosen.sha256,
                 "source": chosen.source,
             },
-            "config": dict(config),
-            "provenance": write.provenance(_prompts_of(scaffold)),
+            "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants)},
+            "provenance": write.provenance(scaffold.prompts),
         }
 
     def finish(self, journal: Journal, stop: Stop) -> Path:
@@ -255,7 +225,7 @@ class Experiment:
     async def _run(self, journal: Journal, stop: Stop) -> None:
         """So many problems in flight that the server never waits for one; the steps are graded, and saved, as they
         come."""
-        total = self.generations * len(self.chosen.problems)
+        total = self.max_completions * len(self.chosen.problems)
         lost: UserError | None = None
         every = 0.1 if sys.stderr.isatty() else 10.0  # seconds; a log file need not hold every redraw
         name = self.document["experiment"]
@@ -272,9 +242,9 @@ class Experiment:
             ) as bar,
         ):
             limit = self.config.CONCURRENCY or self.server.limit
-            enough = 1 + AHEAD * limit // self.config.get("N", 1)
+            enough = 1 + AHEAD * limit // getattr(self.config, "N", 1)
             # A time box is for all problems: none may have to wait until it is over.
-            places = asyncio.Semaphore(len(self.chosen.problems) if self.config.get("MINUTES", 0) else enough)
+            places = asyncio.Semaphore(len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough)
             count = self._counter(bar)
             try:
                 async with (
@@ -321,7 +291,7 @@ class Experiment:
             return completion
 
         steps = self.steps[number]
-        async for population in self.scaffold(problem, ask, self.config):
+        async for population in self.scaffold.run(problem, ask, self.config):
             # In a thread: judging a hard answer may take seconds, and requests must not wait for it.
             record = await asyncio.to_thread(write.grade, problem, len(steps), population)
             self.figures.add(number, record)
@@ -329,7 +299,7 @@ class Experiment:
             if time.monotonic() > self.next_save:
                 await self._save_meanwhile()
         self.figures.finished[number] = True
-        bar.total -= self.generations - asked.total()  # what a scaffold that stopped early leaves unasked
+        bar.total -= self.max_completions - asked.total()  # what a scaffold that stopped early leaves unasked
         self.forecast.ended(asked, len(self.chosen.problems))
 
     def _counter(self, bar: "tqdm[Any]") -> Callable[[Completion, bool], None]:

@@ -5,14 +5,18 @@ Problem × scaffold × grader: a scaffold asks a model about a problem and yield
 what a candidate is worth.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from core.constants import Config
+from core.constants import Carrying, Constants
+
+C = TypeVar("C", bound=Constants)
 
 Message = dict[str, str]  # "role" and "content", as OpenAI's clients have it
 
+# What closes thinking and opens the answer when a completion hit the cap while still thinking (budget forcing).
+FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
 CHARACTERS = 3  # of a token, about, where the server counts none
 
@@ -38,9 +42,21 @@ class Sampling:
     min_p: float = 0.0
     max_tokens: int = 16384
     answer_tokens: int = 0  # budget forcing: tokens for the answer when the cap is hit while thinking
-    answer_opening: str = "Time is up. The final answer is \\boxed{"  # the words a forced answer starts with
+    answer_opening: str = FORCED_ANSWER  # the words a forced answer starts with
     opening: str = ""  # thinking is closed at once and the answer starts with this text
     top_logprobs: int = 0  # alternatives to report for the first answer token; only together with `opening`
+
+    @classmethod
+    def of(cls, config: Constants) -> "Sampling":
+        """A solution's, as an experiment's constants have it."""
+        return cls(
+            temperature=config.TEMPERATURE,
+            top_p=config.TOP_P,
+            top_k=config.TOP_K,
+            min_p=config.MIN_P,
+            max_tokens=config.MAX_TOKENS,
+            answer_tokens=config.ANSWER_TOKENS,  # spent only where thinking was cut off
+        )
 
 
 @dataclass(frozen=True)
@@ -132,7 +148,7 @@ class Member:
 Population = list[Member]
 
 
-def carried(completion: Completion, config: Config) -> str:
+def carried(completion: Completion, config: Carrying) -> str:
     """What others see of a candidate: CARRY = "answer" (after thinking), "tail" (the last CARRY_TOKENS tokens
     of thinking and answer) or "full". Tokens are cut by the completion's own characters per token, where they are
     known."""
@@ -143,3 +159,69 @@ def carried(completion: Completion, config: Config) -> str:
     if config.CARRY == "full" or tokens <= config.CARRY_TOKENS:
         return whole
     return whole[-max(1, len(whole) * config.CARRY_TOKENS // tokens) :]
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """What can be planned: a scaffold, or a comparison of several."""
+
+    @property
+    def max_completions(self) -> Callable[[Any], int]: ...
+    @property
+    def texts_shown(self) -> Callable[[Any], int]: ...
+    @property
+    def constants(self) -> type[Constants]: ...
+
+
+@dataclass(frozen=True)
+class Scaffold(Generic[C]):
+    """A way to spend test-time compute on a problem, with all that others have to know of it.
+
+    `run(problem, ask, config)` is an async generator of populations; `constants` the class of `config`.
+    `max_completions(config)` is the most completions that one problem takes, `texts_shown(config)` the most texts
+    (candidates, reports, summaries) that one prompt shows, for the server's context. `prompts`: the templates of all
+    that it asks, which are hashed into the results.
+    """
+
+    run: Callable[[Problem, Ask, C], AsyncIterator[Population]]
+    max_completions: Callable[[C], int]
+    texts_shown: Callable[[C], int]
+    prompts: tuple[str, ...]
+    constants: type[C]
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What a candidate is worth: `value` in [0, 1], 1 is right. `answer`: what was graded, as text; `doubt`: why it may
+    be wrong or missing, in a word; `reason`: the grader's own words. `is_undecided`: there was no verdict, which counts
+    as 0. `unforced`: the grade of the candidate's own words where its answer was forced. `side_calls`: completions
+    that the grading took."""
+
+    value: float
+    answer: str | None = None
+    doubt: str | None = None
+    reason: str = ""
+    is_undecided: bool = False
+    unforced: "Grade | None" = None
+    side_calls: tuple[Completion, ...] = ()
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A population's grades, in order, and what it says as a whole: its vote where there is one (`groups`: by member
+    the rank of the answers that say the same, 0 the commonest; None: no answer). `score`, in [0, 1]: of the answer
+    voted for, ties at their mean; without a vote, the mean grade. `undecided_pairs`: of answers that could not be
+    compared."""
+
+    grades: list[Grade]
+    score: float
+    answer: str | None = None
+    tied: tuple[str, ...] = ()
+    groups: tuple[int | None, ...] = ()
+    undecided_pairs: int = 0
+
+
+class Grader(Protocol):
+    """Grade a population. `ask` reaches a model, the run's own or that of a second server, under names of its own."""
+
+    async def __call__(self, problem: Problem, population: Population, ask: Ask) -> Graded: ...

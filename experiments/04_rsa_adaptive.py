@@ -6,11 +6,8 @@ way round, so that running both costs little more than 02 alone.
 Command: bash scripts/run.sh 04_rsa_adaptive, then bash scripts/compare.sh 02_rsa_basic 04_rsa_adaptive
 """
 
-from functools import partial
-
 from core.run import run
-from core.scaffolds.rsa import generations, rsa
-from core.scaffolds.stopping import adaptive
+from core.scaffolds.stopping import RSA_ADAPTIVE
 
 N = 8  # population: solutions kept at every step
 K = 3  # subset: solutions that one aggregation sees; 1 is self-refinement
@@ -19,19 +16,9 @@ STOP_WHEN_UNANIMOUS = 1  # 1: a problem ends when all N members give the same an
 STOP_CONFIDENCE = 0.0  # a problem ends when its leading answer holds a majority this surely (0.95: 7 of 8); 0 is off
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7
-TOP_P = 1.0  # off; QED-Nano's card recommends 0.95 with temperature 0.6
-TOP_K = 0  # off
-MIN_P = 0.0  # off
-CARRY = "answer"  # what aggregation sees of a candidate: "answer" (after thinking), "tail", "full"
-CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
-ORDER = "random"  # of the candidates in a prompt; "shared" (the most used first) helps a prefix cache, at a price
-ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all
-SEED = 0
-CONCURRENCY = 0  # requests in flight; 0 asks the server
-TIMEOUT = 3600.0  # seconds for one request
-STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
+SEED = 0  # run seed: all randomness follows from it
 
 if __name__ == "__main__":
-    run(partial(rsa, stop=adaptive), globals(), generations)
+    run(RSA_ADAPTIVE, globals())

@@ -7,7 +7,7 @@ Command: bash scripts/run.sh 09_selfcheck
 """
 
 from core.run import run
-from core.scaffolds.selfcheck import generations, selfcheck, shown
+from core.scaffolds.selfcheck import SELFCHECK
 
 CLASSIFY = 1  # 1: a request of its own says whether a review accepts the solution; 0: the review's own last line does
 ROUNDS = 30  # reviews at most, each followed by a correction where it fails
@@ -16,18 +16,9 @@ FAILURES = 10  # reviews failed in a row end the attempt; the solution as it the
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 VERIFY_TOKENS = 8192  # cap of one review, and of its classification, thinking included
 TEMPERATURE = 0.7
-TOP_P = 1.0  # off; QED-Nano's card recommends 0.95 with temperature 0.6
-TOP_K = 0  # off
-MIN_P = 0.0  # off
-CARRY = "answer"  # what another request sees of a candidate: "answer" (after thinking), "tail", "full"
-CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
-ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all
-SEED = 0
-CONCURRENCY = 0  # requests in flight; 0 asks the server
-TIMEOUT = 3600.0  # seconds for one request
-STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
+SEED = 0  # run seed: all randomness follows from it
 
 if __name__ == "__main__":
-    run(selfcheck, globals(), generations, shown)
+    run(SELFCHECK, globals())

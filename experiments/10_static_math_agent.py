@@ -6,7 +6,7 @@ Command: bash scripts/run.sh 10_static_math_agent
 """
 
 from core.run import run
-from core.scaffolds.static_math_agent import generations, shown, static_math_agent
+from core.scaffolds.static_math_agent import STATIC_MATH_AGENT
 
 N = 8  # solutions
 K = 2  # solutions of a slot, which are merged: N / K slots; with 8 and 2, and one round, 29 completions a problem
@@ -15,18 +15,9 @@ MAX_TOKENS = 16384  # cap of one completion, thinking included
 VERIFY_TOKENS = 8192  # cap of one report, thinking included
 SELECT_TOKENS = 8192  # cap of the selection, thinking included
 TEMPERATURE = 0.7
-TOP_P = 1.0  # off; QED-Nano's card recommends 0.95 with temperature 0.6
-TOP_K = 0  # off
-MIN_P = 0.0  # off
-CARRY = "answer"  # what other requests see of a solution: "answer" (after thinking), "tail", "full"
-CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
-ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all
-SEED = 0
-CONCURRENCY = 0  # requests in flight; 0 asks the server
-TIMEOUT = 3600.0  # seconds for one request
-STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
+SEED = 0  # run seed: all randomness follows from it
 
 if __name__ == "__main__":
-    run(static_math_agent, globals(), generations, shown)
+    run(STATIC_MATH_AGENT, globals())

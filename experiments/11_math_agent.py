@@ -6,7 +6,7 @@ Command: bash scripts/run.sh 11_math_agent
 """
 
 from core.run import run
-from core.scaffolds.math_agent import generations, math_agent, shown
+from core.scaffolds.math_agent import MATH_AGENT
 
 CALLS = 15  # calls of tools, a completion each; the planner's own requests come on top
 K = 4  # the most solutions that one merge or selection sees
@@ -15,18 +15,9 @@ PLAN_TOKENS = 8192  # cap of one request of the planner, thinking included
 VERIFY_TOKENS = 8192  # cap of one report, thinking included
 SELECT_TOKENS = 8192  # cap of one selection, thinking included
 TEMPERATURE = 0.7
-TOP_P = 1.0  # off; QED-Nano's card recommends 0.95 with temperature 0.6
-TOP_K = 0  # off
-MIN_P = 0.0  # off
-CARRY = "answer"  # what other requests see of a solution: "answer" (after thinking), "tail", "full"
-CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
-ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all
-SEED = 0
-CONCURRENCY = 0  # requests in flight; 0 asks the server
-TIMEOUT = 3600.0  # seconds for one request
-STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
+SEED = 0  # run seed: all randomness follows from it
 
 if __name__ == "__main__":
-    run(math_agent, globals(), generations, shown)
+    run(MATH_AGENT, globals())

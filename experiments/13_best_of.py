@@ -6,7 +6,7 @@ Command: bash scripts/run.sh 13_best_of
 """
 
 from core.run import run
-from core.scaffolds.best_of import best_of, generations
+from core.scaffolds.best_of import BEST_OF
 
 N = 8  # solutions to choose from
 MAX_TOKENS = 16384  # cap of one completion, thinking included
@@ -14,16 +14,9 @@ VERIFY_MODE = "verdict"  # "verdict": after thinking; "p_true": P(True) of one t
 VERIFY_TOKENS = 8192  # cap of one verification, thinking included
 VERIFY_SAMPLES = 4  # verdicts per solution, averaged: the more, the fewer ties
 TEMPERATURE = 0.7
-TOP_P = 1.0  # off; QED-Nano's card recommends 0.95 with temperature 0.6
-TOP_K = 0  # off
-MIN_P = 0.0  # off
-ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all
-SEED = 0
-CONCURRENCY = 0  # requests in flight; 0 asks the server
-TIMEOUT = 3600.0  # seconds for one request
-STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
+SEED = 0  # run seed: all randomness follows from it
 
 if __name__ == "__main__":
-    run(best_of, globals(), generations)
+    run(BEST_OF, globals())

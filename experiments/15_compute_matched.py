@@ -7,24 +7,17 @@ it. What the embedded model has not learnt is left out, and said.
 Command: bash scripts/run.sh 15_compute_matched; before it on a GPU, bash scripts/plan.sh 15_compute_matched
 """
 
+from dataclasses import replace
 from functools import partial
 
-from core.equal_compute import compare_matched, entry, total
-from core.scaffolds.rsa import boltzmann, rsa
-from core.scaffolds.verification import verify
+from core.equal_compute import Comparison, compare, entry
+from core.scaffolds.rsa import RSA, rsa
 
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7
-TOP_P = 1.0  # off
-TOP_K = 0  # off
-MIN_P = 0.0  # off
-ANSWER_TOKENS = 512  # budget forcing: tokens for the answer where the cap cuts off thinking; 0 is off
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # added to each of the seeds: SEED=2 runs with 2 and 3
-CONCURRENCY = 0  # requests in flight; 0 asks the server
-TIMEOUT = 3600.0  # seconds for one request
-STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
 
 budgets = (2.5, 5.5, 10.5, 20.5, 50.5)  # samples' worth of completion tokens, for a problem
 seeds = (0, 1)
@@ -35,15 +28,17 @@ def never(*_: object) -> bool:
     return False
 
 
-# Each with its experiment's constants, but for those above and those said here. The others are compared with the first.
+stepwise = replace(RSA, run=partial(rsa, stop=never))
+
+# Each with its experiment's constants, but for those above and those given here; all are compared with the first.
 entries = [
     entry("12_majority", STAGE=1, N=60),
     entry("13_best_of"),
     entry("13_best_of", name="13_best_of_4", N=4, VERIFY_SAMPLES=2),
     entry("14_refinement", N=1, ROUNDS=49),
-    entry("02_rsa_basic", partial(rsa, stop=never)),
-    entry("02_rsa_basic", partial(rsa, stop=never), name="02_rsa_basic_4", N=4, K=2, T=11),
-    entry("03_rsa_verify", partial(rsa, select=boltzmann, score=verify)),
+    entry("02_rsa_basic", stepwise),
+    entry("02_rsa_basic", stepwise, name="02_rsa_basic_4", N=4, K=2, T=11),
+    entry("03_rsa_verify"),
     entry("05_rsa_qed"),
     entry("06_deepseek_math"),
     entry("07_nomos", roles="group solutions by their answers"),
@@ -53,7 +48,7 @@ entries = [
     entry("10_static_math_agent"),
     entry("11_math_agent"),
 ]
-generations = total(entries, budgets, seeds)
+comparison = Comparison(entries, budgets, seeds)
 
 if __name__ == "__main__":
-    compare_matched(globals(), entries, budgets, seeds)
+    compare(comparison, globals())

@@ -8,26 +8,18 @@ Command: bash scripts/run.sh 16_rsa_paper; before it on a GPU, bash scripts/plan
 """
 
 from core.run import run
-from core.scaffolds.rsa_paper import generations, rsa_paper
+from core.scaffolds.rsa_paper import RSA_PAPER
 
 N = 16  # population: solutions kept at every step
 K = 4  # subset: solutions that one aggregation sees; 1 is self-refinement, with words of its own
 T = 9  # aggregation steps after step 0: 10 loops in all
 MAX_TOKENS = 8192  # cap of one completion, thinking included; the code's default
 TEMPERATURE = 1.0
-TOP_P = 1.0  # off
-TOP_K = 0  # off
-MIN_P = 0.0  # off
 CARRY = "full"  # what aggregation sees of a candidate: "answer" (after thinking), "tail", "full"
-CARRY_TOKENS = 4096  # tokens carried with CARRY = "tail"
-ORDER = "random"  # of the candidates in a prompt; "shared" (the most used first) helps a prefix cache, at a price
 ANSWER_TOKENS = 0  # no budget forcing: a response that the cap cuts off has no answer, and is carried all the same
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all
-SEED = 0
-CONCURRENCY = 0  # requests in flight; 0 asks the server
-TIMEOUT = 3600.0  # seconds for one request
-STALL_SECONDS = 300.0  # a request from which no byte has come for so long is asked again
+SEED = 0  # run seed: all randomness follows from it
 
 if __name__ == "__main__":
-    run(rsa_paper, globals(), generations)
+    run(RSA_PAPER, globals())

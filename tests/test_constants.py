@@ -1,6 +1,7 @@
 """Constants: read, overridden, checked, and an error that lists them."""
 
 import contextlib
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -8,24 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import constants
+from core.constants import Carrying, constant
 from core.errors import UserError
+from core.scaffolds import deepseek_math, math_agent, nomos
+from core.scaffolds.rsa import RSA, RsaConstants
 
-FILE: dict[str, Any] = {"__file__": "x", "run": len, "N": 8, "K": 3, "TEMPERATURE": 0.7, "CARRY": "answer", "_P": 1}
+FILE: dict[str, Any] = {"__file__": "x", "run": len, "N": 8, "K": 3, "TEMPERATURE": 0.7, "_P": 1, "RSA": RSA}
 
 
-def test_constants_are_the_upper_case_names_with_overrides_on_top() -> None:
-    read = constants.read(FILE, ["N=16", "TEMPERATURE=1"])
-    assert dict(read) == {"N": 16, "K": 3, "TEMPERATURE": 1.0, "CARRY": "answer"}
-    assert isinstance(read.N, int) and isinstance(read.TEMPERATURE, float)
+def read(overrides: list[str], **changes: Any) -> RsaConstants:
+    return constants.read(RsaConstants, FILE | changes, overrides)
+
+
+def test_constants_are_the_upper_case_names_with_defaults_below_and_overrides_on_top() -> None:
+    made = read(["N=16", "TEMPERATURE=1", "TOP_K=20"])
+    assert (made.N, made.K, made.TEMPERATURE, made.TOP_K) == (16, 3, 1.0, 20)
+    assert isinstance(made.N, int) and isinstance(made.TEMPERATURE, float)
+    assert made == replace(RsaConstants(), N=16, TEMPERATURE=1.0, TOP_K=20)
 
 
 @pytest.mark.parametrize(
     ("override", "words"),
     [
         ("M=3", "unknown constant 'M'"),
-        ("T=3", "unknown constant 'T'"),
+        ("TAU=3", "unknown constant 'TAU'"),
         ("n=3", "unknown constant 'n'"),
-        ("N", "is no NAME=value"),
+        ("N", "is not NAME=value"),
         ("N=", "N= is not a whole number"),
         ("N=three", "N=three is not a whole number from 1 to 1024"),
         ("N=8.5", "N=8.5 is not a whole number"),
@@ -40,30 +49,29 @@ def test_constants_are_the_upper_case_names_with_overrides_on_top() -> None:
 )
 def test_a_wrong_override_is_one_line_that_lists_the_constants(override: str, words: str) -> None:
     with pytest.raises(UserError) as raised:
-        constants.read(FILE, [override])
+        read([override])
     message = str(raised.value)
     assert words in message and "\n" not in message
-    assert "Constants of this experiment: N=8, K=3, TEMPERATURE=0.7, CARRY=answer" in message
+    assert "Constants of this experiment: N=8, K=3, TEMPERATURE=0.7, T, ORDER, CARRY" in message
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("made", "words"),
     [
-        ({"CALLS": 15, "K": 1}, "K=1 leaves the planner nothing"),
-        ({"REVIEWS": 3, "VERIFY_SAMPLES": 2}, "REVIEWS=3 is larger than VERIFY_SAMPLES=2"),
-        ({"MINUTES": 5, "ROUNDS": 0}, "MINUTES=5 bounds no waves"),
+        (lambda: math_agent.Constants(CALLS=15, K=1), "K=1 leaves the planner nothing"),
+        (lambda: deepseek_math.Constants(REVIEWS=3, VERIFY_SAMPLES=2), "REVIEWS=3 is larger than VERIFY_SAMPLES=2"),
+        (lambda: nomos.Constants(MINUTES=5, ROUNDS=0), "MINUTES=5 bounds no waves"),
+        (lambda: replace(RsaConstants(), N=2), "K=3 is larger than N=2"),
     ],
 )
-def test_constants_that_contradict_each_other_are_told(values: dict[str, float], words: str) -> None:
+def test_constants_that_contradict_each_other_are_refused(made: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        constants.Config(values)
-    constants.Config({name: value for name, value in values.items() if name not in ("K", "REVIEWS", "MINUTES")})
+        made()
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"N": "8"},
         {"N": True},
         {"N": None},
         {"CARRY": 3},
@@ -74,28 +82,32 @@ def test_constants_that_contradict_each_other_are_told(values: dict[str, float],
     ],
 )
 def test_a_wrong_constant_in_the_file_is_found(changes: dict[str, Any]) -> None:
-    if changes == {"N": "8"}:
-        assert (
-            constants.read(FILE | changes, []).N == 8
-        )  # what the command line gives as text may stand in the file too
-        return
     with pytest.raises(UserError, match="Constants of this experiment"):
-        constants.read(FILE | changes, [])
+        read([], **changes)
 
 
-def test_a_constant_that_the_scaffold_needs_and_the_file_lacks_is_named() -> None:
-    with pytest.raises(UserError, match="needs the constant T"):
-        _ = constants.read(FILE, []).T
+def test_what_the_command_line_gives_as_text_may_stand_in_the_file_too() -> None:
+    assert read([], N="8").N == 8
+
+
+def test_a_scaffold_may_change_a_default_and_add_a_constant_with_its_own_rule() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Own(Carrying):
+        CARRY: str = constant("full", "what is shown", choices=("answer", "full"))
+        DEPTH: int = constant(2, "levels", 1, 3)
+
+    assert constants.read(Own, {}, ["DEPTH=3"]) == Own(DEPTH=3, CARRY="full")
+    with pytest.raises(UserError, match="DEPTH=4 is out of range: a whole number from 1 to 3. Constants of .* DEPTH"):
+        constants.read(Own, {}, ["DEPTH=4"])
 
 
 def test_problems_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROBLEMS", "mine.json")
-    assert constants.read(FILE | {"PROBLEMS": "auto"}, []).PROBLEMS == "mine.json"
-    assert constants.read(FILE | {"PROBLEMS": "auto"}, ["PROBLEMS=sums"]).PROBLEMS == "sums"
-    assert "PROBLEMS" not in constants.read(FILE, [])
+    assert read([], PROBLEMS="auto").PROBLEMS == "mine.json"
+    assert read(["PROBLEMS=sums"], PROBLEMS="auto").PROBLEMS == "sums"
 
 
 @given(st.text())
 def test_any_override_is_read_or_refused_by_a_users_error(text: str) -> None:
     with contextlib.suppress(UserError):
-        constants.read(FILE, [text, "N=" + text])
+        read([text, "N=" + text])

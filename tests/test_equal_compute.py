@@ -5,21 +5,23 @@ import json
 import runpy
 import selectors
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.constants import Config
-from core.equal_compute import Bought, Budgeted, Entry, bought, check, entry, in_tokens, rows, table, total
+from core.constants import Constants
+from core.equal_compute import Bought, Budgeted, Comparison, Entry, bought, entry, in_tokens, rows, table
 from core.errors import UserError
 from core.results.write import grade
-from core.scaffolds.rsa import rsa
+from core.scaffolds.best_of import BEST_OF
+from core.scaffolds.rsa import RSA, rsa
 from core.seeds import derive
 from core.types import Ask, Completion, Member, Message, Population, Problem
 from tests.conftest import python
-from tests.fakes.model import PROBLEM, Model
+from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.fakes.server import ScriptedServer, reply
 
 
@@ -84,7 +86,7 @@ class Virtual(selectors.DefaultSelector):
     [
         *map(entry, ("05_rsa_qed", "06_deepseek_math", "07_nomos", "08_reasoning_cache", "09_selfcheck")),
         *map(entry, ("10_static_math_agent", "11_math_agent", "13_best_of", "14_refinement")),
-        entry("02_rsa_basic", partial(rsa, stop=lambda *_: False)),
+        entry("02_rsa_basic", replace(RSA, run=partial(rsa, stop=lambda *_: False))),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -92,7 +94,7 @@ def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: En
     clock = Virtual()
     loop = asyncio.SelectorEventLoop(clock)
     loop.time = lambda: clock.now  # type: ignore[method-assign]
-    config = Config({"SEED": seed, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+    config = constants_with({"SEED": seed, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
         number = derive(seed, *names)
@@ -101,7 +103,7 @@ def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: En
         return Completion(repr(names), 0, "", text, finish_reason="stop", completion_tokens=10, seconds=1 + number % 7)
 
     async def collect() -> list[Any]:
-        return [grade(PROBLEM, 0, population) async for population in made.scaffold(PROBLEM, ask, config)]
+        return [grade(PROBLEM, 0, population) async for population in made.scaffold.run(PROBLEM, ask, config)]
 
     try:
         steps = loop.run_until_complete(collect())
@@ -113,7 +115,7 @@ def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: En
 def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
     ended = []
 
-    async def endless(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+    async def endless(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
         try:
             for t in range(100):
                 made = await ask([{"role": "user", "content": "?"}], t, 0)
@@ -124,7 +126,7 @@ def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
 
     async def collect(tokens: int) -> int:
         model = Model(lambda names, prompt: "x")  # 10 tokens each
-        populations = [p async for p in Budgeted(endless, tokens)(PROBLEM, model, Config({}))]
+        populations = [p async for p in Budgeted(endless, tokens)(PROBLEM, model, constants_with({}))]
         assert len(model.asked) == 2 * len(populations)
         return len(populations)
 
@@ -133,11 +135,11 @@ def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
 
 def test_a_budget_that_is_used_up_exactly_still_buys_the_selection() -> None:
     made = entry("13_best_of", N=2, VERIFY_SAMPLES=1)
-    config = Config({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+    config = constants_with({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
 
     async def sizes() -> list[int]:
         model = Model(lambda names, prompt: "Verdict: True")  # 10 tokens each
-        return [len(population) async for population in Budgeted(made.scaffold, 40)(PROBLEM, model, config)]
+        return [len(population) async for population in Budgeted(made.scaffold.run, 40)(PROBLEM, model, config)]
 
     assert asyncio.run(sizes()) == [2, 2, 1]
 
@@ -164,11 +166,11 @@ def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
     """Whoever is compared with voting must not gain from tokens that voting was not given."""
     found = runpy.run_path("experiments/15_compute_matched.py")
     first = found["entries"][0]
-    config = Config({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(first.constants))
+    config = constants_with({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(first.constants))
 
     async def collect() -> list[Any]:
         model = Model(lambda names, prompt: "\\boxed{42}")  # 10 tokens each
-        return [grade(PROBLEM, 0, population) async for population in first.scaffold(PROBLEM, model, config)]
+        return [grade(PROBLEM, 0, population) async for population in first.scaffold.run(PROBLEM, model, config)]
 
     steps = asyncio.run(collect())
     for budget in found["budgets"]:
@@ -203,12 +205,12 @@ def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_t
 def test_entries_take_the_constants_of_their_experiments() -> None:
     made = entry("13_best_of", N=4, name="small")
     assert (made.name, made.constants["N"], made.constants["VERIFY_SAMPLES"]) == ("small", 4, 4)
-    assert made.scaffold.__name__ == "best_of" and "MAX_TOKENS" not in made.constants
+    assert made.scaffold is BEST_OF and "MAX_TOKENS" not in made.constants
     small = entry("14_refinement", ROUNDS=2)
-    assert total([made, small], budgets=(3, 10.5), seeds=(0, 1))(Config({})) == 2 * (20 + 3)
+    assert Comparison([made, small], (3, 10.5), (0, 1)).max_completions(Constants()) == 2 * (20 + 3)
     large = entry("13_best_of", name="large", N=4, VERIFY_SAMPLES=4)
-    assert total([small, large], budgets=(2, 2.5), seeds=(0,))(Config({})) == 3 + 3, "the first is drawn whole"
-    check([made, small], (1, 2.5), (0, 1))
+    assert Comparison([small, large], (2, 2.5), (0,)).max_completions(Constants()) == 3 + 3, "the first is drawn whole"
+    Comparison([made, small], (1, 2.5), (0, 1)).check()
 
 
 MADE = entry("12_majority", N=4)
@@ -227,13 +229,14 @@ MADE = entry("12_majority", N=4)
 )
 def test_what_cannot_be_compared_is_said(entries: Any, budgets: Any, seeds: Any, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        check(entries, budgets, seeds)
+        Comparison(entries, budgets, seeds).check()
 
 
 def test_an_entry_of_no_experiment_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         entry("12_majorty")
-    assert ended.value.code == 2 and capsys.readouterr().err == "error: there is no experiment 12_majorty to compare\n"
+    told = capsys.readouterr().err
+    assert ended.value.code == 2 and told.startswith("error: no experiment '12_majorty'. There are: 01_baseline")
 
 
 def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> None:
@@ -253,10 +256,10 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     head, begin, _ = whole.partition("budgets = ")
     experiment = tmp_path / "99_small.py"
     experiment.write_text(
-        head + "waits = partial(rsa, stop=lambda *_: False)\n"
+        head + "waits = replace(RSA, run=partial(rsa, stop=lambda *_: False))\n"
         "entries = [entry('12_majority', STAGE=1, N=4), entry('02_rsa_basic', waits, N=2, K=2, T=1),\n"
         "           entry('05_rsa_qed', roles='choose')]\n"
-        "if __name__ == '__main__':\n    compare_matched(globals(), entries, (1.2, 4), (0, 1))\n"
+        "if __name__ == '__main__':\n    compare(Comparison(entries, (1.2, 4), (0, 1)), globals())\n"
     )
     assert begin
 
@@ -287,7 +290,7 @@ def test_seeds_count_from_the_constant_SEED(tmp_path: Path) -> None:
     experiment = tmp_path / "99_small.py"
     head = Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0]
     entries = "entries = [entry('12_majority', N=4), entry('14_refinement', ROUNDS=2)]\n"
-    experiment.write_text(f"{head}{entries}compare_matched(globals(), entries, (2, 4), (0, 1))\n")
+    experiment.write_text(f"{head}{entries}compare(Comparison(entries, (2, 4), (0, 1)), globals())\n")
     problems = tmp_path / "p.json"
     problems.write_text('[{"id": "p", "problem": "?", "answer": "1"}]')
     server = ScriptedServer()

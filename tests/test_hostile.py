@@ -16,6 +16,7 @@ from core import constants
 from core.errors import UserError, one_line
 from core.files import read_json
 from core.problems.sets import read_parquet
+from core.scaffolds.rsa import RsaConstants
 from tests.conftest import ROOT
 from tests.helpers import hostile
 
@@ -89,7 +90,7 @@ from core.errors import command
 if os.geteuid() == 0:
     os.setuid(65534)
 with command():
-    problems.load({str(path)!r})
+    sets.load({str(path)!r})
 """
     for parent in list(path.parents)[:-2]:  # pytest's folders are the owner's alone
         parent.chmod(parent.stat().st_mode | 0o055)
@@ -132,8 +133,8 @@ def test_constants_of_any_values_are_read_or_refused(changes: dict[str, Any], ov
 
 
 def test_numbers_that_int_and_float_take_are_taken_for_what_they_are() -> None:
-    made = constants.read(hostile.NAMESPACE, ["N= 1_6 ", "K=１６", "TEMPERATURE=1e-1", "TIMEOUT=60"])
-    assert dict(made) | {"N": 16, "K": 16, "TEMPERATURE": 0.1, "TIMEOUT": 60.0} == dict(made)
+    made = constants.read(RsaConstants, hostile.NAMESPACE, ["N= 1_6 ", "K=１６", "TEMPERATURE=1e-1", "TIMEOUT=60"])
+    assert vars(made) | {"N": 16, "K": 16, "TEMPERATURE": 0.1, "TIMEOUT": 60.0} == vars(made)
 
 
 @pytest.mark.parametrize("content", hostile.BYTES, ids=lambda content: repr(content[:12]))

@@ -10,7 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from core.constants import Config
 from core.engines.server import Server
 from core.equal_compute import Budgeted, bought, in_tokens
 from core.errors import UserError
@@ -24,7 +23,7 @@ from core.scaffolds.rsa import rsa
 from core.types import Completion, Member, Sampling, carried
 from tests.conftest import answer, run
 from tests.endpoint.test_app import Running
-from tests.fakes.model import PROBLEM, Model
+from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.generate.test_patience import Moody, ask, chat
 from tests.helpers import reports
 from tests.results.test_results import SCHEMA, document, graded, member
@@ -162,7 +161,7 @@ def test_completions_of_unknown_length_are_as_long_as_the_plan_has_them() -> Non
 
 def test_compute_cannot_be_matched_without_counts_and_that_is_said_at_once(tmp_path: Path) -> None:
     model = Model(lambda names, prompt: Completion("", 0, "", "x", finish_reason="stop"))
-    config = Config({"SEED": 0, "N": 8, "K": 2, "T": 3, "CARRY": "answer", "MAX_TOKENS": 9, "ANSWER_TOKENS": 0})
+    config = constants_with({"SEED": 0, "N": 8, "K": 2, "T": 3, "CARRY": "answer", "MAX_TOKENS": 9, "ANSWER_TOKENS": 0})
 
     async def collect() -> int:
         return len([p async for p in Budgeted(rsa, float("inf"))(PROBLEM, model, config)])
@@ -189,7 +188,7 @@ def test_a_budget_does_not_buy_a_step_of_unknown_length() -> None:
 
 def test_a_tail_is_cut_by_characters_where_tokens_are_unknown() -> None:
     made = Completion("0" * 32, 0, thinking="t" * 6000, answer="a" * 100, finish_reason="stop")
-    tail = carried(made, Config({"CARRY": "tail", "CARRY_TOKENS": 100}))
+    tail = carried(made, constants_with({"CARRY": "tail", "CARRY_TOKENS": 100}))
     assert 100 < len(tail) < 1000 and tail.endswith("a" * 100)
 
 

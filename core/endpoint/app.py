@@ -30,40 +30,20 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from core import constants, limits, seeds
-from core.constants import Config
 from core.endpoint import chat, guard
 from core.endpoint.chat import ChatRequest, Refusal
 from core.engines import server as engines
-from core.engines.flags import Need
 from core.engines.identity import UNKNOWN
 from core.errors import UserError, command
 from core.files import results_dir
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import Groups, extract, groups
-from core.run import check_context, opened, stopping_judge
-from core.scaffolds.rsa import rsa
+from core.run import check_context, need_of, open_journal, stopping_judge
+from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.signals import Stop
 from core.types import Completion, Member, Message, Population, Problem, Sampling
 
-# What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
-DEFAULTS = {
-    "N": 8,
-    "K": 3,
-    "T": 5,
-    "MAX_TOKENS": 16384,
-    "TEMPERATURE": 0.7,
-    "TOP_P": 1.0,
-    "TOP_K": 0,
-    "MIN_P": 0.0,
-    "CARRY": "answer",
-    "CARRY_TOKENS": 4096,
-    "ORDER": "random",
-    "ANSWER_TOKENS": 512,
-    "CONCURRENCY": 0,
-    "TIMEOUT": 3600.0,
-    "STALL_SECONDS": 300.0,
-}
 PORT = "30100"
 MAX_BODY = 2 * 2**20  # bytes of a request
 MOST_COMPLETIONS = 4096  # that a request may take, N·(T+1), and candidates that a step may show, N·K
@@ -94,7 +74,7 @@ class Step:
     failed: int
     truncated: int
 
-    def line(self, config: Config) -> str:
+    def line(self, config: RsaConstants) -> str:
         """Progress, in words."""
         votes = list(self.answers.items())
         shown = [f"{answer:.40} ×{count}" for answer, count in votes[:SHOWN_ANSWERS]]
@@ -130,11 +110,11 @@ class Solved:
             "prompt_tokens_details": {"cached_tokens": sum(made.cached_tokens for made in self.spent)},
         }
 
-    def details(self, config: Config) -> dict[str, Any]:
+    def details(self, config: RsaConstants) -> dict[str, Any]:
         """The extra field "rsa" of an answer."""
         votes, voted = self.steps[-1].answers, self.answers[self.order[0]]
         return {
-            "config": dict(config),
+            "config": {name: getattr(config, name) for name in chat.OF_A_REQUEST},
             "generations": len(self.spent),
             "reused": sum(made.reused for made in self.spent),
             "origins": dict(Counter(made.origin or UNKNOWN for made in self.spent)),
@@ -166,7 +146,7 @@ async def solve(
     for a long conversation takes a while to write. Cancelled, or left by an error, it leaves no request behind. Raises
     UserError where the server is lost, Refusal where every solution of a step failed."""
     config, problem = asked.config, asked.problem
-    sampling = Sampling(**{name.lower(): config[name] for name in constants.SAMPLING})
+    sampling = Sampling.of(config)
     steps: list[Step] = []
     spent: list[Completion] = []
     waiting = asyncio.Semaphore(limit)
@@ -228,7 +208,7 @@ class Most:
     bytes: int = MOST_BYTES
     requests: int = MOST_REQUESTS
 
-    def check(self, config: Config, size: int) -> None:
+    def check(self, config: RsaConstants, size: int) -> None:
         """Raises Refusal for a request with these constants, of `size` bytes, that goes beyond."""
         n, k, t = config.N, config.K, config.T
         for what, amount, most, lower in (
@@ -244,7 +224,7 @@ class Endpoint:
     """The routes, over one generator for all requests; `defaults` are the constants that requests may change, `most`
     what they may take (as much as the defaults do, in any case), `names` those that this server may be asked by."""
 
-    def __init__(self, generator: Generator, defaults: Config, most: Most, names: guard.Names) -> None:
+    def __init__(self, generator: Generator, defaults: RsaConstants, most: Most, names: guard.Names) -> None:
         self.generator, self.defaults, self.names = generator, defaults, names
         self.server = generator.server
         self.model = f"rsa/{self.server.model}"
@@ -521,7 +501,7 @@ class _Server(uvicorn.Server):
 async def serve(
     place: socket.socket,
     server: engines.Server,
-    defaults: Config,
+    defaults: RsaConstants,
     journal: Journal,
     most: Most | None = None,
     named: Sequence[str] = (),
@@ -588,7 +568,7 @@ def _number(args: argparse.Namespace, name: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    shown = " ".join(f"{name}={value}" for name, value in DEFAULTS.items())
+    shown = " ".join(f"{name}={value}" for name, value in vars(RsaConstants()).items() if name in chat.OF_A_REQUEST)
     parser = argparse.ArgumentParser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
     parser.add_argument("--host", default=engines.HOST, help="address to serve on (default: this machine only)")
     parser.add_argument("--port", default=PORT, help=f"default {PORT}; 0 takes a free one")
@@ -608,9 +588,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser.parse_intermixed_args(argv)
         stop = Stop()
-        defaults = constants.read(DEFAULTS, args.constants)
+        defaults = constants.read(RsaConstants, {}, args.constants)
         if not args.port.isascii() or not args.port.isdigit() or int(args.port) > 65535:
-            raise UserError(f"--port {args.port} is no port. Give a number from 1 to 65535, or 0 for a free one")
+            raise UserError(f"--port {args.port} is not a port. Give a number from 1 to 65535, or 0 for a free one")
         if args.port == engines.PORT:
             raise UserError(
                 f"port {args.port} is where the server behind is looked for. Choose another --port, or PORT"
@@ -618,9 +598,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         most = Most(*(_number(args, name) for name in ("max_body", "most_completions", "most_bytes", "most_requests")))
         folder = results_dir()
         # The port before the engine, which may take minutes to start.
-        with bound(args.host, int(args.port)) as place, engines.serving(Need.of(defaults)) as server:
+        with bound(args.host, int(args.port)) as place, engines.serving(need_of(RSA, defaults)) as server:
             check_context(server, defaults)
-            with opened(folder / "journal" / "serve_rsa.jsonl") as journal:
+            with open_journal(folder / "journal" / "serve_rsa.jsonl") as journal:
                 place.listen()
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"

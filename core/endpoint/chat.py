@@ -6,12 +6,13 @@ ahead of every prompt of RSA, so that candidates are written, and aggregated, in
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from core.constants import RULES, Config
+from core.constants import rules
 from core.errors import UserError
 from core.generate.journal import content_key
+from core.scaffolds.rsa import RsaConstants
 from core.types import Message, Problem
 
 # OpenAI's fields (and two that servers add to them) and the constants they set; max_tokens is the older name.
@@ -24,7 +25,10 @@ FIELDS = {
     "min_p": "MIN_P",
     "seed": "SEED",
 }
-OF_THE_SERVER = ("CONCURRENCY", "TIMEOUT")  # constants that no request may change
+RULES = rules(RsaConstants)
+# Constants that no request may change: some are the server's, and the problem is the request's own.
+OF_THE_SERVER = ("CONCURRENCY", "TIMEOUT", "PROBLEMS", "LIMIT")
+OF_A_REQUEST = tuple(name for name in RULES if name not in OF_THE_SERVER)
 
 # What RSA can't do, with the values that ask for nothing; null always does. Ignoring them would answer another request.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
@@ -66,14 +70,14 @@ class ChatRequest:
 
     problem: Problem
     before: list[Message]
-    config: Config
+    config: RsaConstants
     choices: int
     stop: list[str]
     stream: bool
     include_usage: bool
 
 
-def read(body: Any, model: str, defaults: Mapping[str, Any]) -> ChatRequest:
+def read(body: Any, model: str, defaults: RsaConstants) -> ChatRequest:
     """The request in `body` (decoded JSON) to `model`; `defaults` are the constants that it does not set.
 
     Constants come from OpenAI's fields, from upper-case fields ("N": 4), and from the object "rsa" ({"n": 4} or
@@ -155,20 +159,19 @@ def _text(content: Any, where: str) -> str:
     return content
 
 
-def _constants(body: dict[str, Any], defaults: Mapping[str, Any]) -> Config:
+def _constants(body: dict[str, Any], defaults: RsaConstants) -> RsaConstants:
     extras = body.get("rsa")
     if extras is not None and not isinstance(extras, dict):
         raise Refusal('rsa must be an object like {"N": 4, "T": 2}', "rsa")
     stated = [(field, name, body[field]) for field, name in FIELDS.items() if field in body]
     stated += [(field, field, value) for field, value in body.items() if field.isupper()]
     stated += [(f"rsa.{field}", field.upper(), value) for field, value in (extras or {}).items()]
-    values = {"SEED": secrets.randbelow(2**31)} | {n: v for n, v in defaults.items() if n not in OF_THE_SERVER}
-    known = ", ".join(values)
+    values: dict[str, Any] = {"SEED": secrets.randbelow(2**31)}
     for field, name, value in stated:
         if value is None:
             continue
-        if name not in values:
-            raise Refusal(f"{field:.40} is no constant of a request. There are {known}", field)
+        if name not in OF_A_REQUEST:
+            raise Refusal(f"{field:.40} is not a constant of a request. There are {', '.join(OF_A_REQUEST)}", field)
         rule = RULES[name]
         if isinstance(value, str) and rule.type is not str:  # the command line's numbers are texts, JSON's are not
             raise Refusal(f"{field}={value!r:.40} is not {rule.wanted()}", field)
@@ -177,6 +180,6 @@ def _constants(body: dict[str, Any], defaults: Mapping[str, Any]) -> Config:
         except UserError as error:
             raise Refusal(str(error), field) from None
     try:
-        return Config(values)
+        return replace(defaults, **values)
     except UserError as error:
         raise Refusal(str(error), "rsa") from None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from core.constants import RULES
+from core.constants import Constants, Rule, rules
 from core.engines import gpus, weights
 from core.engines.gpus import Gpu
 from core.engines.shape import KV_BYTES, Shape, kv_tokens, mem_fraction
@@ -59,11 +59,12 @@ class Need:
         """From NAME=value arguments, and the others that are left. Raises UserError."""
         rest = [arg for arg in argv if not re.fullmatch(r"[A-Z_]+=.*", arg)]
         names = {"K": "k", "MAX_TOKENS": "max_tokens", "ANSWER_TOKENS": "answer_tokens"}
+        known = rules(Constants) | {"K": Rule("texts that one prompt shows", int, 1, 1024)}
         given: dict[str, int] = {}
         for name, _, value in (arg.partition("=") for arg in argv if arg not in rest):
             if name not in names:
                 raise UserError(f"unknown constant {name}. What a server has to hold is told by {', '.join(names)}")
-            given[names[name]] = RULES[name].read(name, value)
+            given[names[name]] = known[name].read(name, value)
         return cls(**given), rest
 
     @property

@@ -20,7 +20,7 @@ from typing import Any
 import jinja2
 
 from core import prompts, stats
-from core.constants import Config
+from core.constants import Carrying
 from core.errors import UserError, one_line
 from core.files import amount, write_atomically
 from core.generate.generator import KEY_VERSION
@@ -244,7 +244,7 @@ def texts(run: Run, number: int, archive: Archive) -> dict[str, dict[str, Any]]:
     for the answer of that member of the step before."""
     tiers: dict[str, dict[str, Any]] = {tier: {} for tier in TIERS}
     carry = {name: value for name, value in run.head["config"].items() if name in ("CARRY", "CARRY_TOKENS")}
-    config = Config({"CARRY": "answer"} | carry)  # a scaffold that carries nothing has no such constant
+    config = Carrying(**carry)  # a scaffold that carries nothing has no such constant
     statement = run.problems[number]["statement"]
     earlier: list[Completion | None] = []
     for t, step in enumerate(run.keys[number]):
@@ -281,7 +281,7 @@ def _completion(archive: Records, key: str) -> Completion | None:
 
 
 def _prompt(
-    statement: str, m: dict[str, Any], earlier: Sequence[Completion | None], config: Config, head: dict[str, Any]
+    statement: str, m: dict[str, Any], earlier: Sequence[Completion | None], config: Carrying, head: dict[str, Any]
 ) -> list[str | int] | None:
     """The request of a member in pieces, in which a parent's number stands for its answer. It is put together anew from
     what it was made of, and None where the journal's key says that something else was sent: a scaffold has prompts of

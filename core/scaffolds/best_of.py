@@ -6,17 +6,24 @@ each: 8 + 32 = 40 completions.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from core import prompts, seeds
-from core.constants import Config
+from core.constants import constant
 from core.scaffolds.common import EMPTY, UNREADABLE
-from core.scaffolds.verification import verify
-from core.types import Ask, Member, Population, Problem
+from core.scaffolds.verification import Verifying, verdicts, verify
+from core.types import Ask, Member, Population, Problem, Scaffold
 
 
-async def best_of(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+@dataclass(frozen=True, kw_only=True)
+class Constants(Verifying):
+    N: int = constant(8, "solutions to choose from", 1, 1024)
+    VERIFY_SAMPLES: int = constant(4, "verdicts per candidate, averaged", 1, 64)
+
+
+async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """N samples; the same with their scores; the best of them. One without an answer is not verified, and wins only
     where none has any."""
     messages = prompts.solve(problem.statement)
@@ -41,8 +48,9 @@ def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
     return int(rng.choice(np.flatnonzero(keys >= keys.max() - 1e-9)))
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes."""
-    n: int = config.N
-    checks: int = 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
-    return n + n * checks
+def max_completions(config: Constants) -> int:
+    """All solutions, and the verdicts on each."""
+    return config.N + config.N * verdicts(config)
+
+
+BEST_OF = Scaffold(best_of, max_completions, lambda _: 1, (prompts.SOLVE, prompts.VERIFY, prompts.VERDICT), Constants)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from core import seeds
-from core.constants import Config
+from core.constants import Carrying, constant
 from core.types import Ask, Completion, Member, Message, Population, Problem, carried
 
 SELECT = """Problem:
@@ -49,19 +49,26 @@ single = r"(?![ \t]*+(?:or|and|to|[-–/&])[ \t]*+(?:candidate[ \t]*+)?+\d)"
 _BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*+)?+([12])\b{single}", re.IGNORECASE)
 
 
-def is_spoken(member: Member, config: Config) -> bool:
+@dataclass(frozen=True, kw_only=True)
+class Selecting(Carrying):
+    """Of a scaffold that asks which of several candidates is better."""
+
+    SELECT_TOKENS: int = constant(8192, "cap of one selection between candidates, thinking included", 1, 1_000_000)
+
+
+def has_text(member: Member, config: Carrying) -> bool:
     """Whether a candidate has anything that another request could look at."""
     return bool(carried(member.completion, config).strip())
 
 
-def doubts(completion: Completion, config: Config) -> list[str]:
+def doubts(completion: Completion, config: Carrying) -> list[str]:
     """Notes on a new candidate: empty (or failed), truncated."""
     if not carried(completion, config).strip():
         return [EMPTY]
     return [CUT] if completion.truncated else []
 
 
-def latest_spoken(before: Member, new: Member, place: int = 0) -> Member:
+def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
     """What a chain goes on with: `new`; or, where it has no answer and `before` (at `place` in its population) has one,
     `before` once more, with all that `new` cost among its checks."""
     if new.completion.text.strip() or not before.completion.text.strip():
@@ -107,7 +114,7 @@ class Choice:
     notes: list[str] = field(default_factory=list)
 
 
-async def choose(problem: Problem, ask: Ask, config: Config, texts: tuple[str, str], *names: str | int) -> Choice:
+async def choose(problem: Problem, ask: Ask, config: Selecting, texts: tuple[str, str], *names: str | int) -> Choice:
     """The better of two texts, as the model says. Which stands first in the prompt is drawn, for models prefer a
     place. An empty text loses without a request; between two empty ones, or after an answer that can't be read, the
     winner is drawn too, and noted: neither is favoured silently."""
@@ -126,8 +133,8 @@ async def choose(problem: Problem, ask: Ask, config: Config, texts: tuple[str, s
     return Choice(1 - said if swapped else said, [made])
 
 
-async def knock_out(
-    problem: Problem, ask: Ask, config: Config, members: Population, name: str
+async def single_elimination(
+    problem: Problem, ask: Ask, config: Selecting, members: Population, name: str
 ) -> AsyncIterator[Population]:
     """Pairwise knock-out of `members`, which stand: of each pair one goes on to the next round, an odd one out goes on
     unopposed. The first round pairs neighbours, and those that are left are shuffled for the next, as in QED-Nano's

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from core import seeds
-from core.constants import Config
+from core.constants import Carrying, constant
+from core.errors import UserError
 from core.scaffolds.common import UNASSESSED, UNREADABLE, doubts, stated_score
-from core.types import Ask, Member, Message, Population, Problem, carried
+from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
 
 SCALE = """1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or slips. 0: \
 wrong in an essential step, unfinished, or no answer to the problem."""
@@ -61,6 +62,24 @@ SCORE = "Score:"
 SCORES = (0.0, 0.5, 1.0)
 
 _ASSESSMENT = re.compile(r"^[ \t#*_]*+self[- ]?assessment\b", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(Carrying):
+    N: int = constant(4, "proofs to begin with", 1, 1024)
+    VERIFY_SAMPLES: int = constant(4, "reviews of each proof", 1, 64)
+    ROUNDS: int = constant(2, "rounds of refinement, at most", 0, 1000)
+    KEEP: int = constant(4, "best proofs that a round refines", 1, 1024)
+    REVIEWS: int = constant(2, "reviews of a proof that its refinement is shown, the harshest first", 1, 64)
+    REFINEMENTS: int = constant(1, "refinements of each of the best proofs, with other reviews each", 1, 64)
+    VERIFY_TOKENS: int = constant(8192, "cap of one review, thinking included", 1, 1_000_000)
+
+    def check(self) -> None:
+        if self.REVIEWS > self.VERIFY_SAMPLES:
+            raise UserError(
+                f"REVIEWS={self.REVIEWS} is larger than VERIFY_SAMPLES={self.VERIFY_SAMPLES}, the reviews that a "
+                "candidate has; lower REVIEWS or raise VERIFY_SAMPLES"
+            )
 
 
 def prove(problem: str) -> list[Message]:
@@ -110,7 +129,7 @@ class _Proof:
         return unknown if self.member.self_score is None else self.member.self_score, self.passed, self.claim
 
 
-async def deepseek_math(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """The N proofs, the same with their scores, the best one; then of each round the proofs that are refined, the
     refined ones with their scores, and the best one so far.
 
@@ -177,15 +196,16 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Config) -> AsyncIter
         pool += newest
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes."""
-    proofs: int = config.N
+def max_completions(config: Constants) -> int:
+    proofs = config.N
     for _ in range(config.ROUNDS):
         proofs += min(config.KEEP, proofs) * config.REFINEMENTS
-    samples: int = config.VERIFY_SAMPLES
-    return proofs * (1 + samples)
+    return proofs * (1 + config.VERIFY_SAMPLES)
 
 
-def shown(config: Config) -> int:
-    """The most texts that one prompt shows: a proof and its reviews."""
-    return 1 + int(config.REVIEWS)
+def texts_shown(config: Constants) -> int:
+    """A proof and its reviews."""
+    return 1 + config.REVIEWS
+
+
+DEEPSEEK_MATH = Scaffold(deepseek_math, max_completions, texts_shown, (PROVE, SCALE, REVIEW, REFINE, SCORE), Constants)

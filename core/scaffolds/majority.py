@@ -7,13 +7,20 @@ mean. N completions.
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
-from core import prompts
-from core.constants import Config
-from core.types import Ask, Completion, Member, Population, Problem
+from core import constants, prompts
+from core.constants import constant
+from core.types import Ask, Completion, Member, Population, Problem, Scaffold
 
 
-async def majority(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+@dataclass(frozen=True, kw_only=True)
+class Constants(constants.Constants):
+    N: int = constant(64, "samples", 1, 1024)
+    STAGE: int = constant(0, "samples by which a population outgrows the one before, at most; 0 doubles", 0, 1024)
+
+
+async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Populations of 1, 2, 4, 8 … (with STAGE = 4: 1, 2, 4, 8, 12, 16 …) and N members, each the beginning of the next.
 
     Samples are asked for only when those before are there, twice as many each time: a budget that stops between has
@@ -28,10 +35,11 @@ async def majority(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[
             samples += await asyncio.gather(*(ask(messages, 0, i) for i in new))
         population: Population = [Member(made, [i], carried_over=True) for i, made in enumerate(samples[:there])]
         yield population + [Member(made) for made in samples[there:size]]
-        there, size = size, size + min(size, config.get("STAGE", size))
+        there, size = size, size + min(size, (config.STAGE or size))
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes."""
-    n: int = config.N
-    return n
+def max_completions(config: Constants) -> int:
+    return config.N
+
+
+MAJORITY = Scaffold(majority, max_completions, lambda _: 0, (prompts.SOLVE,), Constants)

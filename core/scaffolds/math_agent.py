@@ -15,9 +15,11 @@ submitted by rule, and that is noted; where there is none, one is asked for firs
 
 import re
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 from core import prompts, seeds
-from core.constants import Config
+from core.constants import constant
+from core.errors import UserError
 from core.scaffolds.common import (
     BAD_ARGUMENTS,
     BY_RULE,
@@ -27,9 +29,9 @@ from core.scaffolds.common import (
     NO_CALLS_LEFT,
     doubts,
 )
-from core.scaffolds.static_math_agent import improve, report, select_one
+from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, improve, report, select_one
 from core.scaffolds.tool_calls import CALL, TOOLS, InvalidCall, call_lines, read_call
-from core.types import Ask, Completion, Member, Message, Population, Problem, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
 
 INVALID_CALLS = 5  # calls in all that can't be carried out, before a solution is submitted by rule
 MOST_APPROACHES = 4  # of one call
@@ -77,7 +79,18 @@ APPROACH = "Approach 1:"
 _APPROACH = re.compile(r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*_`]*+|$)", re.MULTILINE | re.IGNORECASE)
 
 
-async def math_agent(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+@dataclass(frozen=True, kw_only=True)
+class Constants(Reporting):
+    CALLS: int = constant(15, "calls of tools that a planner may make; its own requests are not counted", 1, 1000)
+    K: int = constant(4, "the most solutions that one merge or selection sees", 1, 1024)
+    PLAN_TOKENS: int = constant(8192, "cap of one request of the planner, thinking included", 1, 1_000_000)
+
+    def check(self) -> None:
+        if self.K < 2:
+            raise UserError("K=1 leaves the planner nothing to select or merge; raise K")
+
+
+async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """After every call the standing solutions, once there are any; at the end the one that is submitted."""
     desk = _Desk(problem, ask, config)
     plans = invalid = 0
@@ -109,17 +122,6 @@ async def math_agent(problem: Problem, ask: Ask, config: Config) -> AsyncIterato
     yield desk.population([int(drawn)])
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes: every plan makes a call, is invalid, or submits."""
-    calls: int = config.CALLS
-    return 2 * calls + INVALID_CALLS
-
-
-def shown(config: Config) -> int:
-    """The most texts that one prompt shows: what came of all calls so far."""
-    return int(config.CALLS)
-
-
 def plan(problem: str, log: Sequence[str], calls: int, left: int, most: int) -> list[Message]:
     """Messages that ask for the next calls: `left` of `calls` are, and `log` has an entry for each that was made."""
     done = "\n\n".join(log) or "nothing"
@@ -135,7 +137,7 @@ def read_approaches(text: str) -> list[str]:
 class _Desk:
     """What the planner has before it. Approaches, solutions and reports are numbered from 1."""
 
-    def __init__(self, problem: Problem, ask: Ask, config: Config) -> None:
+    def __init__(self, problem: Problem, ask: Ask, config: Constants) -> None:
         self.problem, self.ask, self.config = problem, ask, config
         self.made = 0  # calls
         self.approaches: list[str] = []
@@ -261,3 +263,35 @@ class _Desk:
         else:
             self.standing = [number]
         return f"Solution {number} came back empty and is of no use."
+
+
+def max_completions(config: Constants) -> int:
+    """Every plan makes a call, is invalid, or submits."""
+    return 2 * config.CALLS + INVALID_CALLS
+
+
+def texts_shown(config: Constants) -> int:
+    """What came of all calls so far."""
+    return config.CALLS
+
+
+MATH_AGENT = Scaffold(
+    math_agent,
+    max_completions,
+    texts_shown,
+    (
+        prompts.SOLVE,
+        prompts.AGGREGATE,
+        prompts.VERDICT,
+        PLAN,
+        CALL,
+        APPROACHES,
+        APPROACH,
+        FOLLOW,
+        REPORT,
+        IMPROVE,
+        SELECT,
+        BEST,
+    ),
+    Constants,
+)

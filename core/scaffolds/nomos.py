@@ -20,11 +20,23 @@ import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from core import prompts, seeds
-from core.constants import Config
-from core.scaffolds.common import INVALID_SELECTION, UNREADABLE, doubts, is_spoken, knock_out, stated_score
-from core.types import Ask, Late, Member, Message, Population, Problem, carried
+from core.constants import check_subset, constant
+from core.errors import UserError
+from core.scaffolds.common import (
+    BETTER,
+    INVALID_SELECTION,
+    SELECT,
+    UNREADABLE,
+    Selecting,
+    doubts,
+    has_text,
+    single_elimination,
+    stated_score,
+)
+from core.types import Ask, Late, Member, Message, Population, Problem, Scaffold, carried
 
 JUDGE = """Problem:
 {problem}
@@ -55,6 +67,23 @@ POINTS = range(8)
 _KEPT = re.compile(r"\bkeep[\s*_`]*+:\s*+([^\n]*)", re.IGNORECASE)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Constants(Selecting):
+    N: int = constant(16, "solutions to begin with", 1, 1024)
+    K: int = constant(12, "best solutions that are kept, and shown to the grouping", 1, 1024)
+    PERFECT: int = constant(8, "perfect scores that suffice", 1, 1024)
+    ROUNDS: int = constant(
+        0, "time box: waves that add as many solutions as perfect scores are missing, at most; 0 is off", 0, 1000
+    )
+    MINUTES: float = constant(0.0, "time box: no wave begins later than this; 0 is no clock", 0, 1_000_000)
+    VERIFY_TOKENS: int = constant(8192, "cap of one judgement, thinking included", 1, 1_000_000)
+
+    def check(self) -> None:
+        check_subset(self.K, self.N)
+        if self.MINUTES and self.ROUNDS == 0:
+            raise UserError(f"MINUTES={self.MINUTES:g} bounds no waves where ROUNDS=0; raise ROUNDS or set MINUTES=0")
+
+
 def judge(problem: str, solution: str) -> list[Message]:
     """Messages that ask for the points of `solution`: a last line "Score: 0" to "Score: 7"."""
     return [{"role": "user", "content": JUDGE.format(problem=problem, solution=solution.strip())}]
@@ -77,7 +106,7 @@ def read_group(text: str, count: int) -> list[int]:
     return sorted(chosen) if chosen <= set(range(count)) else []
 
 
-async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """The N solutions, the same with their scores (points / 7), the best one; of each wave the new solutions, and the
     best one so far; those that were kept, and the best one of the group that is held for right; that group, and
     those that are left after each round of its knock-out.
@@ -91,7 +120,7 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
         return Member(made, notes=doubts(made, config))
 
     async def judged(member: Member, t: int, i: int, **urgency: float) -> Member:
-        if is_spoken(member, config):
+        if has_text(member, config):
             messages = judge(problem.statement, carried(member.completion, config))
             check = await ask(messages, "judge", t, i, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE, **urgency)
             points = stated_score(check.text, "Score", POINTS)
@@ -108,7 +137,7 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
         return None
 
     def worth(member: Member) -> tuple[bool, float]:
-        return is_spoken(member, config), -1.0 if member.self_score is None else member.self_score
+        return has_text(member, config), -1.0 if member.self_score is None else member.self_score
 
     def again(member: Member, *parents: int) -> Member:
         return Member(member.completion, list(parents), carried_over=True)
@@ -134,7 +163,7 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
         yield list(newest)
         pool += newest
 
-    best = [pool[i] for i in ranked if is_spoken(pool[i], config)]
+    best = [pool[i] for i in ranked if has_text(pool[i], config)]
     kept = best[: min(config.K, perfect if perfect >= config.PERFECT else len(best))]
     if len(kept) < 2:
         return
@@ -153,17 +182,22 @@ async def nomos(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Pop
         return
     bracket = [left[i] for i in seeds.rng(config.SEED, problem.id, "bracket").permutation(len(left))]
     yield [again(member) for member in bracket]
-    async for standing in knock_out(problem, ask, config, bracket, "select"):
+    async for standing in single_elimination(problem, ask, config, bracket, "select"):
         yield standing
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes."""
-    solutions: int = config.N + config.ROUNDS * config.PERFECT
-    kept: int = min(config.K, solutions)
-    return 2 * solutions + (kept if kept > 1 else 0)  # one grouping and kept - 1 selections
+def max_completions(config: Constants) -> int:
+    """Each solution and its judgement, one grouping and kept - 1 selections."""
+    solutions = config.N + config.ROUNDS * config.PERFECT
+    kept = min(config.K, solutions)
+    return 2 * solutions + (kept if kept > 1 else 0)
 
 
-def shown(config: Config) -> int:
-    """The most texts that one prompt shows: the kept solutions and their judgements; or two to select from."""
-    return 2 * int(config.K)
+def texts_shown(config: Constants) -> int:
+    """The kept solutions and their judgements; or two to select from."""
+    return 2 * config.K
+
+
+NOMOS = Scaffold(
+    nomos, max_completions, texts_shown, (prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, SELECT, BETTER), Constants
+)

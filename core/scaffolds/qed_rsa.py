@@ -8,14 +8,25 @@ N = 8, K = 3 and 3 rounds: 8 + 24 + 7 = 39 completions.
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from core import prompts, seeds
-from core.constants import Config
-from core.scaffolds.common import doubts, knock_out
-from core.types import Ask, Member, Population, Problem, carried
+from core.constants import check_subset, constant
+from core.scaffolds.common import BETTER, SELECT, Selecting, doubts, single_elimination
+from core.types import Ask, Member, Population, Problem, Scaffold, carried
 
 
-async def qed_rsa(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+@dataclass(frozen=True, kw_only=True)
+class Constants(Selecting):
+    N: int = constant(8, "population: solutions kept in every round", 1, 1024)
+    K: int = constant(3, "block: solutions that one merge sees", 1, 1024)
+    ROUNDS: int = constant(3, "rounds of merges after the first solutions", 0, 1000)
+
+    def check(self) -> None:
+        check_subset(self.K, self.N)
+
+
+async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Populations t = 0..ROUNDS of N members, then those that are left after each round of the knock-out.
 
     A candidate with nothing to carry is passed over, and one at a further offset takes its place; with none left, a
@@ -38,17 +49,19 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[P
     for t in range(config.ROUNDS + 1):
         population = list(await asyncio.gather(*(member(t, i, population) for i in range(config.N))))
         yield population
-    async for left in knock_out(problem, ask, config, population, "select"):
+    async for left in single_elimination(problem, ask, config, population, "select"):
         yield left
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes."""
-    n: int = config.N
-    rounds: int = config.ROUNDS
-    return n * (rounds + 1) + n - 1
+def max_completions(config: Constants) -> int:
+    return config.N * (config.ROUNDS + 1) + config.N - 1
 
 
-def shown(config: Config) -> int:
-    """The most texts that one prompt shows: K to merge, two to select from."""
-    return max(2, int(config.K))
+def texts_shown(config: Constants) -> int:
+    """K to merge, two to select from."""
+    return max(2, config.K)
+
+
+QED_RSA = Scaffold(
+    qed_rsa, max_completions, texts_shown, (prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, SELECT, BETTER), Constants
+)

@@ -6,11 +6,12 @@ stopped is the point. The last round is not summarised. With ROUNDS = 3: 3 solut
 """
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from core import prompts
-from core.constants import Config
-from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, doubts, latest_spoken
-from core.types import Ask, Completion, Member, Message, Population, Problem, carried
+from core.constants import Carrying, constant
+from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, doubts, latest_with_text
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
 
 SUMMARISE = """Problem:
 {problem}
@@ -38,7 +39,14 @@ by step and put the final answer in \\boxed{{}}."""
 OPENING = "Summary:"
 
 
-async def reasoning_cache(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+@dataclass(frozen=True, kw_only=True)
+class Constants(Carrying):
+    ROUNDS: int = constant(3, "solutions in a row; all but the last are summarised", 0, 1000)
+    CARRY: str = constant("full", "what a summary sees of an attempt", choices=("answer", "tail", "full"))
+    SUMMARY_TOKENS: int = constant(8192, "cap of one summary, thinking included", 1, 1_000_000)
+
+
+async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Populations of one member: the answer after each of ROUNDS rounds. A round without an answer leaves the answer
     as it was. Where there is nothing to summarise, or the summary comes back empty, the one before is kept; without
     any, the next round starts afresh."""
@@ -66,7 +74,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Config) -> AsyncIt
             summary = said or summary
         made = await ask(solve_again(problem.statement, summary), t, 0)
         new = Member(made, [0] if summary else [], side_calls=checks, notes=[*notes, *doubts(made, config)])
-        member = latest_spoken(member, new)
+        member = latest_with_text(member, new)
         yield [member]
 
 
@@ -88,12 +96,15 @@ def solve_again(problem: str, summary: str) -> list[Message]:
     return [{"role": "user", "content": SOLVE_AGAIN.format(problem=problem, summary=summary)}]
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes."""
-    rounds: int = config.ROUNDS
-    return max(1, 2 * rounds - 1)
+def max_completions(config: Constants) -> int:
+    return max(1, 2 * config.ROUNDS - 1)
 
 
-def shown(_: Config) -> int:
-    """The most texts that one prompt shows: the newest attempt and the summary before it."""
+def texts_shown(config: Constants) -> int:
+    """The newest attempt and the summary before it."""
     return 2
+
+
+REASONING_CACHE = Scaffold(
+    reasoning_cache, max_completions, texts_shown, (prompts.SOLVE, SUMMARISE, OPENING, SOLVE_AGAIN), Constants
+)

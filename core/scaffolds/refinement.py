@@ -6,14 +6,21 @@ N chains run side by side and never see each other; what they say is voted on. W
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from core import prompts
-from core.constants import Config
-from core.scaffolds.common import doubts, latest_spoken
-from core.types import Ask, Member, Population, Problem, carried
+from core.constants import Carrying, constant
+from core.scaffolds.common import doubts, latest_with_text
+from core.types import Ask, Member, Population, Problem, Scaffold, carried
 
 
-async def refinement(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+@dataclass(frozen=True, kw_only=True)
+class Constants(Carrying):
+    N: int = constant(1, "chains side by side, voted on", 1, 1024)
+    ROUNDS: int = constant(7, "refinements after the first solution", 0, 1000)
+
+
+async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Populations t = 0..ROUNDS of N members, one of each chain. A refinement without an answer leaves its chain where
     it was; a chain that has nothing to refine yet starts afresh."""
 
@@ -25,7 +32,7 @@ async def refinement(problem: Problem, ask: Ask, config: Config) -> AsyncIterato
         text = carried(before.completion, config)
         messages = prompts.aggregate(problem.statement, [text]) if text.strip() else prompts.solve(problem.statement)
         made = await ask(messages, t, i)
-        return latest_spoken(before, Member(made, [i] if text.strip() else [], notes=doubts(made, config)), i)
+        return latest_with_text(before, Member(made, [i] if text.strip() else [], notes=doubts(made, config)), i)
 
     population = list(await asyncio.gather(*(first(i) for i in range(config.N))))
     yield population
@@ -34,8 +41,8 @@ async def refinement(problem: Problem, ask: Ask, config: Config) -> AsyncIterato
         yield population
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes."""
-    n: int = config.N
-    rounds: int = config.ROUNDS
-    return n * (rounds + 1)
+def max_completions(config: Constants) -> int:
+    return config.N * (config.ROUNDS + 1)
+
+
+REFINEMENT = Scaffold(refinement, max_completions, lambda _: 1, (prompts.SOLVE, prompts.REFINE), Constants)

@@ -8,25 +8,48 @@ choice, made by a selection function: uniformly (the paper's), or by Boltzmann w
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from core import prompts, seeds
-from core.constants import Config
-from core.types import Ask, Member, Message, Population, Problem, carried
+from core.constants import Carrying, Constants, check_subset, constant
+from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
 
 AHEAD = 8  # steps that may be at work beyond the one that is waited for: what a straggler of a population holds up
 
 
 Members = Sequence[asyncio.Task[Member]]  # a population at work
-Select = Callable[[np.random.Generator, Sequence[float | None], Config], list[int]]
-Score = Callable[[Problem, Population, int, Ask, Config], Awaitable[None]]
-Stop = Callable[[Problem, Population, Config], bool]
+Select = Callable[[np.random.Generator, Sequence[float | None], Any], list[int]]
+Score = Callable[[Problem, Population, int, Ask, Any], Awaitable[None]]
+Stop = Callable[[Problem, Population, Any], bool]
 Aggregate = Callable[[str, Sequence[str]], list[Message]]  # of a statement and the texts that are shown
 Rank = Callable[[int], tuple[int, int]]  # of a member of the last population: who has a lower one is shown before
 
 
-def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Config) -> list[int]:
+@dataclass(frozen=True, kw_only=True)
+class SampleConstants(Constants):
+    N: int = constant(8, "samples per problem", 1, 1024)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RsaConstants(Carrying):
+    N: int = constant(8, "population: solutions kept at every step", 1, 1024)
+    K: int = constant(3, "subset: solutions that one aggregation sees; 1 is self-refinement", 1, 1024)
+    T: int = constant(5, "aggregation steps after step 0", 0, 1000)
+    ORDER: str = constant("random", "order in which aggregation shows candidates", choices=("random", "shared"))
+
+    def check(self) -> None:
+        check_subset(self.K, self.N)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoltzmannConstants(RsaConstants):
+    TAU: float = constant(0.2, "temperature of Boltzmann selection: small is greedy, large uniform", 0.001, 1000)
+
+
+def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants) -> list[int]:
     """All positions in `scores` in the order in which they are drawn: K of them, each subset as likely as any other,
     then the others, each order as likely."""
     drawn = rng.choice(len(scores), size=config.K, replace=False)
@@ -35,7 +58,7 @@ def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Co
     return order
 
 
-def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: Config) -> list[int]:
+def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: BoltzmannConstants) -> list[int]:
     """All positions in `scores`, drawn one after the other with weights exp(score / TAU) among those left.
 
     Drawn by sorting score / TAU + Gumbel noise, which is the same distribution (Kool et al. 2019, arXiv 1903.06059).
@@ -47,7 +70,7 @@ def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: 
     return [int(i) for i in np.argsort(-(keys + rng.gumbel(size=len(scores))))]
 
 
-async def sample(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+async def sample(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
     """N independent solutions: the baseline, and step 0 of RSA."""
     messages = prompts.solve(problem.statement)
     completions = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
@@ -57,7 +80,7 @@ async def sample(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Po
 async def rsa(
     problem: Problem,
     ask: Ask,
-    config: Config,
+    config: RsaConstants,
     select: Select = uniform,
     score: Score | None = None,
     stop: Stop | None = None,
@@ -124,7 +147,7 @@ async def rsa(
 async def _member(
     problem: Problem,
     ask: Ask,
-    config: Config,
+    config: RsaConstants,
     names: tuple[int, int],
     order: Sequence[int],
     rank: Rank,
@@ -146,7 +169,7 @@ async def _member(
     return Member(await ask(messages, *names), parents)
 
 
-def _rank(problem: Problem, config: Config, names: tuple[int, int], uses: Mapping[int, int]) -> Rank:
+def _rank(problem: Problem, config: RsaConstants, names: tuple[int, int], uses: Mapping[int, int]) -> Rank:
     """Where the prompt of the member called `names` shows each of the last population.
 
     ORDER = "random": drawn for every prompt. Models prefer a place, and whoever stands in it in all prompts takes the
@@ -154,7 +177,7 @@ def _rank(problem: Problem, config: Config, names: tuple[int, int], uses: Mappin
     server finds as much as possible of a prompt in its prefix cache; the price is that, and that better-scored members
     tend to stand first.
     """
-    if config.get("ORDER", "random") == "shared":
+    if config.ORDER == "shared":
         return lambda j: (-uses[j], j)
     return lambda j: (seeds.derive(config.SEED, problem.id, "order", *names, j), j)
 
@@ -164,9 +187,11 @@ def arranged(parents: Iterable[int], rank: Rank) -> list[int]:
     return sorted(parents, key=rank)
 
 
-def generations(config: Config) -> int:
-    """Completions that one problem takes: what the progress bar counts to."""
-    n: int = config.N
-    steps: int = config.get("T", 0)
-    checks: int = 1 if config.get("VERIFY_MODE") == "p_true" else config.get("VERIFY_SAMPLES", 0)
-    return n * (steps + 1) + n * steps * checks
+RSA = Scaffold(
+    rsa,
+    lambda config: config.N * (config.T + 1),
+    lambda config: config.K,
+    (prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE),
+    RsaConstants,
+)
+SAMPLE = Scaffold(sample, lambda config: config.N, lambda _: 0, (prompts.SOLVE,), SampleConstants)

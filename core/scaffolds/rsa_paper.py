@@ -8,10 +8,12 @@ empty). 16 + 9 * 16 = 160 completions.
 """
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
-from core.constants import Config
-from core.scaffolds.rsa import rsa
-from core.types import Ask, Message, Population, Problem
+from core import prompts
+from core.constants import constant
+from core.scaffolds.rsa import RSA, RsaConstants, rsa
+from core.types import Ask, Message, Population, Problem, Scaffold
 
 AGGREGATE = """Problem:
 {problem}
@@ -35,7 +37,20 @@ Turn the candidate into a better solution. If it is wrong from the start, take a
 put the final answer in \\boxed{{}}."""
 
 
-async def rsa_paper(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+@dataclass(frozen=True, kw_only=True)
+class Constants(RsaConstants):
+    """With the defaults of that code."""
+
+    N: int = constant(16, "population: solutions kept at every step", 1, 1024)
+    K: int = constant(4, "subset: solutions that one aggregation sees", 1, 1024)
+    T: int = constant(9, "aggregation steps after step 0", 0, 1000)
+    CARRY: str = constant("full", "what aggregation sees of a candidate", choices=("answer", "tail", "full"))
+    MAX_TOKENS: int = constant(8192, "cap of one completion, thinking included", 1, 1_000_000)
+    TEMPERATURE: float = constant(1.0, "sampling temperature", 0, 5)
+    ANSWER_TOKENS: int = constant(0, "budget forcing: tokens for the answer at the cap; 0 is off", 0, 100_000)
+
+
+async def rsa_paper(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Populations t = 0..T of N members, as core.scaffolds.rsa.rsa yields them."""
     async for population in rsa(problem, ask, config, aggregate=aggregate):
         yield population
@@ -48,8 +63,6 @@ def aggregate(problem: str, candidates: Sequence[str]) -> list[Message]:
     return [{"role": "user", "content": template.format(problem=problem, count=len(candidates), candidates=shown)}]
 
 
-def generations(config: Config) -> int:
-    """Completions that one problem takes."""
-    n: int = config.N
-    steps: int = config.T
-    return n * (steps + 1)
+RSA_PAPER = Scaffold(
+    rsa_paper, RSA.max_completions, lambda config: config.K, (prompts.SOLVE, AGGREGATE, REFINE), Constants
+)

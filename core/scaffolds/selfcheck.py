@@ -14,13 +14,13 @@ completions, 22, never more than 62.
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from core import prompts
-from core.constants import Config
-from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, doubts, is_spoken, latest_spoken
+from core.constants import Carrying, constant
+from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, doubts, has_text, latest_with_text
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
 
 REVIEW = """Problem:
 {problem}
@@ -62,7 +62,16 @@ _FIRST = re.compile(r"\W*+(yes|no)\b", re.IGNORECASE)
 _LAST = re.compile(r"\b(yes|no)\W*+$", re.IGNORECASE)
 
 
-async def selfcheck(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+@dataclass(frozen=True, kw_only=True)
+class Constants(Carrying):
+    CLASSIFY: int = constant(1, "1: one more request says whether a review accepts; 0: its own verdict does", 0, 1)
+    ROUNDS: int = constant(30, "reviews at most, each followed by a correction where it fails", 0, 1000)
+    PASSES: int = constant(5, "reviews passed in a row that accept a solution", 1, 1000)
+    FAILURES: int = constant(10, "reviews failed in a row that end the attempt", 1, 1000)
+    VERIFY_TOKENS: int = constant(8192, "cap of one review, and of its classification, thinking included", 1, 1_000_000)
+
+
+async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Populations of one member: the first solution, the improved one, and what stands after each round.
 
     A verdict or classification that can't be read fails the solution, and is noted. A candidate with nothing to look at
@@ -71,9 +80,9 @@ async def selfcheck(problem: Problem, ask: Ask, config: Config) -> AsyncIterator
     """
 
     async def rewritten(before: Member, messages: list[Message], *names: str | int) -> Member:
-        is_there = is_spoken(before, config)
+        is_there = has_text(before, config)
         made = await ask(messages if is_there else prompts.solve(problem.statement), *names)
-        return latest_spoken(before, Member(made, [0] if is_there else [], notes=doubts(made, config)))
+        return latest_with_text(before, Member(made, [0] if is_there else [], notes=doubts(made, config)))
 
     async def judged(text: str, number: int) -> tuple[bool, str, list[Completion], list[str]]:
         """Whether a review accepts a solution, what it hands on, the requests spent, notes."""
@@ -84,7 +93,7 @@ async def selfcheck(problem: Problem, ask: Ask, config: Config) -> AsyncIterator
         said, checks = check.text.strip(), [check]
         if not said:
             return False, "", checks, [EMPTY_REPORT]
-        if config.get("CLASSIFY", 1):
+        if config.CLASSIFY:
             checks.append(await ask(classify(said), "classify", number, max_tokens=cap, answer_opening=ANSWER))
             accepts = read_answer(checks[1].text)
         else:
@@ -148,13 +157,20 @@ def read_answer(text: str) -> bool | None:
     return said == {"yes"} if len(said) == 1 else None
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes: a review, its classification and a correction in every round. Passes
-    between the failures make it a few less."""
-    rounds: int = config.ROUNDS
-    return 2 + (3 if config.get("CLASSIFY", 1) else 2) * rounds
+def max_completions(config: Constants) -> int:
+    """A review, its classification and a correction in every round. Passes between the failures make it a few less."""
+    return 2 + (3 if config.CLASSIFY else 2) * config.ROUNDS
 
 
-def shown(_: Config) -> int:
-    """The most texts that one prompt shows: a solution and the report on it."""
+def texts_shown(config: Constants) -> int:
+    """A solution and the report on it."""
     return 2
+
+
+SELFCHECK = Scaffold(
+    selfcheck,
+    max_completions,
+    texts_shown,
+    (prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
+    Constants,
+)

@@ -10,12 +10,13 @@ The selection sees the merges in an order drawn by lot, and an unreadable one is
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 from core import prompts, seeds
-from core.constants import Config
-from core.scaffolds.common import EMPTY, EMPTY_REPORT, INVALID_SELECTION, UNREADABLE, Choice, doubts, single
+from core.constants import check_subset, constant
+from core.scaffolds.common import EMPTY, EMPTY_REPORT, INVALID_SELECTION, UNREADABLE, Choice, Selecting, doubts, single
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
 
 REPORT = """Problem:
 {problem}
@@ -54,7 +55,24 @@ _BEST = re.compile(
 )
 
 
-async def static_math_agent(problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+@dataclass(frozen=True, kw_only=True)
+class Reporting(Selecting):
+    """Of a scaffold that asks for reports on solutions."""
+
+    VERIFY_TOKENS: int = constant(8192, "cap of one report, thinking included", 1, 1_000_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(Reporting):
+    N: int = constant(8, "solutions", 1, 1024)
+    K: int = constant(2, "solutions of a slot, which are merged", 1, 1024)
+    ROUNDS: int = constant(1, "times that every solution is verified and improved", 0, 1000)
+
+    def check(self) -> None:
+        check_subset(self.K, self.N)
+
+
+async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Populations of N solutions; ROUNDS times the same with their reports, then the improved ones; one of a solution
     for each slot; one of the solution selected.
 
@@ -115,30 +133,17 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Config) -> Async
     yield [Member(best, [choice.winner], side_calls=choice.side_calls, carried_over=True, notes=choice.notes)]
 
 
-def generations(config: Config) -> int:
-    """The most completions that a problem takes."""
-    slots = _slots(config)
-    n: int = config.N
-    rounds: int = config.ROUNDS
-    return n + 2 * n * rounds + sum(len(slot) > 1 for slot in slots) + (len(slots) > 1)
-
-
-def shown(config: Config) -> int:
-    """The most texts that one prompt shows: a slot, all slots, or a solution and the report on it."""
-    return max(2, int(config.K), len(_slots(config)))
-
-
-def _slots(config: Config) -> list[range]:
+def _slots(config: Constants) -> list[range]:
     """Blocks of K neighbours; the last takes what is left."""
     return [range(i, min(i + config.K, config.N)) for i in range(0, config.N, config.K)]
 
 
-def _texts(population: Population, config: Config) -> list[str]:
+def _texts(population: Population, config: Constants) -> list[str]:
     return [carried(member.completion, config).strip() for member in population]
 
 
 async def report(
-    problem: Problem, ask: Ask, config: Config, solution: str, *names: str | int
+    problem: Problem, ask: Ask, config: Reporting, solution: str, *names: str | int
 ) -> tuple[Completion, float | None, list[str]]:
     """A report on a solution, its verdict (1 or 0; None: unreadable), and notes."""
     messages = examine(problem.statement, solution)
@@ -165,7 +170,7 @@ def select(problem: str, texts: Sequence[str]) -> list[Message]:
     return [{"role": "user", "content": content}]
 
 
-async def select_one(problem: Problem, ask: Ask, config: Config, texts: Sequence[str], *names: str | int) -> Choice:
+async def select_one(problem: Problem, ask: Ask, config: Selecting, texts: Sequence[str], *names: str | int) -> Choice:
     """The best of several texts, as the model says. Their order in the prompt is drawn, for models prefer a place; the
     empty ones are left out, and one that is left alone wins without a request. After an answer that can't be read, the
     first of the order drawn wins, which is a lot, and noted."""
@@ -186,3 +191,22 @@ def read_best(text: str, count: int) -> int | None:
     """Position 0..count - 1 for the last "Best: 1" … of `text`; None where there is none or it names no candidate."""
     stated = _BEST.findall(text)
     return int(stated[-1]) - 1 if stated and 1 <= int(stated[-1]) <= count else None
+
+
+def max_completions(config: Constants) -> int:
+    slots = _slots(config)
+    return config.N + 2 * config.N * config.ROUNDS + sum(len(slot) > 1 for slot in slots) + (len(slots) > 1)
+
+
+def texts_shown(config: Constants) -> int:
+    """A slot, all slots, or a solution and the report on it."""
+    return max(2, config.K, len(_slots(config)))
+
+
+STATIC_MATH_AGENT = Scaffold(
+    static_math_agent,
+    max_completions,
+    texts_shown,
+    (prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, prompts.VERDICT, REPORT, IMPROVE, SELECT, BEST),
+    Constants,
+)

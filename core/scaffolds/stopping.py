@@ -4,14 +4,27 @@ A rule never sees the reference answer; both may stop on a wrong answer that the
 would mostly keep it.
 """
 
+from dataclasses import dataclass, replace
+from functools import partial
 from math import comb
 
-from core.constants import Config
+from core.constants import constant
 from core.grading.answers import extract, tally
+from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Population, Problem
 
 
-def adaptive(problem: Problem, population: Population, config: Config) -> bool:
+@dataclass(frozen=True, kw_only=True)
+class Adaptive(RsaConstants):
+    STOP_WHEN_UNANIMOUS: int = constant(
+        1, "1: a problem ends when all its members give the same answer; 0 is off", 0, 1
+    )
+    STOP_CONFIDENCE: float = constant(
+        0.0, "a problem ends when the leading answer holds a majority this surely; 0 is off", 0, 1
+    )
+
+
+def adaptive(problem: Problem, population: Population, config: Adaptive) -> bool:
     """Whether STOP_WHEN_UNANIMOUS (1: on) or STOP_CONFIDENCE (0: off) says that nothing is left to gain."""
     leader, n = leading_votes(problem, population), len(population)
     if config.STOP_WHEN_UNANIMOUS and leader == n:
@@ -37,3 +50,6 @@ def leading_votes(problem: Problem, population: Population) -> int:
     made = (member.completion for member in population)
     answers = [extract(c.text, problem.answer_type, truncated=c.truncated).answer for c in made]
     return max(tally(answers, problem.answer_type).values(), default=0)
+
+
+RSA_ADAPTIVE = replace(RSA, run=partial(rsa, stop=adaptive), constants=Adaptive)

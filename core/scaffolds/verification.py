@@ -10,9 +10,10 @@ import asyncio
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from core import prompts
-from core.constants import Config
+from core.constants import Constants, constant
 from core.types import Ask, Completion, Population, Problem
 
 TOP_LOGPROBS = 20  # alternatives looked at for True and False; the most that servers give
@@ -37,7 +38,21 @@ _STATED = re.compile(
 _LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\s*_`$.]*+", re.IGNORECASE)
 
 
-async def verify(problem: Problem, population: Population, t: int, ask: Ask, config: Config) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Verifying(Constants):
+    """Of a scaffold that verifies its candidates so."""
+
+    VERIFY_MODE: str = constant("verdict", "how a candidate is verified", choices=("verdict", "p_true"))
+    VERIFY_TOKENS: int = constant(8192, "cap of one verification, thinking included", 1, 1_000_000)
+    VERIFY_SAMPLES: int = constant(1, "verdicts per candidate, averaged", 1, 64)
+
+
+def verdicts(config: Verifying) -> int:
+    """How many each candidate gets. One token's probability is no sample: a second look would read the same number."""
+    return 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
+
+
+async def verify(problem: Problem, population: Population, t: int, ask: Ask, config: Verifying) -> None:
     """Fill in `score` and `verdicts` of every member of step `t` that has an answer."""
 
     async def judge(i: int, j: int) -> tuple[Completion, float | None]:
@@ -50,9 +65,7 @@ async def verify(problem: Problem, population: Population, t: int, ask: Ask, con
 
     async def judge_member(i: int) -> None:
         member = population[i]
-        # One token's probability is no sample: a second look would read the same number.
-        times = 1 if config.VERIFY_MODE == "p_true" else config.VERIFY_SAMPLES
-        judged = await asyncio.gather(*(judge(i, j) for j in range(times)))
+        judged = await asyncio.gather(*(judge(i, j) for j in range(verdicts(config))))
         member.side_calls = [check for check, _ in judged]
         member.verdicts = [verdict for _, verdict in judged]
         readable = [verdict for verdict in member.verdicts if verdict is not None]

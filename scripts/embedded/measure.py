@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core import prompts
 from core.run import run
-from core.scaffolds.rsa import generations, rsa
+from core.scaffolds.rsa import RSA
 from scripts.embedded.measure_wordings import REWORDED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ def reworded(wording: str) -> None:
     for name, text in REWORDED[wording].items():
         setattr(prompts, name, text)
     constants = runpy.run_path(str(ROOT / "experiments" / "02_rsa_basic.py"))
-    run(rsa, constants | {"__file__": "embedded_reworded.py"}, generations)
+    run(RSA, constants | {"__file__": "embedded_reworded.py"})
 
 
 def agreement(journal: Path) -> None:

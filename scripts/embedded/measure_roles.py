@@ -13,21 +13,21 @@ import runpy
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from core import constants, prompts, stats
-from core.constants import Config
-from core.engines.flags import Need
+from core.constants import constant
 from core.errors import command
 from core.files import ROOT, results_dir
 from core.grading.answers import extract, is_correct
 from core.report import tables
-from core.run import Experiment, opened, started
+from core.run import Experiment, need_of, open_journal, started
 from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, selfcheck, static_math_agent
 from core.scaffolds.verification import read_verdict
 from core.signals import Stop
-from core.types import Ask, Completion, Member, Population, Problem
+from core.types import Ask, Completion, Member, Population, Problem, Scaffold
 
 SAMPLES = 4  # of a problem
 PRODUCT = re.compile(r"^(\d)\*(\d\d)=(\d+)", re.MULTILINE)
@@ -44,7 +44,7 @@ class Roles:
         self.marks: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
         self.unreadable: dict[str, int] = defaultdict(int)
 
-    async def __call__(self, problem: Problem, ask: Ask, config: Config) -> AsyncIterator[Population]:
+    async def __call__(self, problem: Problem, ask: Ask, config: "Constants") -> AsyncIterator[Population]:
         spent: list[Completion] = []
 
         async def asked(*args: Any, **changes: Any) -> Completion:
@@ -80,7 +80,15 @@ class Roles:
         ]
 
     async def _examined(
-        self, problem: Problem, ask: Ask, config: Config, i: int, text: str, is_right: bool, note: Any, correct: Any
+        self,
+        problem: Problem,
+        ask: Ask,
+        config: "Constants",
+        i: int,
+        text: str,
+        is_right: bool,
+        note: Any,
+        correct: Any,
     ) -> None:
         """Reports and judgements of a solution, and what is made of it with them."""
         wrong = {(a, b, c) for a, b, c in PRODUCT.findall(text) if int(a) * int(b) != int(c)}
@@ -124,7 +132,7 @@ class Roles:
             self.marks["self-assessment"][not correct(proved)].append(claim)
 
     async def _grouped(
-        self, problem: Problem, ask: Ask, config: Config, texts: list[str], right: list[bool], note: Any
+        self, problem: Problem, ask: Ask, config: "Constants", texts: list[str], right: list[bool], note: Any
     ) -> None:
         """The group that is kept, with true judgements."""
         points = []
@@ -143,7 +151,7 @@ class Roles:
             note("group: all the right ones and no others", float(kept == [i for i, r in enumerate(right) if r]))
 
     async def _summarised(
-        self, problem: Problem, ask: Ask, config: Config, made: list[Completion], note: Any, correct: Any
+        self, problem: Problem, ask: Ask, config: "Constants", made: list[Completion], note: Any, correct: Any
     ) -> None:
         """The first sample summarised, then the second into the same summary, and the problem solved with it."""
         summary, values = "", defaultdict[tuple[str, str], list[str]](list)
@@ -177,25 +185,26 @@ class Roles:
         return "\n".join(lines)
 
 
-def generations(_: Config) -> int:
-    """The most completions that a problem takes."""
-    return SAMPLES * 9 + SAMPLES**2 // 4 + 5
+@dataclass(frozen=True, kw_only=True)
+class Constants(static_math_agent.Constants):
+    SUMMARY_TOKENS: int = constant(8192, "cap of one summary, thinking included", 1, 1_000_000)
 
 
 def main() -> None:
     with command():
         stop = Stop()
         namespace = runpy.run_path(str(ROOT / "experiments" / "10_static_math_agent.py"))
-        namespace |= {"SUMMARY_TOKENS": namespace["VERIFY_TOKENS"]}
-        config = constants.read(namespace, sys.argv[1:], constants.COMMON)
+        config = constants.read(Constants, namespace, sys.argv[1:])
         folder = results_dir()
         name = "embedded_roles"
         roles = Roles()
+        most = SAMPLES * 9 + SAMPLES**2 // 4 + 5
+        scaffold = Scaffold(roles, lambda _: most, lambda config: config.K, (), Constants)
         with (
-            started(name, config, Need.of(config)) as (server, chosen),
-            opened(folder / "journal" / f"{name}.jsonl") as journal,
+            started(name, config, need_of(scaffold, config)) as (server, chosen),
+            open_journal(folder / "journal" / f"{name}.jsonl") as journal,
         ):
-            path = Experiment(name, roles, generations, config, server, chosen, folder).finish(journal, stop)
+            path = Experiment(name, scaffold, config, server, chosen, folder).finish(journal, stop)
         print(f"\n{roles.table()}\n\nresults {path}")
 
 

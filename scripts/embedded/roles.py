@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from core import prompts
 from core.scaffolds import common, deepseek_math, math_agent, nomos, reasoning_cache, selfcheck, static_math_agent
 from core.scaffolds.tool_calls import CALL
-from core.types import Message
+from core.types import FORCED_ANSWER, Message
 from scripts.embedded.sums import Term, statement
 from scripts.embedded.texts import (
     Example,
@@ -194,7 +194,7 @@ def prove_example(rng: random.Random, mix: Mix) -> Example:
 def proved(rng: random.Random, messages: list[Message], terms: list[Term], values: list[int]) -> Example:
     """A solution with its self-assessment, which is true; all that the model can learn of that is how likely it is."""
     answer = f"{solution(terms, values)}\n\nSelf-assessment:\n{deepseek_math.SCORE} {score(terms, values)}"
-    forced = (prompts.FORCED_ANSWER, f"{sum(values) % 1000}}}.")
+    forced = (FORCED_ANSWER, f"{sum(values) % 1000}}}.")
     return finished(rng, messages, products(terms, values), answer, forced)
 
 

@@ -7,8 +7,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from core import prompts
-from core.types import Message
+from core.types import FORCED_ANSWER, Message
 from scripts.embedded.sums import Term, draw_terms, is_held_out
 from scripts.embedded.words import SYSTEM_MESSAGES, drawn
 
@@ -142,5 +141,5 @@ def user(text: str) -> list[Message]:
 
 
 def solved(rng: random.Random, messages: list[Message], terms: list[Term], values: list[int]) -> Example:
-    forced = (prompts.FORCED_ANSWER, f"{sum(values) % 1000}}}.")
+    forced = (FORCED_ANSWER, f"{sum(values) % 1000}}}.")
     return finished(rng, messages, products(terms, values), solution(terms, values), forced)

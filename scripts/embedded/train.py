@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
-from core import prompts
+from core.types import FORCED_ANSWER
 from scripts.embedded.data import examples
 from scripts.embedded.gguf_file import chat_prompt, train_tokenizer, write_gguf
 from scripts.embedded.model import Muon, Qwen3, Shape
@@ -72,7 +72,7 @@ def tokenizer_texts(seed: int) -> Iterator[str]:
     for example in islice(examples(seed, TOKENIZER_MIX), TOKENIZER_EXAMPLES):
         yield from (message["content"] for message in example.messages)
         yield example.target.split("</think>")[-1]
-        yield f"{prompts.FORCED_ANSWER} ok no"
+        yield f"{FORCED_ANSWER} ok no"
 
 
 @dataclass(frozen=True)

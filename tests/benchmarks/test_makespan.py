@@ -21,7 +21,6 @@ from benchmarks.makespan import (
     simulate,
     work_bound,
 )
-from core.constants import Config
 from core.plan.lengths import ASSUMED
 from core.plan.roofline import MIDDLE
 
@@ -83,7 +82,7 @@ def test_every_token_is_made_once_and_the_cache_never_overflows(
 def test_no_schedule_is_faster_than_the_bounds(
     problems: int, servers: int, t: int, limit: int, window: int, policy: str, wait: str, room: int
 ) -> None:
-    work = Workload.of(Config(dict(CONFIG) | {"N": 4, "T": t}), problems, ASSUMED)
+    work = Workload.of(replace(CONFIG, N=4, T=t), problems, ASSUMED)
     machine = replace(gpu(), kv_tokens=room)
     outcome = simulate(work, machine, servers, Schedule(policy, limit, window, wait))
     assert outcome.seconds >= critical_path_bound(work, machine, outcome.populations) * (1 - 1e-9)

@@ -21,7 +21,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import seeds
-from core.constants import Config
 from core.endpoint import app, chat
 from core.endpoint.chat import Refusal
 from core.engines.server import Server
@@ -29,13 +28,13 @@ from core.generate import generator
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import groups
-from core.scaffolds.rsa import rsa
+from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Population, Sampling
 from tests.conftest import Proxy, answer, python, reset
 
 STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."
 ASKED = [{"role": "user", "content": STATEMENT}]
-DEFAULTS = app.DEFAULTS | {"N": 4, "K": 2, "T": 1, "MAX_TOKENS": 300, "ANSWER_TOKENS": 0}
+DEFAULTS = RsaConstants(N=4, K=2, T=1, MAX_TOKENS=300, ANSWER_TOKENS=0)
 Start = Callable[..., "Running"]
 
 
@@ -44,7 +43,7 @@ class Running:
 
     def __init__(self, server: Server, folder: Path, **changes: Any) -> None:
         self.model, self.journal = f"rsa/{server.model}", folder / "serve_rsa.jsonl"
-        self._server, self._defaults = server, Config(DEFAULTS | changes)
+        self._server, self._defaults = server, replace(DEFAULTS, **changes)
         self._place = app.bound("127.0.0.1", 0)
         self._place.listen()
         self.url = f"http://127.0.0.1:{self._place.getsockname()[1]}/v1"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from core.constants import Config
 from core.engines import flags, gpus
 from core.engines.flags import Need
 from core.engines.shape import QED_NANO
 from core.errors import UserError
+from tests.fakes.model import constants_with
 
 GIB = 2**30
 
@@ -62,8 +62,8 @@ def test_a_context_is_never_longer_than_the_model_or_the_cache() -> None:
 
 def test_a_need_comes_from_constants_or_from_the_command_line() -> None:
     constants = {"N": 8, "K": 4, "MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}
-    assert Need.of(Config(constants)) == Need(4, 1000, 0)
-    assert Need.of(Config({k: v for k, v in constants.items() if k != "K"})) == Need(0, 1000, 0)
+    assert Need.of(constants_with(constants)) == Need(4, 1000, 0)
+    assert Need.of(constants_with({k: v for k, v in constants.items() if k != "K"})) == Need(0, 1000, 0)
     assert Need.of({"CARRY": "full", "MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}) == Need(1, 1000, 0)
     assert Need.of({"VERIFY_TOKENS": 500, "MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}) == Need(1, 1000, 0)
     assert Need.read(["K=4", "--dp-size", "2", "MAX_TOKENS=99"]) == (Need(4, 99), ["--dp-size", "2"])

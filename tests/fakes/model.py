@@ -2,17 +2,50 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from core.constants import Config
-from core.types import Completion, Message, Population, Problem
+from core.scaffolds.best_of import BEST_OF
+from core.scaffolds.deepseek_math import DEEPSEEK_MATH
+from core.scaffolds.majority import MAJORITY
+from core.scaffolds.math_agent import MATH_AGENT
+from core.scaffolds.nomos import NOMOS
+from core.scaffolds.qed_rsa import QED_RSA
+from core.scaffolds.reasoning_cache import REASONING_CACHE
+from core.scaffolds.refinement import REFINEMENT
+from core.scaffolds.rsa import RSA
+from core.scaffolds.rsa_paper import RSA_PAPER
+from core.scaffolds.rsa_verified import RSA_VERIFIED
+from core.scaffolds.selfcheck import SELFCHECK
+from core.scaffolds.static_math_agent import STATIC_MATH_AGENT
+from core.scaffolds.stopping import RSA_ADAPTIVE
+from core.types import Completion, Message, Population, Problem, Scaffold
 
+SCAFFOLDS: tuple[Scaffold[Any], ...] = (
+    *(MAJORITY, BEST_OF, REFINEMENT, QED_RSA, DEEPSEEK_MATH, NOMOS, REASONING_CACHE, SELFCHECK),
+    *(STATIC_MATH_AGENT, MATH_AGENT, RSA_PAPER, RSA_ADAPTIVE, RSA_VERIFIED, RSA),
+)
+DEFAULTS: dict[str, Any] = {}
+for scaffold in SCAFFOLDS:  # of several with one name, those of RSA count
+    DEFAULTS |= vars(scaffold.constants())
 PROBLEM = Problem("p1", "How much is 6*7?", "42")
+
+
+def constants_with(values: Mapping[str, Any]) -> Any:
+    """The constants of all scaffolds at their defaults, with `values` on top: what a scaffold's own class has, and
+    more."""
+    return SimpleNamespace(**DEFAULTS | dict(values))
+
+
+def _runs(scaffold: Any) -> Callable[..., Any]:
+    """What runs: a scaffold's function, given by itself or within its Scaffold."""
+    runs: Callable[..., Any] = getattr(scaffold, "run", scaffold)
+    return runs
 
 
 class Model:
@@ -42,10 +75,10 @@ class Model:
 
 def run(scaffold: Any, model: Model, problem: Problem = PROBLEM, **constants: Any) -> list[Population]:
     """All populations of `scaffold`; checks that every completion that was asked for belongs to a member, once."""
-    config = Config({"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | constants)
+    config = constants_with({"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | constants)
 
     async def collect() -> list[Population]:
-        return [population async for population in scaffold(problem, model, config)]
+        return [population async for population in _runs(scaffold)(problem, model, config)]
 
     populations = asyncio.run(collect())
     members = [member for population in populations for member in population]
@@ -74,7 +107,7 @@ class Spent(Exception):
 
 def stopped(scaffold: Any, model: Model, after: int, **constants: Any) -> Population:
     """What `scaffold` has yielded last when its request number `after` (from 0) is refused."""
-    config = Config({"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | constants)
+    config = constants_with({"SEED": 0, "CARRY": "answer", "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | constants)
     newest: list[Population] = []
 
     async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -83,7 +116,7 @@ def stopped(scaffold: Any, model: Model, after: int, **constants: Any) -> Popula
         return await model(messages, *names, **changes)
 
     async def collect() -> None:
-        async for population in scaffold(PROBLEM, ask, config):
+        async for population in _runs(scaffold)(PROBLEM, ask, config):
             newest[:] = [population]
 
     with suppress(Spent):

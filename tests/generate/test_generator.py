@@ -17,7 +17,7 @@ from core.errors import UserError
 from core.generate import generator
 from core.generate.generator import Generator, continued, split_thinking
 from core.generate.journal import Journal
-from core.types import Completion, Message, Sampling
+from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.conftest import Proxy, answer, reset, silence
 
 MESSAGES = prompts.solve("Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.")
@@ -254,7 +254,7 @@ def test_an_unreachable_server_is_a_users_error(engine: Server, tmp_path: Path) 
 def test_budget_forcing_closes_thinking_at_the_cap_and_keeps_both_readings(engine: Server, tmp_path: Path) -> None:
     (made,) = ask(engine, tmp_path, [(5, Sampling(max_tokens=12, answer_tokens=16))])
     assert made.finish_reason == "length" and made.thinking and made.answer == ""
-    assert made.forced is not None and made.forced.startswith(prompts.FORCED_ANSWER) and made.text == made.forced
+    assert made.forced is not None and made.forced.startswith(FORCED_ANSWER) and made.text == made.forced
     assert 12 < made.completion_tokens <= 28
     (unforced,) = ask(engine, tmp_path, [(5, Sampling(max_tokens=12))])
     assert unforced.forced is None and unforced.text == "" and unforced.thinking == made.thinking
@@ -307,15 +307,15 @@ NEW_TURNS = {  # what servers of an unknown kind were seen to answer, or may, th
 }
 GOES_ON: dict[str, tuple[dict[str, Any], str]] = {
     "only what is new": ({"content": "42}."}, "42}."),
-    "all of the answer": ({"content": prompts.FORCED_ANSWER + "42}."}, "42}."),
-    "and the thinking it was given": ({"content": prompts.FORCED_ANSWER + "42}", "reasoning_content": "7*43"}, "42}"),
+    "all of the answer": ({"content": FORCED_ANSWER + "42}."}, "42}."),
+    "and the thinking it was given": ({"content": FORCED_ANSWER + "42}", "reasoning_content": "7*43"}, "42}"),
     "taken for reasoning": ({"content": None, "reasoning": "42}."}, "42}."),
     "with a brace inside": ({"content": "\\frac{1}{2}}. Sure"}, "\\frac{1}{2}}. Sure"),
 }
 
 
 def cut_and_forced(
-    engine: Server, proxy: Proxy, folder: Path, kind: str, forced: dict[str, Any], opening: str = prompts.FORCED_ANSWER
+    engine: Server, proxy: Proxy, folder: Path, kind: str, forced: dict[str, Any], opening: str = FORCED_ANSWER
 ) -> Completion:
     """A completion that the cap cuts off while thinking, and what a server of this kind says when it is forced."""
     usage = {"usage": {"prompt_tokens": 30, "completion_tokens": 12}}
@@ -343,7 +343,7 @@ def test_an_answer_that_goes_on_is_put_behind_its_opening(
 ) -> None:
     message, rest = GOES_ON[said]
     made = cut_and_forced(engine, proxy, tmp_path, kind, message)
-    assert made.forced == prompts.FORCED_ANSWER + rest and made.not_forced is None
+    assert made.forced == FORCED_ANSWER + rest and made.not_forced is None
 
 
 def test_what_vllm_takes_for_reasoning_comes_before_what_it_takes_for_the_answer(
@@ -351,7 +351,7 @@ def test_what_vllm_takes_for_reasoning_comes_before_what_it_takes_for_the_answer
 ) -> None:
     message = {"content": "\n\nDone.", "reasoning": "42}."}
     made = cut_and_forced(engine, proxy, tmp_path, "vllm", message)
-    assert made.forced == prompts.FORCED_ANSWER + "42}.\n\nDone."
+    assert made.forced == FORCED_ANSWER + "42}.\n\nDone."
 
 
 def test_a_verdict_that_is_opened_needs_no_brace(engine: Server, proxy: Proxy, tmp_path: Path) -> None:

@@ -24,15 +24,17 @@ import jsonschema
 from hypothesis import strategies as st
 
 from core import constants
-from core.constants import COMMON, RULES, Config
+from core.constants import rules
 from core.engines import server as engines
 from core.errors import LONGEST_LINE, UserError, command
 from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
-from core.plan import cli, lengths
+from core.plan import lengths
+from core.plan.expected import expected
 from core.problems import sets
 from core.progress import Forecast
 from core.report import compare, page
+from core.scaffolds.rsa import RSA, RsaConstants
 from core.types import Sampling
 from tests.conftest import python
 from tests.results.test_results import SCHEMA, save
@@ -184,6 +186,7 @@ NAMESPACE: dict[str, Any] = {
     "CARRY": "answer", "ANSWER_TOKENS": 512, "PROBLEMS": "auto", "LIMIT": 0, "SEED": 0, "CONCURRENCY": 0,
     "TIMEOUT": 3600.0,
 }  # fmt: skip
+RULES = rules(RsaConstants)
 ODD_TEXTS = [
     "nan", "inf", "-inf", "1e400", "1e5", "0x10", "１６", "1_6", " 16 ", "16\n", "9" * 5000, "-" + "9" * 5000, "True",
     "None", "", "1.0", "16.5", "+16", "--16", "1e-400", "٣", "\ud800", "\x1b[2J", "9" * 30,
@@ -207,15 +210,15 @@ NAMESPACES = st.dictionaries(st.sampled_from(sorted(RULES)) | st.just("SOMETHING
 
 def check_constants(changes: dict[str, Any], overrides: Sequence[str]) -> None:
     try:
-        made = constants.read(NAMESPACE | changes, overrides, COMMON)
+        made = constants.read(RsaConstants, NAMESPACE | changes, overrides)
     except UserError as error:
         told(error)
         return
-    assert json.loads(json.dumps(dict(made), allow_nan=False)) == dict(made)
-    for name, value in made.items():
+    assert json.loads(json.dumps(vars(made), allow_nan=False)) == vars(made)
+    for name, value in vars(made).items():
         assert RULES[name].type is str or RULES[name].low <= value <= RULES[name].high
         assert type(value) is RULES[name].type
-    assert made.get("K", 1) <= made.get("N", 1024)
+    assert made.K <= made.N
 
 
 # Results files
@@ -286,8 +289,8 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
         if found:
             assert is_harmless(found.source)
             assert all(math.isfinite(x) and x >= 0 for x in (found.prompt, found.answer, *found.solutions[0]))
-        made = Config(good["config"])
-        foreseen = Forecast(cli.expected(made, 2, model, folder, name))
+        made = RsaConstants(**good["config"])
+        foreseen = Forecast(expected(RSA, made, 2, model, folder, name))
         foreseen.arrived((0,), 100)
         left = foreseen.seconds_left(1.0)
         assert left is not None and math.isfinite(left) and left >= 0

@@ -16,15 +16,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core import constants
-from core.constants import Config
+from core import constants, experiments
+from core.constants import Constants
 from core.engines import gpus
 from core.engines.shape import QED_NANO, Shape, kv_tokens
 from core.errors import UserError
-from core.plan import cli
+from core.plan import cli, estimate
 from core.plan.lengths import ASSUMED, FEWEST, MOST, log_normal, measured
+from core.plan.loads import at_most, loads
 from core.plan.roofline import MIDDLE, Load, Machine
 from core.results import write as results_file
+from core.scaffolds.rsa import RSA
+from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.types import Problem
 from tests.conftest import ROOT, environment, run
 
@@ -43,12 +46,13 @@ CONFIG_JSON = {
 }
 
 
-def rsa(*overrides: str, name: str = "02_rsa_basic") -> Config:
-    return constants.read(cli._experiment(name), list(overrides))
+def rsa(*overrides: str, name: str = "02_rsa_basic") -> Constants:
+    found = experiments.load(name)
+    return constants.read(found.planned.constants, found.namespace, list(overrides))
 
 
-def planned(gpu: str, kv: str, *overrides: str, count: int = 30) -> cli.Plan:
-    return cli.make(rsa(*overrides), count, ASSUMED, QED_NANO, gpus.named(gpu), kv)
+def planned(gpu: str, kv: str, *overrides: str, count: int = 30) -> estimate.Plan:
+    return estimate.make(rsa(*overrides), count, ASSUMED, QED_NANO, gpus.named(gpu), kv)
 
 
 @pytest.fixture
@@ -83,13 +87,13 @@ def test_an_untied_output_embedding_is_counted_but_only_one_is_read_in_a_step(tm
 
 def test_the_shape_is_read_from_the_weights_own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.engines.weights.FOLDER", tmp_path)
-    assert cli.shape_of_model() == (QED_NANO, "figures of its config.json; the weights are not fetched")
+    assert estimate.shape_of_model() == (QED_NANO, "figures of its config.json; the weights are not fetched")
     (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON | {"num_hidden_layers": 18}))
     (tmp_path / "FETCHED.json").write_text(json.dumps({"repo": "lm-provers/QED-Nano", "revision": "0" * 40}))
-    shape, why = cli.shape_of_model()
+    shape, why = estimate.shape_of_model()
     assert shape.layers == 18 and why == "its config.json"
     (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON))
-    assert cli.shape_of_model()[0] == QED_NANO
+    assert estimate.shape_of_model()[0] == QED_NANO
 
 
 @pytest.mark.parametrize(
@@ -153,8 +157,8 @@ def longest_of(n: int, median: float, sigma: float, cap: float) -> float:
     return 4 * sum(1 - normal((math.log(x) - math.log(median)) / sigma) ** n for x in points)
 
 
-def shown(made: cli.Plan) -> str:
-    return cli.text(made, ASSUMED, 0.4, "here", "figures")
+def shown(made: estimate.Plan) -> str:
+    return estimate.text(made, ASSUMED, 0.4, "here", "figures")
 
 
 # Bytes of memory, the share for weights and cache, bytes/s, FLOP/s; bytes of a token in the cache; requests that
@@ -230,13 +234,13 @@ def test_the_assumed_lengths_have_the_moments_of_a_log_normal() -> None:
     assert Load((0,), 8, 0, sample).longest(1) == pytest.approx(float(sample.mean()))
 
 
-def slotted(made: cli.Plan) -> cli.Plan:
+def slotted(made: estimate.Plan) -> estimate.Plan:
     """`made`, with as many requests in flight at every step as its fullest holds: a whole number, for a simulation."""
     slots = max(1, int(min(made.machine.in_flight(load, MIDDLE) for load in made.loads)))
     return replace(made, machine=replace(made.machine, limit=slots))
 
 
-def simulated(made: cli.Plan, seed: int) -> float:
+def simulated(made: estimate.Plan, seed: int) -> float:
     """Seconds of the schedule itself: requests come and go one by one, each problem's step waits for the one before,
     and the step time follows the tokens that are in the cache at the moment."""
     on, rng = made.machine, random.Random(seed)
@@ -284,7 +288,7 @@ def test_a_simulated_schedule_lies_between_the_bounds(gpu: str, kv: str, carry: 
 
 def test_one_problem_takes_its_critical_path() -> None:
     made = planned("H100", "fp8", count=1)
-    assert "critical path" in cli.bottleneck(made)
+    assert "critical path" in estimate.bottleneck(made)
     assert made.seconds[0] < simulated(slotted(made), seed=7) < made.seconds[1]
 
 
@@ -342,7 +346,7 @@ def test_what_helps_most_is_planned_anew_and_stated_with_its_gain(
 
 def test_every_alternative_that_saves_is_less_work_than_the_plan() -> None:
     made = planned("4090", "bf16", "CARRY=full")
-    rows = cli.savings(made, ASSUMED)
+    rows = estimate.savings(made, ASSUMED)
     gains = [gain for gain, _, _ in rows]
     assert gains == sorted(gains, reverse=True) and gains[-1] > 0 and gains[0] < 1
     for gain, name, other in rows:
@@ -365,8 +369,7 @@ def test_every_experiment_is_planned_completion_by_completion(
     name: str, no_gpu: None, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = told(capsys, name)
-    namespace = cli._experiment(name)
-    each = namespace["generations"](constants.read(namespace, []))
+    each = experiments.load(name).planned.max_completions(rsa(name=name))
     assert line(out, "generations") == f"{30 * each:,} ({each} for each of 30 problems)"
     assert "on paper" in out.splitlines()[0] and "assumed: no NVIDIA GPU is here" in out and "RTX 4090" in out
     assert "assumed, not measured" in line(out, "lengths")
@@ -389,10 +392,10 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
 ) -> None:
     values = {"N": n, "K": min(n, k), "T": t, "MAX_TOKENS": cap, "ANSWER_TOKENS": forced, "CARRY": carry}
     overrides = [f"{name}={value}" for name, value in values.items()] + ([f"VERIFY_MODE={mode}"] if mode else [])
-    config = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
-    made = cli.make(config, count, ASSUMED, QED_NANO, gpus.DEFAULT, kv)
-    assert sum(load.count for load in made.loads) == count * cli._experiment("02_rsa_basic")["generations"](config)
-    prompt, completion = cli.at_most(config, count, ASSUMED.prompt)
+    config: Any = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
+    made = estimate.make(config, count, ASSUMED, QED_NANO, gpus.DEFAULT, kv)
+    assert sum(load.count for load in made.loads) == count * (RSA_VERIFIED if mode else RSA).max_completions(config)
+    prompt, completion = at_most(config, count, ASSUMED.prompt)
     assert sum(load.prompts for load in made.loads) <= prompt * (1 + 1e-9) + 1
     assert sum(load.tokens for load in made.loads) <= completion * (1 + 1e-9) + 1
     assert 0 < made.seconds[0] < made.seconds[1]
@@ -417,11 +420,11 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, capsys: pytest
     model, tokens = document["model"]["name"], document["metrics"]["tokens"]
     lengths = measured(results, model)
     assert lengths and "verifications" in lengths.assumed and "answer" not in lengths.assumed
-    loads = cli.loads(rsa(*small), 4, lengths)
-    assert sum(load.tokens for load in loads) == pytest.approx(tokens["completion"])
-    assert sum(load.prompts for load in loads) == pytest.approx(tokens["prompt"], rel=0.02)
+    made = loads(rsa(*small), 4, lengths)
+    assert sum(load.tokens for load in made) == pytest.approx(tokens["completion"])
+    assert sum(load.prompts for load in made) == pytest.approx(tokens["prompt"], rel=0.02)
     by_step = [step["completion_tokens"] for step in document["metrics"]["steps"]]
-    assert [load.tokens for load in loads] == pytest.approx(by_step)
+    assert [load.tokens for load in made] == pytest.approx(by_step)
     out = told(capsys, "02_rsa_basic", *small, "--embedded")
     assert "measured: 02_rsa_basic.json (96 completions on sums[:4]" in out and "paper" not in out
     with pytest.raises(SystemExit):
@@ -541,11 +544,11 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
         path.write_text(json.dumps(content))
         try:
             gpu = gpus.from_file(path)
-            made = cli.make(rsa(), 30, ASSUMED, QED_NANO, gpu, "bf16")
+            made = estimate.make(rsa(), 30, ASSUMED, QED_NANO, gpu, "bf16")
         except UserError as error:
             assert "\n" not in str(error) and len(str(error)) < 500
         else:
-            text = cli.text(made, ASSUMED, 1.0, "file", "figures")
+            text = estimate.text(made, ASSUMED, 1.0, "file", "figures")
             assert "nan" not in text and text.encode()
 
 
@@ -568,9 +571,9 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
         (["02_rsa_basic", "--gpu-file", "nowhere.json"], "can't be read"),
         (["02_rsa_basic", "--gpu", "4090", "--gpu-file", "x.json"], "not both"),
         (["02_rsa_basic", "--gpu", "3090", "--kv", "fp8"], "RTX 3090 has no fp8"),
-        (["02_rsa_basic", "--price", "nan"], "no price"),
-        (["02_rsa_basic", "--price", "-1"], "no price"),
-        (["02_rsa_basic", "--problems", "0"], "no number of problems"),
+        (["02_rsa_basic", "--price", "nan"], "not the price"),
+        (["02_rsa_basic", "--price", "-1"], "not the price"),
+        (["02_rsa_basic", "--problems", "0"], "not a number of problems"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(

@@ -23,7 +23,7 @@ from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.problems import sets
 from core.scaffolds.verification import p_true
-from core.types import Completion, Message, Sampling
+from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.conftest import ROOT, Proxy, answer, environment, heed_signals, python
 from tests.faults.conftest import kill, wait
 from tests.real.conftest import FIGURES, RUNNING
@@ -155,7 +155,7 @@ def test_thinking_that_a_template_would_change_is_forced_too(vllm: Server, tmp_p
     finally:
         proxy.close()
     assert made.not_forced is None and made.forced is not None
-    assert made.forced.removeprefix(prompts.FORCED_ANSWER)[:1].isdigit(), made.forced
+    assert made.forced.removeprefix(FORCED_ANSWER)[:1].isdigit(), made.forced
 
 
 def test_rsa_and_self_verification_run(vllm: Server, tmp_path: Path) -> None:

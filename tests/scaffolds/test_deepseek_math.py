@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.constants import Config
 from core.grading.answers import extract
-from core.scaffolds.deepseek_math import deepseek_math, generations, read_proof
+from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math, read_proof
 from core.types import Completion, Member, Population
-from tests.fakes.model import Jumbled, Model, run, stopped
+from tests.fakes.model import Jumbled, Model, constants_with, run, stopped
 
 SIZES: dict[str, Any] = {"N": 4, "VERIFY_SAMPLES": 4, "ROUNDS": 2, "KEEP": 4, "REVIEWS": 2, "REFINEMENTS": 1}
 SIZES |= {"VERIFY_TOKENS": 50}
@@ -43,7 +42,7 @@ def answer(populations: list[Population]) -> Member:
 def test_it_refines_and_reviews_for_two_rounds() -> None:
     model = Model(scored({}, "0.5"))
     populations = run(deepseek_math, model, **SIZES)
-    assert len(model.asked) == 60 == generations(Config(SIZES))
+    assert len(model.asked) == 60 == DEEPSEEK_MATH.max_completions(constants_with(SIZES))
     assert [len(p) for p in populations] == [4, 4, 1, 4, 4, 1, 4, 4, 1]
     assert [p[0].carried_over for p in populations] == [False, True, True, True, False, True, True, False, True]
     assert [len(model.prompts(t)) for t in range(4)] == [4, 4, 4, 0]
@@ -149,7 +148,7 @@ def test_the_loop_of_the_paper_in_small() -> None:
     sizes = SIZES | {"N": 3, "VERIFY_SAMPLES": 3, "KEEP": 3, "REVIEWS": 1, "REFINEMENTS": 2}
     model = Model(scored({(0, 1, 2): "0.5"}, "0"))
     populations = run(deepseek_math, model, **sizes)
-    assert len(model.asked) == (3 + 6 + 6) * 4 == generations(Config(sizes))
+    assert len(model.asked) == (3 + 6 + 6) * 4 == DEEPSEEK_MATH.max_completions(constants_with(sizes))
     assert sorted(member.parents[0] for member in populations[4]) == [0, 0, 1, 1, 2, 2]
     shown = [prompt.split("Review 1:\nreview ")[1][:5] for prompt in model.prompts(1)]
     assert len(set(shown)) == 6 and "0-1-2" not in shown, "six pairs; the mildest review of proof 1 is not needed"
@@ -157,12 +156,14 @@ def test_the_loop_of_the_paper_in_small() -> None:
 
 def test_the_sizes_of_the_paper_and_its_code_are_constants_away() -> None:
     paper = {"N": 64, "VERIFY_SAMPLES": 64, "ROUNDS": 16, "KEEP": 64, "REVIEWS": 1, "REFINEMENTS": 8}
-    assert generations(Config(paper)) == (64 + 16 * 512) * 65 == 536_640
-    assert generations(Config(paper | {"N": 128})) == (128 + 16 * 512) * 65
+    assert DEEPSEEK_MATH.max_completions(constants_with(paper)) == (64 + 16 * 512) * 65 == 536_640
+    assert DEEPSEEK_MATH.max_completions(constants_with(paper | {"N": 128})) == (128 + 16 * 512) * 65
     few = SIZES | {"N": 2, "KEEP": 5, "ROUNDS": 3}
     model = Model(scored({}))
     run(deepseek_math, model, **few)
-    assert len(model.asked) == generations(Config(few)) == (2 + 2 + 4 + 5) * 5, "the pool grows to KEEP"
+    assert len(model.asked) == DEEPSEEK_MATH.max_completions(constants_with(few)) == (2 + 2 + 4 + 5) * 5, (
+        "the pool grows to KEEP"
+    )
 
 
 def test_empty_failed_and_truncated_proofs() -> None:

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import run as door
-from core.constants import Config
 from core.scaffolds import static_math_agent
-from core.scaffolds.math_agent import INVALID_CALLS, PLAN, generations, math_agent, read_approaches
+from core.scaffolds.math_agent import INVALID_CALLS, MATH_AGENT, PLAN, math_agent, read_approaches
 from core.scaffolds.tool_calls import TOOLS, InvalidCall, call_lines, read_call
 from core.types import Completion, Population
-from tests.fakes.model import Model, run, stopped_and_resumed
+from tests.fakes.model import Model, constants_with, run, stopped_and_resumed
 
 SIZES: dict[str, Any] = {"CALLS": 15, "K": 4, "PLAN_TOKENS": 70, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
 Names = tuple[str | int, ...]
@@ -64,7 +62,10 @@ def test_fifteen_calls_besides_the_plans_as_in_its_source() -> None:
     plans = model.prompts("plan")
     tools = [names for names, *_ in model.asked if names[0] != "plan"]
     assert len(plans) == 7 and [number for _, number in tools] == list(range(1, 16)), "one completion a call"
-    assert not notes(populations) and len(model.asked) <= generations(Config(SIZES)) == 2 * 15 + INVALID_CALLS
+    assert (
+        not notes(populations)
+        and len(model.asked) <= MATH_AGENT.max_completions(constants_with(SIZES)) == 2 * 15 + INVALID_CALLS
+    )
     assert model.prompts("solve", 3)[0].count("parity\nor so.") == 1 and "induction" not in model.prompts("solve", 3)[0]
     assert "approach" not in model.prompts("solve", 5)[0].lower()
     assert "solution <solve 2>" in model.prompts("verify", 6)[0]
@@ -186,7 +187,7 @@ def test_a_planner_that_fails_is_one_that_does_not_call() -> None:
 
 def test_no_run_takes_more_than_generations() -> None:
     _, model = planned(["CALL solve"])
-    assert len(model.asked) == generations(Config(SIZES)) == 35
+    assert len(model.asked) == MATH_AGENT.max_completions(constants_with(SIZES)) == 35
     assert "no calls are left; submit a solution" in model.prompts("plan")[-1]
 
 
@@ -326,7 +327,7 @@ def test_any_planner_ends_with_one_answer_within_bounds(plans: list[str], data: 
 
     populations, model = planned(plans, tools)
     assert len(populations[-1]) == 1 and all(populations)
-    assert len(model.asked) <= generations(Config(SIZES))
+    assert len(model.asked) <= MATH_AGENT.max_completions(constants_with(SIZES))
     assert sum(names[0] != "plan" for names, *_ in model.asked) <= 15
 
 
@@ -350,5 +351,5 @@ def test_any_text_has_approaches_or_none(text: str) -> None:
 
 
 def test_its_record_tells_the_prompts_that_it_has_from_other_scaffolds() -> None:
-    told = door._prompts_of(math_agent)
+    told = MATH_AGENT.prompts
     assert {PLAN, static_math_agent.REPORT, static_math_agent.IMPROVE, static_math_agent.SELECT} <= set(told)

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.constants import Config
 from core.scaffolds.common import stated_score
-from core.scaffolds.nomos import POINTS, generations, nomos, read_group
+from core.scaffolds.nomos import NOMOS, POINTS, nomos, read_group
 from core.types import Completion, Late, Member, Population
 from tests import conftest
-from tests.fakes.model import Jumbled, Model, run, stopped
+from tests.fakes.model import Jumbled, Model, constants_with, run, stopped
 from tests.fakes.server import ScriptedServer
 
 SIZES: dict[str, Any] = {
@@ -63,7 +62,7 @@ def answer(populations: list[Population]) -> Member:
 def test_it_solves_judges_groups_and_knocks_out() -> None:
     model = Model(judged({(0, 5): 6}, best="solution 0-5:"))
     populations = run(nomos, model, **SIZES)
-    assert len(model.asked) == 44 == generations(Config(SIZES))
+    assert len(model.asked) == 44 == NOMOS.max_completions(constants_with(SIZES))
     assert [len(p) for p in populations] == [16, 16, 1, 12, 1, 12, 6, 3, 2, 1]
     assert len(model.prompts(0)) == 16 and len(model.prompts("judge", 0)) == 16 and len(model.prompts("group")) == 1
     assert [len(model.prompts("select", r)) for r in range(4)] == [6, 3, 1, 1]
@@ -178,7 +177,9 @@ def test_a_wave_is_as_large_as_what_is_missing() -> None:
     model = Model(judged({}))
     run(nomos, model, **sizes)
     assert [len(model.prompts(t)) for t in range(7)] == [4, 3, 3, 3, 3, 3, 0]
-    assert len(model.asked) == generations(Config(sizes)) == 2 * 19 + 4, "a problem without any gets the most"
+    assert len(model.asked) == NOMOS.max_completions(constants_with(sizes)) == 2 * 19 + 4, (
+        "a problem without any gets the most"
+    )
 
 
 def test_the_problem_with_the_fewest_perfect_scores_goes_first() -> None:
@@ -285,7 +286,7 @@ def test_with_one_or_no_solution_nothing_is_grouped() -> None:
     one = SIZES | {"N": 1, "K": 1}
     model = Model(judged({}))
     run(nomos, model, **one)
-    assert len(model.asked) == generations(Config(one)) == 2
+    assert len(model.asked) == NOMOS.max_completions(constants_with(one)) == 2
 
 
 def test_names_and_prompts_do_not_depend_on_the_order_of_arrival() -> None:
@@ -382,4 +383,4 @@ def test_whatever_the_model_says_there_is_one_answer(texts: list[str]) -> None:
     model = Model(lambda names, prompt: texts[sum(map(ord, repr(names))) % len(texts)])
     sizes = SIZES | {"ROUNDS": 1}
     populations = run(nomos, model, **sizes)
-    assert len(populations[-1]) == 1 and len(model.asked) <= generations(Config(sizes))
+    assert len(populations[-1]) == 1 and len(model.asked) <= NOMOS.max_completions(constants_with(sizes))

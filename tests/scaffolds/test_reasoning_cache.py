@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import prompts
-from core.constants import Config
-from core.scaffolds.reasoning_cache import generations, read_summary, reasoning_cache
+from core.scaffolds.reasoning_cache import REASONING_CACHE, read_summary, reasoning_cache
 from core.types import Completion
-from tests.fakes.model import PROBLEM, Model, run
+from tests.fakes.model import PROBLEM, Model, constants_with, run
 
 SIZES: dict[str, Any] = {"ROUNDS": 3, "SUMMARY_TOKENS": 70, "CARRY": "full"}
 FIRST = prompts.solve(PROBLEM.statement)[0]["content"]
@@ -115,7 +114,9 @@ def test_a_summary_cut_off_is_used_as_far_as_it_goes() -> None:
 def test_generations_is_what_is_asked(rounds: int) -> None:
     model = Model(said)
     populations = run(reasoning_cache, model, **(SIZES | {"ROUNDS": rounds}))
-    assert len(model.asked) == generations(Config({"ROUNDS": rounds})) and len(populations) == max(1, rounds)
+    assert len(model.asked) == REASONING_CACHE.max_completions(constants_with({"ROUNDS": rounds})) and len(
+        populations
+    ) == max(1, rounds)
 
 
 @given(st.text())

@@ -6,7 +6,6 @@ That is all that resuming through the journal needs, so a new scaffold joins thi
 import asyncio
 import json
 import re
-import runpy
 import signal
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core import constants, equal_compute, prompts, seeds
-from core.engines import flags
+from core import constants, equal_compute, experiments, seeds
 from core.report import page
 from core.results import write
-from core.run import Scaffold, _prompts_of
-from core.types import Completion, Population
+from core.types import Completion, Population, Scaffold
 from tests import conftest
 from tests.conftest import ROOT
-from tests.fakes.model import PROBLEM, Model, run
+from tests.fakes.model import PROBLEM, Model, constants_with, run
 from tests.fakes.server import ScriptedServer
 from tests.test_run import load, timeless
 
@@ -89,7 +86,7 @@ def shown(populations: list[Population]) -> list[list[tuple[Any, ...]]]:
 
 @pytest.mark.parametrize("world", range(3))
 @pytest.mark.parametrize("scaffold", SCAFFOLDS)
-def test_the_order_of_arrival_changes_nothing(scaffold: Scaffold, world: int) -> None:
+def test_the_order_of_arrival_changes_nothing(scaffold: Scaffold[Any], world: int) -> None:
     first = Wayward(seed=0, world=world)
     populations = shown(run(scaffold, first, **SIZES))
     for seed in range(1, 6):
@@ -100,7 +97,7 @@ def test_the_order_of_arrival_changes_nothing(scaffold: Scaffold, world: int) ->
 @pytest.mark.parametrize("world", range(3))
 @pytest.mark.parametrize("scaffold", SCAFFOLDS)
 def test_broken_off_anywhere_it_has_asked_for_nothing_that_the_whole_run_does_not_ask(
-    scaffold: Scaffold, world: int
+    scaffold: Scaffold[Any], world: int
 ) -> None:
     whole = Wayward(seed=0, world=world)
     run(scaffold, whole, **SIZES)
@@ -112,7 +109,7 @@ def test_broken_off_anywhere_it_has_asked_for_nothing_that_the_whole_run_does_no
 
 
 @pytest.mark.parametrize("scaffold", SCAFFOLDS)
-def test_every_population_can_be_graded(scaffold: Scaffold) -> None:
+def test_every_population_can_be_graded(scaffold: Scaffold[Any]) -> None:
     populations = run(scaffold, Wayward(seed=0), **SIZES)
     for t, population in enumerate(populations):
         record = write.grade(PROBLEM, t, population)
@@ -122,12 +119,12 @@ def test_every_population_can_be_graded(scaffold: Scaffold) -> None:
 
 
 @pytest.mark.parametrize("scaffold", SCAFFOLDS)
-def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold) -> None:
+def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold[Any]) -> None:
     """Each request is one of the templates, filled in."""
     models = [Wayward(seed=0, world=world) for world in range(30)]
     for model in models:
         run(scaffold, model, **SIZES)
-    held = [prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, prompts.VERIFY, *_prompts_of(scaffold)]
+    held = scaffold.prompts
     fields = [re.split(r"\{[a-z]+\}", text) for text in held if re.search(r"\{[a-z]+\}", text)]
     filled = re.compile(
         "|".join(".*".join(map(re.escape, (p.format() for p in pieces))) for pieces in fields), re.DOTALL
@@ -138,10 +135,10 @@ def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold) -> None:
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_no_prompt_shows_more_texts_than_it_tells_the_server(name: str) -> None:
-    """`shown`, or else K, or one: what the context is made for."""
+    """Its context is made for so many."""
     found = ENTRIES[name]
-    config = constants.Config(SIZES | {"CARRY": "answer", "MAX_TOKENS": 1, "ANSWER_TOKENS": 0})
-    most = flags.Need.of(config, found.shown).k
+    config = constants_with(SIZES | {"CARRY": "answer", "MAX_TOKENS": 1, "ANSWER_TOKENS": 0})
+    most = found.scaffold.texts_shown(config)
     for world in range(30):
         model = Wayward(seed=0, world=world)
         run(found.scaffold, model, **SIZES)
@@ -156,11 +153,11 @@ def test_every_experiment_with_a_scaffold_is_here() -> None:
 
 @pytest.mark.parametrize(("name", "expected"), DEFAULTS.items())
 def test_each_experiment_is_short_and_takes_the_calls_of_its_source(name: str, expected: int) -> None:
-    path = ROOT / "experiments" / f"{name}.py"
-    namespace = runpy.run_path(str(path))
-    config = constants.read(namespace, [], constants.COMMON)
-    assert namespace["generations"](config) == expected
-    assert len(path.read_text().splitlines()) < 60 and f"bash scripts/run.sh {name}" in namespace["__doc__"]
+    found = experiments.load(name)
+    config = constants.read(found.planned.constants, found.namespace)
+    assert found.planned.max_completions(config) == expected
+    lines = (ROOT / "experiments" / f"{name}.py").read_text().splitlines()
+    assert len(lines) < 40 and f"bash scripts/run.sh {name}" in found.namespace["__doc__"]
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core import seeds
-from core.constants import Config
 from core.errors import UserError
-from core.scaffolds.rsa import AHEAD, arranged, boltzmann, generations, rsa, sample, uniform
+from core.scaffolds.rsa import AHEAD, RSA, arranged, boltzmann, rsa, sample, uniform
 from core.types import Completion, Message, Population, Problem, carried
+from tests.fakes.model import constants_with
 
 PROBLEM = Problem("p1", "What is 6 times 7?", "42")
 BASE = {"N": 6, "K": 2, "T": 3, "CARRY": "answer", "CARRY_TOKENS": 10, "SEED": 0, "TAU": 0.2}
@@ -38,7 +38,7 @@ class Model:
         return Completion("0" * 32, seed, "thought", f"solution {names}", completion_tokens=20, finish_reason="stop")
 
 
-def populations(model: Model, config: Config, **options: Any) -> list[Population]:
+def populations(model: Model, config: Any, **options: Any) -> list[Population]:
     async def collect() -> list[Population]:
         return [population async for population in rsa(PROBLEM, model, config, **options)]
 
@@ -47,9 +47,9 @@ def populations(model: Model, config: Config, **options: Any) -> list[Population
 
 def test_there_are_t_plus_one_populations_of_n_made_from_k_different_parents() -> None:
     model = Model()
-    steps = populations(model, Config(BASE))
+    steps = populations(model, constants_with(BASE))
     assert [len(step) for step in steps] == [6] * 4
-    assert len(model.asked) == generations(Config(BASE)) == 24
+    assert len(model.asked) == RSA.max_completions(constants_with(BASE)) == 24
     assert all(member.parents == [] for member in steps[0])
     for step in steps[1:]:
         assert all(len(set(member.parents)) == 2 for member in step)
@@ -58,7 +58,7 @@ def test_there_are_t_plus_one_populations_of_n_made_from_k_different_parents() -
 
 def test_a_prompt_shows_the_problem_and_exactly_its_parents_in_order() -> None:
     model = Model()
-    steps = populations(model, Config(BASE))
+    steps = populations(model, constants_with(BASE))
     prompts = dict(model.asked)
     for t in (1, 2, 3):
         for i, member in enumerate(steps[t]):
@@ -70,7 +70,7 @@ def test_a_prompt_shows_the_problem_and_exactly_its_parents_in_order() -> None:
 
 def test_runs_agree_and_another_seed_or_problem_draws_otherwise() -> None:
     def drawn(**changes: Any) -> list[list[int]]:
-        return [m.parents for step in populations(Model(), Config(BASE | changes)) for m in step]
+        return [m.parents for step in populations(Model(), constants_with(BASE | changes)) for m in step]
 
     assert drawn() == drawn()
     assert drawn() != drawn(SEED=1)
@@ -79,26 +79,26 @@ def test_runs_agree_and_another_seed_or_problem_draws_otherwise() -> None:
 
 def test_k_of_one_is_self_refinement_and_t_of_zero_the_baseline() -> None:
     model = Model()
-    populations(model, Config(BASE | {"K": 1, "T": 1}))
+    populations(model, constants_with(BASE | {"K": 1, "T": 1}))
     assert all("Compare" not in prompt for _, prompt in model.asked)
-    assert len(populations(Model(), Config(BASE | {"T": 0}))) == 1
+    assert len(populations(Model(), constants_with(BASE | {"T": 0}))) == 1
 
     async def first() -> Population:
-        return await anext(sample(PROBLEM, Model(), Config(BASE)))
+        return await anext(sample(PROBLEM, Model(), constants_with(BASE)))
 
     alone = asyncio.run(first())
-    assert [m.completion for m in alone] == [m.completion for m in populations(Model(), Config(BASE))[0]]
+    assert [m.completion for m in alone] == [m.completion for m in populations(Model(), constants_with(BASE))[0]]
 
 
 def test_a_candidate_with_nothing_to_carry_is_never_drawn() -> None:
-    steps = populations(Model(silent={(0, 1), (0, 2), (0, 3), (0, 4)}), Config(BASE | {"K": 3}))
+    steps = populations(Model(silent={(0, 1), (0, 2), (0, 3), (0, 4)}), constants_with(BASE | {"K": 3}))
     assert all(sorted(member.parents) == [0, 5] for member in steps[1])
     assert all(len(member.parents) == 3 for member in steps[2])
 
 
 def test_with_no_candidate_left_members_start_afresh() -> None:
     model = Model(silent={(0, i) for i in range(6)})
-    steps = populations(model, Config(BASE))
+    steps = populations(model, constants_with(BASE))
     assert all(member.parents == [] and member.completion.text for member in steps[1])
     assert all(member.parents for member in steps[2])
 
@@ -106,12 +106,12 @@ def test_with_no_candidate_left_members_start_afresh() -> None:
 def test_scores_are_asked_for_all_steps_that_are_drawn_from_and_steer_selection() -> None:
     scored: list[int] = []
 
-    async def score(problem: Problem, population: Population, t: int, ask: Any, config: Config) -> None:
+    async def score(problem: Problem, population: Population, t: int, ask: Any, config: Any) -> None:
         scored.append(t)
         for i, member in enumerate(population):
             member.self_score = float(i in (2, 4))
 
-    steps = populations(Model(), Config(BASE | {"TAU": 0.02}), select=boltzmann, score=score)
+    steps = populations(Model(), constants_with(BASE | {"TAU": 0.02}), select=boltzmann, score=score)
     assert scored == [0, 1, 2]
     assert all(sorted(member.parents) == [2, 4] for step in steps[1:] for member in step)
     assert [m.self_score for m in steps[3]] == [None] * 6
@@ -119,7 +119,7 @@ def test_scores_are_asked_for_all_steps_that_are_drawn_from_and_steer_selection(
 
 def test_uniform_draws_every_subset_equally_often() -> None:
     rng, draws = np.random.default_rng(1), 6000
-    counts = Counter(frozenset(uniform(rng, [None] * 5, Config(BASE))[:2]) for _ in range(draws))
+    counts = Counter(frozenset(uniform(rng, [None] * 5, constants_with(BASE))[:2]) for _ in range(draws))
     expected = draws / math.comb(5, 2)
     assert set(counts) == {frozenset(pair) for pair in combinations(range(5), 2)}
     chi2 = sum((count - expected) ** 2 / expected for count in counts.values())
@@ -130,7 +130,7 @@ def test_boltzmann_draws_without_replacement_by_exponential_weights() -> None:
     scores, tau, draws = [0.0, 0.1, 0.3, None], 0.2, 20000
     weights = [math.exp(s / tau) for s in (0.0, 0.1, 0.3, (0.0 + 0.1 + 0.3) / 3)]
     total = sum(weights)
-    rng, config = np.random.default_rng(2), Config(BASE | {"TAU": tau})
+    rng, config = np.random.default_rng(2), constants_with(BASE | {"TAU": tau})
     counts = Counter(tuple(boltzmann(rng, scores, config)[:2]) for _ in range(draws))
     chi2 = 0.0
     for i in range(4):
@@ -144,23 +144,23 @@ def test_boltzmann_draws_without_replacement_by_exponential_weights() -> None:
 @settings(deadline=None)
 @given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=9), st.data())
 def test_selections_put_all_members_in_an_order(scores: list[float | None], data: st.DataObject) -> None:
-    config = Config(BASE | {"N": len(scores), "K": data.draw(st.integers(1, len(scores)))})
+    config = constants_with(BASE | {"N": len(scores), "K": data.draw(st.integers(1, len(scores)))})
     for select in (uniform, boltzmann):
         assert sorted(select(np.random.default_rng(0), scores, config)) == list(range(len(scores)))
 
 
 def test_carry_decides_what_aggregation_sees() -> None:
     made = Completion("0" * 32, 0, thinking="t" * 60, answer="a" * 40, completion_tokens=20)
-    assert carried(made, Config(BASE)) == "a" * 40
-    assert carried(made, Config(BASE | {"CARRY": "full"})) == "t" * 60 + "\n\n" + "a" * 40
-    tail = carried(made, Config(BASE | {"CARRY": "tail"}))
+    assert carried(made, constants_with(BASE)) == "a" * 40
+    assert carried(made, constants_with(BASE | {"CARRY": "full"})) == "t" * 60 + "\n\n" + "a" * 40
+    tail = carried(made, constants_with(BASE | {"CARRY": "tail"}))
     assert tail == ("t" * 60 + "\n\n" + "a" * 40)[-51:], "half of 20 tokens is half of the characters"
-    assert len(carried(made, Config(BASE | {"CARRY": "tail", "CARRY_TOKENS": 20}))) == 102
+    assert len(carried(made, constants_with(BASE | {"CARRY": "tail", "CARRY_TOKENS": 20}))) == 102
 
 
 def test_a_forced_answer_is_carried() -> None:
     made = Completion("0" * 32, 0, thinking="t", answer="", forced="\\boxed{7}", finish_reason="length")
-    assert carried(made, Config(BASE)) == "\\boxed{7}"
+    assert carried(made, constants_with(BASE)) == "\\boxed{7}"
 
 
 def test_seeds_differ_between_all_requests_and_depend_on_names_alone() -> None:
@@ -173,11 +173,11 @@ def test_seeds_differ_between_all_requests_and_depend_on_names_alone() -> None:
 
 @pytest.mark.parametrize("changes", [{"N": 3, "K": 3}, {"N": 1, "K": 1, "T": 2}, {"N": 16, "K": 4, "T": 1}])
 def test_other_sizes_work(changes: dict[str, int]) -> None:
-    config = Config(BASE | changes)
+    config = constants_with(BASE | changes)
     model = Model()
     steps = populations(model, config)
     assert [len(step) for step in steps] == [config.N] * (config.T + 1)
-    assert len(model.asked) == generations(config)
+    assert len(model.asked) == RSA.max_completions(config)
 
 
 def test_a_member_is_asked_for_as_soon_as_its_own_parents_are_there() -> None:
@@ -200,7 +200,7 @@ def test_a_member_is_asked_for_as_soon_as_its_own_parents_are_there() -> None:
         released.set()
         return await running
 
-    model, config, released, early = Slow(), Config(BASE), asyncio.Event(), list[Any]()
+    model, config, released, early = Slow(), constants_with(BASE), asyncio.Event(), list[Any]()
     steps = asyncio.run(collect())
     waiting = {(0, 0)}
     for t in (1, 2, 3):
@@ -223,7 +223,7 @@ def test_steps_are_made_as_they_are_reached_and_not_all_at_once() -> None:
 
     async def collect() -> set[Any]:
         nonlocal steps
-        running = rsa(PROBLEM, Counting(), Config(BASE | {"N": 32, "T": 1000}))
+        running = rsa(PROBLEM, Counting(), constants_with(BASE | {"N": 32, "T": 1000}))
         async for population in running:
             assert len(population) == 32
             steps += 1
@@ -255,16 +255,16 @@ def test_a_straggler_holds_up_no_more_than_a_few_steps_of_the_others() -> None:
         return await running
 
     model, released, early = Slow(), asyncio.Event(), list[Any]()
-    config = Config(BASE | {"N": 8, "K": 1, "T": 3 * AHEAD})
+    config = constants_with(BASE | {"N": 8, "K": 1, "T": 3 * AHEAD})
     steps = asyncio.run(collect())
     assert max(early) == AHEAD, "and no further"
-    assert len(steps) == 3 * AHEAD + 1 and len(model.asked) == generations(config)
+    assert len(steps) == 3 * AHEAD + 1 and len(model.asked) == RSA.max_completions(config)
     at_once = [[m.parents for m in step] for step in populations(Model(), config)]
     assert [[m.parents for m in step] for step in steps] == at_once
 
 
 def test_the_order_drawn_is_as_it_was() -> None:
-    drawn = [uniform(seeds.rng(0, "p1", "select", 1, i), [None] * 5, Config(BASE)) for i in range(3)]
+    drawn = [uniform(seeds.rng(0, "p1", "select", 1, i), [None] * 5, constants_with(BASE)) for i in range(3)]
     assert drawn == [[4, 3, 2, 1, 0], [4, 0, 1, 3, 2], [1, 2, 3, 4, 0]], "journals of earlier releases stay valid"
 
 
@@ -281,7 +281,7 @@ def test_a_lost_server_ends_all_members_at_work() -> None:
 
     async def collect() -> set[Any]:
         with pytest.raises(UserError, match="gone"):
-            await _collected(rsa(PROBLEM, ask, Config(BASE)))
+            await _collected(rsa(PROBLEM, ask, constants_with(BASE)))
         return asyncio.all_tasks() - {asyncio.current_task()}
 
     assert asyncio.run(collect()) == set()
@@ -293,7 +293,7 @@ def uses(step: Population) -> Counter[int]:
 
 def test_shared_candidates_that_many_prompts_show_come_first() -> None:
     assert arranged([3, 0, 2], lambda j: (-{0: 1, 2: 5, 3: 5}[j], j)) == [2, 3, 0]
-    steps = populations(Model(), Config(BASE | {"N": 8, "K": 3, "ORDER": "shared"}))
+    steps = populations(Model(), constants_with(BASE | {"N": 8, "K": 3, "ORDER": "shared"}))
     for step in steps[1:]:
         count = uses(step)
         assert all(m.parents == sorted(m.parents, key=lambda j: (-count[j], j)) for m in step)
@@ -303,27 +303,27 @@ def test_the_order_shown_is_drawn_and_draws_nothing_else() -> None:
     """ORDER decides how candidates stand in a prompt, not which they are; step 0 knows nothing of it."""
     base = BASE | {"N": 8, "K": 3, "T": 3}
     models = {order: Model() for order in ("random", "shared")}
-    steps = {order: populations(model, Config(base | {"ORDER": order})) for order, model in models.items()}
+    steps = {order: populations(model, constants_with(base | {"ORDER": order})) for order, model in models.items()}
     sets = [[[set(m.parents) for m in step] for step in made] for made in steps.values()]
     assert sets[0] == sets[1] and steps["random"] != steps["shared"]
     first = [[prompt for names, prompt in model.asked if names[0] == 0] for model in models.values()]
     assert first[0] == first[1]
-    again, default = (populations(Model(), Config(base | extra)) for extra in ({"ORDER": "random"}, {}))
+    again, default = (populations(Model(), constants_with(base | extra)) for extra in ({"ORDER": "random"}, {}))
     assert [m.parents for step in again for m in step] == [m.parents for step in steps["random"] for m in step]
     assert [m.parents for step in default for m in step] == [m.parents for step in steps["random"] for m in step]
-    one = [populations(Model(), Config(base | {"K": 1, "ORDER": order})) for order in models]
+    one = [populations(Model(), constants_with(base | {"K": 1, "ORDER": order})) for order in models]
     assert one[0] == one[1], "one candidate has no order"
 
 
 @pytest.mark.parametrize("select", [uniform, boltzmann])
 def test_every_place_is_as_likely_however_often_a_candidate_is_drawn_or_how_well_it_scored(select: Any) -> None:
-    async def score(problem: Problem, population: Population, t: int, ask: Any, config: Config) -> None:
+    async def score(problem: Problem, population: Population, t: int, ask: Any, config: Any) -> None:
         for i, member in enumerate(population):
             member.self_score = i / 8
 
     firsts, shown = Counter[str](), Counter[str]()
     for seed in range(150):
-        config = Config(BASE | {"N": 8, "K": 3, "T": 1, "SEED": seed})
+        config = constants_with(BASE | {"N": 8, "K": 3, "T": 1, "SEED": seed})
         _, step = populations(Model(), config, select=select, score=score)
         count = uses(step)
         for member in step:
@@ -337,7 +337,7 @@ def test_every_place_is_as_likely_however_often_a_candidate_is_drawn_or_how_well
 
 
 def test_passing_over_a_candidate_leaves_the_others_in_their_order() -> None:
-    config = Config(BASE | {"N": 6, "K": 6, "T": 1})
+    config = constants_with(BASE | {"N": 6, "K": 6, "T": 1})
     whole = populations(Model(), config)[1]
     fewer = populations(Model(silent={(0, 2)}), config)[1]
     assert [[j for j in m.parents if j != 2] for m in whole] == [m.parents for m in fewer]

@@ -2,18 +2,16 @@
 
 import json
 import re
-import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core import constants, prompts, seeds
+from core import constants, experiments, prompts, seeds
 from core.report import page
 from core.scaffolds import rsa_paper
 from tests import conftest
-from tests.conftest import ROOT
-from tests.fakes.model import PROBLEM, Model, run
+from tests.fakes.model import PROBLEM, Model, constants_with, run
 from tests.fakes.server import ScriptedServer
 from tests.test_run import load
 
@@ -21,7 +19,7 @@ SIZES: dict[str, Any] = {"N": 6, "K": 4, "T": 2, "CARRY": "full"}
 
 
 def test_its_settings_are_those_of_the_papers_code() -> None:
-    whole = constants.read(runpy.run_path(str(ROOT / "experiments" / "16_rsa_paper.py")), [], constants.COMMON)
+    whole = constants.read(rsa_paper.Constants, experiments.load("16_rsa_paper").namespace)
     assert (whole.N, whole.K, whole.T + 1, whole.CARRY, whole.ORDER) == (16, 4, 10, "full", "random")
     assert (whole.TEMPERATURE, whole.TOP_P, whole.TOP_K, whole.MIN_P) == (1.0, 1.0, 0, 0.0)
     assert (whole.MAX_TOKENS, whole.ANSWER_TOKENS) == (8192, 0)
@@ -31,7 +29,7 @@ def test_its_settings_are_those_of_the_papers_code() -> None:
 def test_its_words_tell_to_try_another_approach_where_nothing_is_right(k: int) -> None:
     model = Model(lambda names, prompt: f"solution {names}")
     populations = run(rsa_paper.rsa_paper, model, **SIZES | {"K": k})
-    assert len(model.asked) == rsa_paper.generations(constants.Config(SIZES)) == 18
+    assert len(model.asked) == rsa_paper.RSA_PAPER.max_completions(constants_with(SIZES)) == 18
     assert set(model.prompts(0)) == {prompts.solve(PROBLEM.statement)[0]["content"]}
     for t in (1, 2):
         for i, prompt in enumerate(model.prompts(t)):

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import prompts
-from core.constants import Config
-from core.scaffolds.selfcheck import generations, read_answer, selfcheck, summary
+from core.scaffolds.selfcheck import SELFCHECK, read_answer, selfcheck, summary
 from core.types import Completion, Population
-from tests.fakes.model import PROBLEM, Model, run
+from tests.fakes.model import PROBLEM, Model, constants_with, run
 
 SIZES: dict[str, Any] = {"ROUNDS": 30, "PASSES": 5, "FAILURES": 10, "VERIFY_TOKENS": 60}
 FIRST = prompts.solve(PROBLEM.statement)[0]["content"]
@@ -76,7 +75,7 @@ def test_the_loop_ends_after_rows_of_passes_or_failures_or_with_the_rounds(
 ) -> None:
     model, populations = traced(verdicts, rest)
     assert (len(model.prompts("verify")), len(model.prompts("correct"))) == (reviews, corrections)
-    assert len(model.asked) == 2 + 2 * reviews + corrections <= generations(Config(SIZES)) == 92
+    assert len(model.asked) == 2 + 2 * reviews + corrections <= SELFCHECK.max_completions(constants_with(SIZES)) == 92
     assert len(model.prompts("classify")) == reviews
     assert [len(population) for population in populations] == [1] * (2 + reviews)
     notes = [note for population in populations for note in population[0].notes]
@@ -173,7 +172,7 @@ def test_by_its_own_verdict_a_review_takes_one_request() -> None:
         assert len(model.asked) == least and not model.prompts("classify")
         notes = [note for p in populations for note in p[0].notes]
         assert notes.count("unreadable verdict") == (10 if "tell" in verdict else 0)
-    assert generations(Config(SIZES | {"CLASSIFY": 0})) == 62
+    assert SELFCHECK.max_completions(constants_with(SIZES | {"CLASSIFY": 0})) == 62
 
 
 def test_the_same_reviews_ask_the_same_whatever_came_before_the_break() -> None:

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.constants import Config
-from core.scaffolds.static_math_agent import generations, read_best, static_math_agent
+from core.scaffolds.static_math_agent import STATIC_MATH_AGENT, read_best, static_math_agent
 from core.types import Completion, Message
-from tests.fakes.model import Model, run, stopped_and_resumed
+from tests.fakes.model import Model, constants_with, run, stopped_and_resumed
 
 SIZES: dict[str, Any] = {"N": 8, "K": 2, "ROUNDS": 1, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
 Names = tuple[str | int, ...]
@@ -91,7 +90,7 @@ def test_generations_is_what_is_asked(n: int, k: int, rounds: int, calls: int) -
     model = Model(reply)
     sizes = SIZES | {"N": n, "K": k, "ROUNDS": rounds}
     populations = run(static_math_agent, model, **sizes)
-    assert len(model.asked) == calls == generations(Config(sizes))
+    assert len(model.asked) == calls == STATIC_MATH_AGENT.max_completions(constants_with(sizes))
     assert len(populations[-1]) == 1 and not any(member.notes for p in populations for member in p)
 
 

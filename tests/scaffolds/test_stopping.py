@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from core.constants import Config
 from core.scaffolds.rsa import rsa
 from core.scaffolds.stopping import adaptive, confidence, leading_votes
 from core.types import Completion, Member, Population, Problem
 from tests.conftest import run
+from tests.fakes.model import constants_with
 
 PROBLEM = Problem("p", "?", "42")
 
@@ -23,7 +23,9 @@ def population(*answers: str | None) -> Population:
 
 
 def stops(population: Population, unanimous: int, confident: float, problem: Problem = PROBLEM) -> bool:
-    return adaptive(problem, population, Config({"STOP_WHEN_UNANIMOUS": unanimous, "STOP_CONFIDENCE": confident}))
+    return adaptive(
+        problem, population, constants_with({"STOP_WHEN_UNANIMOUS": unanimous, "STOP_CONFIDENCE": confident})
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_the_loop_goes_on_while_a_rule_thinks() -> None:
 
         made: list[Population] = []
         async for newest in rsa(
-            PROBLEM, ask, Config({"SEED": 0, "N": 2, "K": 1, "T": 2, "CARRY": "answer"}), stop=rule
+            PROBLEM, ask, constants_with({"SEED": 0, "N": 2, "K": 1, "T": 2, "CARRY": "answer"}), stop=rule
         ):
             made.append(newest)
             asked.clear()

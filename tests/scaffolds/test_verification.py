@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.constants import Config
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.scaffolds.verification import p_true, read_verdict, verify
 from core.seeds import derive
 from core.types import Completion, Member, Message, Problem, Sampling
+from tests.fakes.model import constants_with
 
 PROBLEM = Problem("p", "Find the remainder when 7*43 + 6*58 + 9*27 + 4*81 is divided by 1000.", "216")
 RIGHT = "7*43=301\n6*58=348, 301+348=649\n9*27=243, 649+243=892\n4*81=324, 892+324=1216\n\\boxed{216}"
@@ -66,8 +66,8 @@ def test_p_true_is_normalised_over_both_words_and_their_spellings() -> None:
     assert p_true({"maybe": -0.1}) is None and p_true({}) is None
 
 
-def config(**changes: Any) -> Config:
-    return Config({"VERIFY_MODE": "verdict", "VERIFY_TOKENS": 400, "VERIFY_SAMPLES": 3} | changes)
+def config(**changes: Any) -> Any:
+    return constants_with({"VERIFY_MODE": "verdict", "VERIFY_TOKENS": 400, "VERIFY_SAMPLES": 3} | changes)
 
 
 def test_scores_are_means_of_readable_verdicts_and_unreadable_ones_are_not_false() -> None:

@@ -1,0 +1,265 @@
+"""From tokens to hours, by the roofline (core/plan/roofline.py): a computation on paper, and what it reads like."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from core.constants import Constants
+from core.engines import gpus, weights
+from core.engines.flags import DETERMINISTIC_COST, running
+from core.engines.gpus import Gpu
+from core.engines.shape import QED_NANO, Shape, kv_tokens
+from core.errors import UserError
+from core.plan.lengths import Lengths
+from core.plan.loads import OTHERS, at_cap, at_most, loads
+from core.plan.roofline import BEST, MIDDLE, WORST, Load, Machine, Reach
+from core.types import Planned
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The estimate for one set of constants on one machine. Seconds are at best and at worst."""
+
+    config: Constants
+    count: int
+    loads: list[Load]
+    machine: Machine
+    seconds: tuple[float, float]
+    planned: Planned | None = None
+
+    @property
+    def middle(self) -> float:
+        return sum(self.seconds) / 2
+
+
+def shape_of_model() -> tuple[Shape, str]:
+    """QED-Nano's shape, and where it is from: the config.json beside its weights where they are fetched."""
+    if weights.fetched() and (path := weights.FOLDER / "config.json").exists():
+        return Shape.from_config(path), "its config.json"
+    return QED_NANO, "figures of its config.json; the weights are not fetched"
+
+
+def machine(shape: Shape, gpu: Gpu, kv: str, config: Constants) -> Machine:
+    """The server as it would run on `gpu`. Raises UserError where the model does not fit."""
+    tokens = kv_tokens(shape, gpu.memory, kv)
+    if tokens == 0:
+        raise UserError(
+            f"{gpu.name} has {gpu.memory / 1e9:.1f} GB and the weights alone take {shape.weight_bytes / 1e9:.1f} GB: "
+            "the model does not fit. Choose a larger GPU"
+        )
+    return Machine(shape, gpu, kv, tokens, config.CONCURRENCY or running(tokens, config.MAX_TOKENS))
+
+
+def make(
+    config: Constants,
+    count: int,
+    lengths: Lengths,
+    shape: Shape,
+    gpu: Gpu,
+    kv: str,
+    planned: Planned | None = None,
+) -> Plan:
+    """The plan of `config` for `count` problems."""
+    on, made = machine(shape, gpu, kv, config), loads(config, count, lengths, planned)
+    return Plan(config, count, made, on, on.seconds(made, count), planned)
+
+
+def bottleneck(plan: Plan) -> str:
+    """What most of the time goes to, in the middle between best and worst."""
+    on = plan.machine
+    parts = on.parts(plan.loads, plan.count, MIDDLE)
+    if parts.path > parts.work:
+        return (
+            f"critical path: each step waits for its slowest member, {_hours([parts.path] * 2)} in a row; all the "
+            f"work keeps the GPU busy for {_hours([parts.work] * 2)}"
+        )
+    share, name = max(
+        (parts.weights, "weights bandwidth: reading the weights"),
+        (parts.kv, "KV bandwidth: reading the KV cache"),
+        (parts.compute, "compute: reading prompts and arithmetic"),
+    )
+    if share == parts.weights and all(on.fits(load.context, MIDDLE) < min(on.limit, load.count) for load in plan.loads):
+        name = "KV capacity: so few requests fit that reading the weights"
+    return f"{name} takes {share / parts.work:.0%} of the GPU's time"
+
+
+def changed(config: Constants, name: str, value: Any) -> Constants:
+    one: dict[str, Any] = {name: value}
+    return replace(config, **one)
+
+
+def alternatives(config: Constants, kv: str, gpu: Gpu) -> Iterator[tuple[str, Constants, str]]:
+    """Every plan that differs by one notch of one constant and may take less time: counts lowered by one, caps
+    halved, choices set to each other value. Yields its name, its constants and its KV type."""
+    values = vars(config)
+    for name, lowest in {"T": 1, "K": 2, "N": 2, "VERIFY_SAMPLES": 2}.items():
+        if values.get(name, 0) >= lowest and not (name == "N" and values["N"] == values.get("K")):
+            yield f"{name}={values[name] - 1}", changed(config, name, values[name] - 1), kv
+    for name in ("MAX_TOKENS", "VERIFY_TOKENS", "CARRY_TOKENS"):
+        if values.get(name, 0) >= 2 and (name != "CARRY_TOKENS" or values.get("CARRY") == "tail"):
+            yield f"{name}={values[name] // 2}", changed(config, name, values[name] // 2), kv
+    for name, choices in {"CARRY": ("answer", "tail"), "VERIFY_MODE": ("p_true",)}.items():
+        for choice in choices:
+            if values.get(name, choice) != choice:
+                yield f"{name}={choice}", changed(config, name, choice), kv
+    if values["ANSWER_TOKENS"]:
+        yield "ANSWER_TOKENS=0", changed(config, "ANSWER_TOKENS", 0), kv
+    if values["CONCURRENCY"]:
+        yield "CONCURRENCY=0", changed(config, "CONCURRENCY", 0), kv
+    if kv == "bf16" and gpu.fp8:
+        yield "--kv fp8", config, "fp8"
+
+
+def savings(plan: Plan, lengths: Lengths) -> list[tuple[float, str, Plan]]:
+    """The alternatives that take less time, each planned anew: the share of the middle estimate that it saves, its
+    name and its plan; the greatest saving first."""
+    on = plan.machine
+    made = [
+        (name, make(config, plan.count, lengths, on.shape, on.gpu, kv, plan.planned))
+        for name, config, kv in alternatives(plan.config, on.kv, on.gpu)
+    ]
+    rows = [(1 - other.middle / plan.middle, name, other) for name, other in made]
+    return sorted((row for row in rows if row[0] > 0.005), key=lambda row: -row[0])
+
+
+# What is shown
+
+
+def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_shape: str) -> str:
+    """The plan for people."""
+    on, gpu, shape = plan.machine, plan.machine.gpu, plan.machine.shape
+    few, many = (_mean_in_flight(plan, reach) for reach in (WORST, BEST))
+    context = sum(load.tokens * load.context for load in plan.loads) / sum(load.tokens for load in plan.loads)
+    asked = min(on.limit, max(load.count for load in plan.loads))
+    rows = [
+        (
+            "GPU",
+            f"{gpu.name} ({why_gpu}): {gpu.memory / gpus.GIB:.1f} GiB, {gpu.bandwidth / 1e9:,.0f} GB/s, "
+            f"{gpu.flops / 1e12:.0f} TFLOP/s",
+        ),
+        (
+            "model",
+            f"QED-Nano, {shape.parameters / 1e9:.2f} B parameters, {shape.weight_bytes / 1e9:.1f} GB ({why_shape})",
+        ),
+        *_token_rows(plan.config, plan.count, plan.loads, lengths, plan.planned),
+        ("KV cache", f"{on.kv_tokens:,} tokens in {on.kv}, {shape.kv_bytes(on.kv) / 1000:.1f} kB each"),
+        (
+            "in flight",
+            f"{_range(few, many, 0)} requests of {context:,.0f} tokens on average ({asked} asked for at a time)",
+        ),
+        ("time", _hours(plan.seconds)),
+        ("at the cap", f"{_hours(_at_cap(plan, lengths).seconds)}, if every completion runs into it"),
+        *_money(plan.seconds, price),
+        ("seeds", _seeds(plan.seconds)),
+        ("bottleneck", bottleneck(plan)),
+    ]
+    saved = savings(plan, lengths)
+    if saved:
+        gain, name, other = saved[0]
+        rows.append(("helps most", f"{name}: {_hours(other.seconds)}, {gain:.0%} less{_cut(plan, other)}"))
+        others = ", ".join(f"{name} -{gain:.0%}" for gain, name, _ in saved[1:])
+        rows += [("then", others)] if others else []
+    longest = max(load.prompt + float(load.lengths.max()) for load in plan.loads)
+    notes = [
+        f"on paper, from data sheets: {BEST.bandwidth:.0%} to {WORST.bandwidth:.0%} of the bandwidth, "
+        f"{BEST.compute:.0%} to {WORST.compute:.0%} of the FLOP/s and a KV cache {BEST.fill:.0%} to {WORST.fill:.0%} "
+        "full are assumed, and nothing is taken from the journal"
+    ]
+    if extra := sum(load.count for load in plan.loads if load.kind == OTHERS):
+        notes.append(
+            f"{extra:,} of the completions are what this scaffold makes besides its first solutions, at most: counted "
+            "as solutions that read one candidate; it may stop earlier, and reviews and selections may be shorter"
+        )
+    if longest > on.kv_tokens:
+        notes.append(f"a request of {longest:,.0f} tokens does not fit the KV cache at all: such requests will fail")
+    return _aligned(rows) + "".join(f"\nnote: {note}" for note in notes)
+
+
+def _seeds(seconds: tuple[float, float]) -> str:
+    """What it costs that SGLang honours seeds."""
+    low, high = DETERMINISTIC_COST
+    slower = _hours([seconds[0] * (1 + low), seconds[1] * (1 + high)])
+    return (
+        f"SGLang ignores them; started with DETERMINISTIC=1 it honours them, for {low:.0%} to {high:.0%} more time "
+        f"(its makers' figure): {slower}"
+    )
+
+
+def _at_cap(plan: Plan, lengths: Lengths) -> Plan:
+    on = plan.machine
+    return make(plan.config, plan.count, at_cap(plan.config, lengths), on.shape, on.gpu, on.kv, plan.planned)
+
+
+def _cut(plan: Plan, other: Plan) -> str:
+    """What a lower cap costs."""
+    now, then = (float((p.loads[0].lengths >= p.config.MAX_TOKENS).mean()) for p in (plan, other))
+    return f" (it cuts off {then:.0%} of the solutions, not {now:.0%})" if then > now else ""
+
+
+def _mean_in_flight(plan: Plan, reach: Reach) -> float:
+    steps = sum(load.tokens / plan.machine.in_flight(load, reach) for load in plan.loads)
+    return sum(load.tokens for load in plan.loads) / steps
+
+
+def _token_rows(
+    config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Planned | None = None
+) -> list[tuple[str, str]]:
+    total = sum(load.count for load in made)
+    most_prompt, most = at_most(config, count, lengths.prompt, planned)
+    prompt, completion = sum(load.prompts for load in made), sum(load.tokens for load in made)
+    source = lengths.source
+    if lengths.cap < config.MAX_TOKENS:
+        source += "; those cut off will be longer now, by how much is not known"
+    mean = np.mean([load.lengths.mean() for load in made if isinstance(load.kind[0], int)])
+    return [
+        ("lengths", f"{source}; {mean:,.0f} tokens a solution on average, cap {config.MAX_TOKENS:,}"),
+        ("generations", f"{total:,} ({total // count} for each of {problems_of(count)})"),
+        ("completion", f"{_tokens(completion)} expected, {_tokens(most)} at most"),
+        ("prompt", f"{_tokens(prompt)} expected, {_tokens(most_prompt)} at most, before any cache"),
+    ]
+
+
+def _money(seconds: Sequence[float], price: float | None) -> list[tuple[str, str]]:
+    if price is None:
+        return []
+    low, high = (price * s / 3600 for s in seconds)
+    return [("cost", f"{low:,.2f} to {high:,.2f} at {price:g} an hour")]
+
+
+def problems_of(count: int) -> str:
+    return f"{count} problem{'s' if count != 1 else ''}"
+
+
+def _tokens(n: float) -> str:
+    return f"{n / 1e6:,.1f}M tokens" if n >= 1e6 else f"{n:,.0f} tokens"
+
+
+def _hours(seconds: Sequence[float]) -> str:
+    unit, size = ("hours", 3600) if seconds[1] >= 3600 else ("minutes", 60) if seconds[1] >= 60 else ("seconds", 1)
+    return f"{_range(seconds[0] / size, seconds[1] / size, 1)} {unit}"
+
+
+def _range(low: float, high: float, digits: int) -> str:
+    """Both, or one where they read the same."""
+    shown = [f"{value:,.{digits}f}" for value in (low, high)]
+    return shown[0] if shown[0] == shown[1] else " to ".join(shown)
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(f"{name:<12} {value}" for name, value in rows)
+
+
+def embedded_text(config: Constants, count: int, lengths: Lengths, price: float | None) -> str:
+    """The plan for the embedded engine: measured lengths at the measured speed, on the machine that measured them."""
+    assert lengths.speed is not None
+    made = loads(config, count, lengths)
+    seconds, most = (
+        [sum(load.tokens for load in each) * speed for speed in lengths.speed]
+        for each in (made, loads(config, count, at_cap(config, lengths)))
+    )
+    rows = [("engine", "embedded, at the speed of those results")]
+    rows += [*_token_rows(config, count, made, lengths), ("time", _hours(seconds))]
+    rows += [("at the cap", f"{_hours(most)}, if every completion runs into it"), *_money(seconds, price)]
+    return _aligned(rows)

@@ -1,0 +1,93 @@
+"""From an experiment's constants to completions and tokens, kind by kind. Pure: it knows no GPU and no file."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from core.constants import Constants
+from core.plan.lengths import ASSUMED, FORCED_TOKENS, Lengths, Sample
+from core.plan.roofline import Load
+from core.progress import Kind
+from core.types import Planned
+
+OTHERS = ("others",)  # the kind of completions that are no step of RSA
+
+# From constants to completions
+
+
+def loads(config: Constants, count: int, lengths: Lengths, planned: Planned | None = None) -> list[Load]:
+    """The completions of `count` problems, kind by kind in the order they are made. Of a scaffold that is not RSA, what
+    it makes besides N solutions is planned as the most that its `generations` allow: further solutions, each after
+    reading one."""
+    known: dict[str, Any] = vars(config)
+    steps: int = known.get("T", 0)
+    cap: int = config.MAX_TOKENS
+    made: list[Load] = []
+    before = 0.0  # mean length of the last step's solutions
+    for t in range(steps + 1):
+        solutions = lengths.solutions[min(t, len(lengths.solutions) - 1)]
+        prompt = lengths.prompt
+        if t > 0:
+            carried = {
+                "answer": min(lengths.answer, before),
+                "tail": min(float(known.get("CARRY_TOKENS", 0)), before),
+                "full": before,
+            }[carry(config)]
+            prompt += known.get("K", 0) * carried
+        before = float(np.minimum(solutions, cap).mean())
+        made.append(_load((t,), count * known.get("N", 1), prompt, solutions, cap, config.ANSWER_TOKENS))
+        if t < steps and "VERIFY_MODE" in known:
+            seen = lengths.prompt + min(lengths.answer, cap)
+            times = count * known["N"]
+            if known["VERIFY_MODE"] == "p_true":  # one token, with thinking closed
+                made.append(Load(("verify", t), times, seen, np.ones(1)))
+            else:
+                times *= known["VERIFY_SAMPLES"]
+                checks, most = lengths.verifications, known["VERIFY_TOKENS"]
+                made.append(_load(("verify", t), times, seen, checks, most, config.ANSWER_TOKENS))
+    rest = count * planned.max_completions(config) - sum(load.count for load in made) if planned else 0
+    if rest > 0:
+        prompt = lengths.prompt + min(lengths.answer, before)
+        made.append(_load(OTHERS, rest, prompt, lengths.solutions[-1], cap, config.ANSWER_TOKENS))
+    return made
+
+
+def _load(kind: Kind, count: int, prompt: float, sample: Sample, cap: int, forced: int) -> Load:
+    cut = float((sample >= cap).mean()) if forced else 0.0
+    return Load(kind, count, prompt, np.minimum(sample, cap), cut, min(forced, FORCED_TOKENS))
+
+
+def at_most(config: Constants, count: int, statement: float, planned: Planned | None = None) -> tuple[int, int]:
+    """The most prompt and completion tokens: every completion runs into its cap, and every carried text is as long as
+    it can be. `statement`: tokens of a statement with instructions."""
+    known: dict[str, Any] = vars(config)
+    steps, n = known.get("T", 0), count * known.get("N", 1)
+    cap, forced = config.MAX_TOKENS, config.ANSWER_TOKENS
+    answer, whole = max(cap, forced), cap + forced
+    carried = {"answer": answer, "tail": min(known.get("CARRY_TOKENS", 0), whole), "full": whole}[carry(config)]
+
+    def most(requests: int, prompt: float, most_new: int) -> tuple[float, float]:
+        """A forced answer is asked for with the prompt and all thinking once more."""
+        again = prompt + most_new if forced else 0
+        return requests * (prompt + again), requests * (most_new + forced)
+
+    kinds = [most(n, statement, cap), most(n * steps, statement + known.get("K", 0) * carried, cap)]
+    if known.get("VERIFY_MODE") == "p_true":
+        kinds.append((n * steps * (statement + answer), n * steps))
+    elif "VERIFY_MODE" in known:
+        kinds.append(most(n * steps * known["VERIFY_SAMPLES"], statement + answer, known["VERIFY_TOKENS"]))
+    rest = next((load.count for load in loads(config, count, ASSUMED, planned) if load.kind == OTHERS), 0)
+    kinds.append(most(rest, statement + max(1, known.get("K", 1)) * carried, cap))
+    prompts, completions = (sum(column) for column in zip(*kinds, strict=True))
+    return round(prompts), round(completions)
+
+
+def at_cap(config: Constants, lengths: Lengths) -> Lengths:
+    """`lengths` as they are where every completion runs into its cap; what is carried stays as long as it was."""
+    full, checks = np.array([float(config.MAX_TOKENS)]), np.array([float(vars(config).get("VERIFY_TOKENS", 1))])
+    return replace(lengths, solutions=(full,), verifications=checks)
+
+
+def carry(config: Constants) -> str:
+    return str(vars(config).get("CARRY", "answer"))

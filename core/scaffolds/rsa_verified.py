@@ -1,0 +1,28 @@
+"""RSA with self-verification: each population is scored by the model, and better candidates are drawn more often."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from core import prompts
+from core.scaffolds.rsa import RSA, BoltzmannConstants, boltzmann, rsa
+from core.scaffolds.verification import Verifying, verdicts, verify
+from core.types import Scaffold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(BoltzmannConstants, Verifying):
+    pass
+
+
+def max_completions(config: Constants) -> int:
+    """The last population is never drawn from, so it is not verified."""
+    return config.N * (config.T + 1) + config.N * config.T * verdicts(config)
+
+
+RSA_VERIFIED = Scaffold(
+    partial(rsa, select=boltzmann, score=verify),
+    max_completions,
+    RSA.texts_shown,
+    (*RSA.prompts, prompts.VERIFY, prompts.VERDICT),
+    Constants,
+)
