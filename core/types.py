@@ -18,6 +18,7 @@ Message = dict[str, str]  # "role" and "content", as OpenAI's clients have it
 # What closes thinking and opens the answer when a completion hit the cap while still thinking (budget forcing).
 FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
+MAX_ANSWER_CHARS = 1000  # a longer text is no answer
 CHARACTERS = 3  # of a token, about, where the server counts none
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from core import constants
 from core.errors import UserError, one_line
 from core.files import read_json
-from core.problems.sets import read_parquet
+from core.problems.aime import read_parquet
 from core.scaffolds.rsa import RsaConstants
 from tests.conftest import ROOT
 from tests.helpers import hostile

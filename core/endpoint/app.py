@@ -38,7 +38,8 @@ from core.errors import UserError, command
 from core.files import results_dir
 from core.generate.generator import Generator
 from core.generate.journal import Journal
-from core.grading.answers import Groups, extract, groups
+from core.grading.answers import Groups, groups
+from core.grading.boxed import extract
 from core.run import check_context, need_of, open_journal, stopping_judge
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.signals import Stop

@@ -1,48 +1,20 @@
-r"""Read an answer from a text, and judge it: extract (with a doubt), equivalence, vote, pass@k.
+"""Judge answers: whether one is right, which of several say the same, what a population votes for.
 
-An answer is what stands in the last complete \boxed{}. It is cleaned, never guessed: \frac{1}{2} does not become 1,
-nor 1,024 become 1. "integer" answers are AIME's, 0 to 999, and are compared as text. "math" answers are compared as
-text and then by what they mean (core/grading/math_verify.py, core/grading/equality.py).
+`by_answer` is the default grader: it reads the box of each candidate and compares it with the reference.
 """
 
-import re
+import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import lru_cache
 from math import comb
 
+from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract, is_aime
 from core.grading.math_verify import math_equal
-from core.grading.units import unit_of
+from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
-MAX_ANSWER_CHARS = 1000  # a longer box holds no answer
-MAX_PASSES = 20  # of cleaning; a box wrapped more deeply holds no answer
 MAX_COMPARISONS = 600  # that one vote asks of the judge: enough for 35 answers of which no two are equal
 NEUTRAL = r"\sqrt{2}"  # quickly compared with any answer that is quickly compared with others
-MAX_OTHERS = 8  # answers of earlier boxes that are compared with the last one's
-
-# Why an answer may be wrong or missing. One doubt is told, the first that applies.
-DOUBTS = {
-    "truncated": "the completion was cut off, so that this may not be its last word",
-    "unclosed": "the last box never closes; the answer, if any, is from the complete box before it",
-    "none": "there is no box",
-    "empty": "every box is empty",
-    "unreadable": f"the last box is longer than {MAX_ANSWER_CHARS} characters, or wrapped too deeply, to be an answer",
-    "not an integer": "the answer type is integer and the box holds anything but an integer from 0 to 999",
-    "several": "there are boxes with different answers; the last one counts",
-}
-
-
-@dataclass(frozen=True)
-class Extraction:
-    """`answer`: the text of the last complete box, cleaned; None without one. `doubt`: None or a key of DOUBTS.
-    `others`: with the doubt "several", the answers of the other boxes, one of each canonical form; groups() tells
-    whether they say the same all the same. Empty where they are more than MAX_OTHERS, or one is unreadable."""
-
-    answer: str | None
-    doubt: str | None
-    others: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -77,65 +49,6 @@ class Vote:
     names: tuple[str | None, ...] = field(default=(), compare=False)
 
 
-def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
-    r"""The answer that `text`, a completion without its thinking, states in its last complete \boxed{} or \fbox{}.
-
-    Integers come back canonical: "042" is "42", "1{,}024" is "1024". A box inside a box belongs to the outer one,
-    unless that never closes. Empty boxes are passed over. Never raises, and takes time linear in `text`.
-    """
-    boxes, unclosed = _boxes(text)
-    answers = (_answer(box, answer_type) for box in reversed(boxes))  # lazily: some that differ end the reading
-    answer = next((a for a in answers if a != ""), "")
-    doubt = None
-    others: list[str | None] = []
-    if truncated:
-        doubt = "truncated"
-    elif unclosed:
-        doubt = "unclosed"
-    elif not answer:
-        doubt = "unreadable" if answer is None else "empty" if boxes else "none"
-    elif answer_type == "integer" and not _is_aime(answer):
-        doubt = "not an integer"
-    elif others := _others(answers, answer, answer_type):
-        doubt = "several"
-    told = tuple(other for other in others if other is not None)
-    return Extraction(answer or None, doubt, told if len(told) == len(others) <= MAX_OTHERS else ())
-
-
-def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
-    """One of `answers` for each canonical form that is not that of `answer`, newest first, to MAX_OTHERS + 1."""
-    seen: set[str | None] = {"", answer}
-    forms: dict[str | None, str | None] = {canonical(answer, answer_type): answer}
-    for other in answers:
-        if other not in seen:
-            seen.add(other)
-            forms.setdefault(other and canonical(other, answer_type), other)
-            if len(forms) > MAX_OTHERS + 1:
-                break
-    return list(forms.values())[1:]
-
-
-def canonical(answer: str, answer_type: str = "integer") -> str:
-    r"""What votes are counted on. For "math", numbers become exact fractions ("0.50" and \frac12 are "1/2") and spaces
-    that mean nothing go; equal answers written otherwise (\sqrt2/2 and 1/\sqrt2) stay apart."""
-    text = _clean(answer, answer_type)
-    if text is None:
-        return answer
-    if answer_type == "integer":
-        return text
-    number = _FRACTION.sub(r"\1\2\3/\4\5", text)
-    if _RATIONAL.fullmatch(number):
-        try:
-            return str(Fraction(number.replace(" ", "")))
-        except (ValueError, ZeroDivisionError):  # 1/2/3, 1/0
-            pass
-    if _WORDS.fullmatch(text):
-        return text.lower()
-    text = re.sub(r"([\^_])\{([A-Za-z0-9])\}", r"\1\2", re.sub(r"(\\[A-Za-z]+) (?![A-Za-z])", r"\1", text))
-    # A space between digits, or after the comma of a list, keeps numbers apart: "5, 600" is not 5,600.
-    return re.sub(r"(?<![A-Za-z0-9.,]) | (?![A-Za-z0-9.,])", "", re.sub(r" ?, ?", ", ", text))
-
-
 def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
     """Whether `answer` is right; None when there was no verdict in time. For "math" this blocks, up to
     judge.DEADLINE_S (from asyncio, call it in a thread), and raises UserError where math-verify is not installed."""
@@ -143,12 +56,12 @@ def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool 
         return False
     mine, theirs = canonical(answer, answer_type), canonical(truth, answer_type)
     if answer_type == "integer":
-        return _is_aime(mine) and mine == theirs
+        return is_aime(mine) and mine == theirs
     if mine == theirs:
         return True
-    if _WORDS.fullmatch(mine) or _WORDS.fullmatch(theirs):  # words are no products: star is not rats
-        return mine in _NOTHING and theirs in _NOTHING
-    return math_equal(_clean(answer, "math") or "", _clean(truth, "math") or "")
+    if WORDS.fullmatch(mine) or WORDS.fullmatch(theirs):  # words are no products: star is not rats
+        return mine in NOTHING and theirs in NOTHING
+    return math_equal(clean(answer, "math") or "", clean(truth, "math") or "")
 
 
 def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> bool:
@@ -219,7 +132,7 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
         for name in [name for name in names if names[name] == name]:
             if form in hard or left < 3:
                 break
-            if name in hard or (_NUMBER.fullmatch(form) and _NUMBER.fullmatch(name)):
+            if name in hard or (NUMBER.fullmatch(form) and NUMBER.fullmatch(name)):
                 continue
             one, other = sorted((spelled[form], spelled[name]))  # as in other votes: verdicts are kept
             verdict = judge(one, other, "math")
@@ -248,202 +161,38 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return (everything - comb(n - many, few)) / everything
 
 
-# --- boxes ---
-
-# Braces, and what opens or hides one. A bare number (\boxed 42) must be all there is: \boxed 1/2 and \boxed 2\pi are
-# no boxes, for TeX would box their first digit.
-_BRACES = re.compile(
-    r"""\\(?:boxed|fbox)(?:\s*+(?P<open>\{) | \s*+(?P<bare>[-+−]?[0-9]++)
-            (?=[ \t]*+(?:\s|\Z|[$`)\]]|\*\*|\\[)\]]|[.,;:](?![0-9])|[A-Za-z]{2})))
-      | \\\\(?!boxed|fbox) | \\[{}]     # a line break, an escaped brace
-      | (?P<left>\{+) | (?P<right>\}+)""",
-    re.VERBOSE,
-)
+# The default grader
 
 
-def _boxes(text: str) -> tuple[list[str], bool]:
-    """The contents of the complete boxes that no complete box holds, in order; and whether a box is still open after
-    the last of them."""
-    depth = 0
-    opened: list[tuple[int, int]] = []  # start of the content, depth outside
-    complete: list[tuple[int, int]] = []
-    for token in _BRACES.finditer(text):
-        kind = token.lastgroup
-        if kind == "open":
-            opened.append((token.end(), depth))
-            depth += 1
-        elif kind == "bare":
-            complete.append(token.span("bare"))
-        elif kind == "left":
-            depth += len(token[0])
-        elif kind == "right":
-            left = max(0, depth - len(token[0]))
-            while opened and opened[-1][1] >= left:
-                start, outside = opened.pop()
-                while complete and complete[-1][0] > start:
-                    complete.pop()
-                complete.append((start, token.start() + depth - outside - 1))
-            depth = left
-    unclosed = bool(opened) and (not complete or opened[-1][0] > complete[-1][1])
-    return [text[start:end] for start, end in complete], unclosed
+async def by_answer(problem: Problem, population: Population, ask: Ask) -> Graded:
+    """Boxed answers against the reference, and the population's vote. It asks no model. In a thread: judging a hard
+    answer may take seconds, and requests must not wait for it. Raises ValueError for a problem without an answer."""
+    return await asyncio.to_thread(grade_answers, problem, population)
 
 
-# --- cleaning ---
-
-_CHARACTERS = str.maketrans(
-    dict.fromkeys("−–﹣－", "-")
-    | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", " ")
-    | {"\u202f": "\u2009", "，": ",", "．": ".", "∘": "°", "º": "°"}
-    | {chr(ord("０") + digit): str(digit) for digit in range(10)}
-)
-# Everything that a backslash begins is one token, so that no half of \\ or \{ is ever cut off.
-_COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])|[$~]")
-_MEANING = (
-    dict.fromkeys(("$", r"\.", r"\$", r"\(", r"\)", r"\[", r"\]"), " ")
-    | dict.fromkeys((r"\quad", r"\qquad", r"\bf", r"\rm", r"\it", r"\large", r"\Large", r"\huge"), " ")
-    | dict.fromkeys((r"\!", r"\left", r"\right", r"\displaystyle", r"\textstyle", r"\limits"), "")
-    | dict.fromkeys((r"\,", r"\thinspace", r"\;", r"\:", r"\>", "\\ ", "\\\u2009", "~"), "\u2009")
-    | dict.fromkeys((r"\dfrac", r"\tfrac", r"\cfrac"), r"\frac")
-    | {r"\%": "%", r"\degree": "°", r"\textdegree": "°", r"\lvert": "|", r"\rvert": "|"}
-)
-_WRAPPER = re.compile(
-    r"(?<!\\)\\(?:[fmh]?box|boxed|text(?:bf|it|rm|sf|tt|up|normal)?|math(?:rm|bf|it|sf|tt|normal|ord)|bm|boldsymbol"
-    r"|ensuremath|operatorname|emph|underline|(?:text)?color\s*\{\w*\})(?![A-Za-z])"
-)
-_WRAPPED = re.compile(r"(?<![\^_])" + _WRAPPER.pattern + r"\s*\{([^{}\\]*)\}")
-# A unit or a remark behind a math answer stays wrapped, or its letters would pass for variables.
-_REMARK = re.compile(
-    r"(?<=[^\s{]) ?\\(?:text(?:bf|it|rm|normal)?|mbox|mathrm(?! ?\{ ?[deij] ?\})) ?"
-    r"(\{[^{}\\]*\}(?: ?\^ ?(?:[23]|\{[23]\}))?)\Z"
-)
-
-# A whole box that states a number, and after it a unit. Words that change the number ("5 thousand") or qualify it
-# ("5 or more") are no units, and of single letters only a few are: 5x and 5i are expressions.
-_UNIT = (
-    r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
-    r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
-    r"|(?<= )(?P<words>(?:[cmk]m|[a-z]{4,}|\([a-z]{4,}\))(?: [a-z]{4,})*)"
-)
-_STATED = re.compile(
-    rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
-    rf"(?:(?P<percent>%)|{_UNIT})?"
-)
-_UNIT_WORD = re.compile(r"[A-Za-z./()]{2,}|[mgsLh]")
-# What may be equal to it: a name ("x = 41"), for integers also a sum of names ("m+n = 41"), the size of something
-# ("|S| = 41") and a calculation ("16+25 = 41"); not "2x = 10", whose answer is 5.
-_INDEX = r"'*(?:_(?:\{[A-Za-z0-9 ]+\}|[A-Za-z0-9]))?"
-_NAME = rf"(?:\\angle )?\\?[A-Za-z]+{_INDEX}"
-_OBJECT = rf"{_NAME} ?\((?:{_NAME}|[0-9]+)(?: ?, ?(?:{_NAME}|[0-9]+))*\)|\| ?{_NAME} ?\||\\# ?{_NAME}|\[ ?{_NAME} ?\]"
-_TERM = rf"(?:{_OBJECT}|{_NAME})"
-_ASKED = re.compile(rf"{_TERM}(?: ?(?:[-+/]|\\cdot|\\times) ?{_TERM})*(?: ?\\b?mod ?[0-9]+)?")
-_WEIGHTED = re.compile(rf"(?:[0-9]* ?{_NAME})(?: ?[-+] ?[0-9]* ?{_NAME})+")  # 100m+n: two names, so nothing to solve
-_ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A-Z]+|[A-Za-z]{{4,}}){_INDEX}")
-_CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
-_FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
-_NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # a canonical form that is exact: another one is another number
-_RATIONAL = re.compile(r"-? ?[0-9.]+(?: ?/ ?[0-9]+)?")
-_WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z]+(?: [A-Za-z]+)*")
-_NOTHING = {"no solution", "no solutions", "empty set", "the empty set", r"\emptyset", r"\varnothing", "∅", r"\{\}"}
+def grade_answers(problem: Problem, population: Population) -> Graded:
+    """What by_answer gives, in this thread."""
+    if problem.answer is None:
+        raise ValueError(f"problem {problem.id} has no answer to compare with")
+    grades = []
+    for member in population:
+        made = member.completion
+        unforced = _grade(problem, made, made.answer) if made.forced is not None else None
+        grades.append(_grade(problem, made, made.text, unforced))
+    voted = vote([grade.answer for grade in grades], problem.answer, problem.answer_type)
+    ranks = {name: rank for rank, name in enumerate(voted.counts)}
+    groups = tuple(None if name is None else ranks[name] for name in voted.names)
+    return Graded(grades, voted.score, voted.answer, voted.tied, groups, voted.undecided)
 
 
-def _is_aime(answer: str) -> bool:
-    return re.fullmatch("[0-9]{1,3}", answer) is not None
-
-
-@lru_cache(maxsize=4096)
-def _clean(text: str, answer_type: str) -> str | None:
-    r"""What a box says, without its dress; None when it is no answer. Cleaning what is clean changes nothing, and
-    braces that balance stay balanced, so that \boxed{} around the result is read as the same answer."""
-    if len(text) > MAX_ANSWER_CHARS:
-        return None
-    for _ in range(MAX_PASSES):
-        before, text = text, _clean_once(text, answer_type)
-        if text == before:
-            return text
-    return None
-
-
-def _answer(box: str, answer_type: str) -> str | None:
-    """What `box` says, as an answer: a math answer that is a number goes without its name, and without degrees."""
-    text = _clean(box, answer_type)
-    if answer_type == "integer" or not text:
-        return text
-    name, equals, value = text.partition("=")
-    named = equals and _ONE_NAME.fullmatch(name.strip())
-    number = _stated_number(value.strip() if named else text, "math")
-    return text if number is None else number.removesuffix(r"^\circ")
-
-
-def _clean_once(text: str, answer_type: str) -> str:
-    text = re.sub("[\ud800-\udfff]", "\ufffd", text).translate(_CHARACTERS)
-    text = re.sub(r"[^\S\u2009]+", " ", text)
-    text = _COMMAND.sub(lambda token: _MEANING.get(token[0], token[0]), text)
-    text = re.sub(r"(?<!\\)\{,\}", ",", text)
-    text = re.sub(r"(?<=[0-9])\u2009+(?=[0-9]{3}(?![0-9]))", ",", text)
-    text = re.sub(r"\s+", " ", re.sub(r"(?<=[\^_])\s+", "", text))
-    text = text.lstrip(" ").rstrip(" .,;:%" if answer_type == "integer" else " .,;:")
-    if (number := _stated_number(text, answer_type)) is not None:
-        return number
-    remark = _REMARK.search(text) if answer_type == "math" else None
-    text = text[: remark.start()] if remark else text
-    text = _WRAPPED.sub(r" \1 ", text)
-    text = _WRAPPER.sub(" ", text) + (rf"\text{remark[1]}" if remark else "")
-    if text.startswith("{") and _boxes(r"\boxed" + text)[0] == [text[1:-1]]:
-        return text[1:-1]
-    if answer_type == "integer" and (number := _worked_out(text)) is not None:
-        return number
-    return text
-
-
-def _stated_number(text: str, answer_type: str) -> str | None:
-    """The number that is all `text` says, without separators and leading zeros. A unit goes too, but for one that
-    measures a math answer, for 5 m is not 5 cm. None if `text` says more."""
-    stated = _STATED.fullmatch(text)
-    if not stated:
-        return None
-    words = stated["unit"] or stated["words"] or ""
-    unit = unit_of(words, stated["power"] or "") if all(map(_UNIT_WORD.fullmatch, words.split())) else None
-    if unit is None:
-        return None
-    decimals = stated["decimals"] or ""
-    number = stated["whole"].replace(",", "").lstrip("0") or "0"
-    number += decimals if decimals.strip(".0") else ""
-    number = ("-" if stated["sign"] == "-" and number != "0" else "") + number + (stated["percent"] or "")
-    if answer_type == "integer":
-        return number
-    if stated["degrees"] or unit == "deg":
-        return number + r"^\circ"
-    unit, _, power = unit.partition("^")
-    return number + (rf"\text{{ {unit}}}" + (f"^{power}" if power else "") if unit else "")
-
-
-def _worked_out(text: str) -> str | None:
-    """The integer that `text` comes to without a doubt: a number in parentheses, a fraction that divides, and the last
-    number after equals signs, where before them stands what is asked for or its calculation. None otherwise."""
-    before, _, last = text.rpartition("=")
-    number = _integer(last)
-    if number is None:
-        return None
-    first, *rest = (part.strip() for part in before.split("=")) if before else ("",)
-    weighted = _WEIGHTED.fullmatch(first) and len(set(re.findall("[A-Za-z]+", first))) > 1
-    if first and not (weighted or _ASKED.fullmatch(first) or _calculates(first, number)):
-        return None
-    return number if all(_calculates(part, number) for part in rest) else None
-
-
-def _integer(text: str) -> str | None:
-    text = text.strip()
-    while text.startswith("(") and text.endswith(")"):
-        text = text[1:-1].strip()
-    top, slash, bottom = _FRACTION.sub(r"\1\2\3/\4\5", text).replace(" ", "").partition("/")
-    if slash and re.fullmatch("-?[0-9]+", top) and re.fullmatch("0*[1-9][0-9]*", bottom):
-        text = str(Fraction(int(top), int(bottom)))
-    return _stated_number(text, "integer")
-
-
-def _calculates(text: str, number: str) -> bool:
-    """Whether `text` is a calculation, which may come to `number`; a number or a fraction must be that number."""
-    if not _CALCULATION.fullmatch(text) or not re.search("[0-9]", text):
-        return False
-    alone = _integer(text)
-    return alone == number if alone or _FRACTION.fullmatch(text) else True
+def _grade(problem: Problem, made: Completion, text: str, unforced: Grade | None = None) -> Grade:
+    """One reading of a completion, forced or not. A comparison that math-verify could not decide counts as wrong, and
+    has that for its doubt where there is no other."""
+    read = extract(text, problem.answer_type, truncated=made.truncated)
+    verdict = judge(read.answer, problem.answer or "", problem.answer_type)
+    doubt = read.doubt
+    if read.others and len(groups([read.answer, *read.others], problem.answer_type).counts) == 1:
+        doubt = None  # several spellings of one answer
+    if verdict is None:
+        return Grade(0.0, read.answer, doubt or "undecided", is_undecided=True, unforced=unforced)
+    return Grade(float(verdict), read.answer, doubt, unforced=unforced)

@@ -16,7 +16,8 @@ from typing import Any
 
 from core.errors import UserError, one_line
 from core.files import ROOT, remove, write_atomically
-from core.grading.answers import extract, groups, judge, vote
+from core.grading.answers import groups, judge, vote
+from core.grading.boxed import extract
 from core.prompts import prompts_sha256
 from core.results import read
 from core.types import Completion, Member, Problem

@@ -9,7 +9,8 @@ from functools import partial
 from math import comb
 
 from core.constants import constant
-from core.grading.answers import extract, tally
+from core.grading.answers import tally
+from core.grading.boxed import extract
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Population, Problem
 

@@ -21,7 +21,8 @@ from core import constants, prompts, stats
 from core.constants import constant
 from core.errors import command
 from core.files import ROOT, results_dir
-from core.grading.answers import extract, is_correct
+from core.grading.answers import is_correct
+from core.grading.boxed import extract
 from core.report import tables
 from core.run import Experiment, need_of, open_journal, started
 from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, selfcheck, static_math_agent

@@ -413,7 +413,7 @@ def test_a_comparison_at_equal_compute_warns_too(serve: Any, results: Path, tmp_
     experiment, problems = tmp_path / "99_small.py", tmp_path / "p.json"
     head = (ROOT / "experiments" / "15_compute_matched.py").read_text().partition("budgets = ")[0]
     entries = "entries = [entry('12_majority', N=4), entry('14_refinement', ROUNDS=2)]\n"
-    experiment.write_text(f"{head}{entries}compare_matched(globals(), entries, (2, 4), (0,))\n")
+    experiment.write_text(f"{head}{entries}compare(Comparison(entries, (2, 4), (0,)), globals())\n")
     problems.write_text('[{"id": "p", "problem": "?", "answer": "1"}]')
     for version, words in (("1.0", ""), ("2.0", "were not made by this run's sglang 2.0, ")):
         url = serve(sglang(version=version)).url

@@ -12,7 +12,8 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from core.generate.generator import split_thinking
-from core.grading.answers import extract, judge
+from core.grading.answers import judge
+from core.grading.boxed import extract
 from tests.conftest import run
 from tests.helpers import hostile
 

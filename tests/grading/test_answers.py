@@ -22,13 +22,9 @@ from hypothesis import strategies as st
 from core.errors import UserError
 from core.grading import math_verify as judge_module
 from core.grading.answers import (
-    DOUBTS,
     MAX_COMPARISONS,
     NEUTRAL,
-    Extraction,
-    canonical,
     equivalent,
-    extract,
     groups,
     is_correct,
     judge,
@@ -36,6 +32,7 @@ from core.grading.answers import (
     tally,
     vote,
 )
+from core.grading.boxed import DOUBTS, Extraction, canonical, extract
 
 FOLDER = Path(__file__).parents[1] / "cases"
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "boxed.json").read_text(encoding="utf-8"))

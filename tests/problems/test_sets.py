@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import UserError
 from core.problems import sets
+from core.problems.check import check
 from core.types import Problem
 from scripts.embedded import make_sums, sums
 
@@ -24,7 +25,7 @@ def write(path: Path, content: Any) -> str:
 @pytest.mark.parametrize("name", sets.BUNDLED)
 def test_bundled_sets_are_what_their_script_makes_held_out_and_right(name: str) -> None:
     loaded = sets.load(name)
-    made = sets.check([("row", row) for row in make_sums.rows(name, *make_sums.BUNDLED[name])], name)
+    made = check([("row", row) for row in make_sums.rows(name, *make_sums.BUNDLED[name])], name)
     assert loaded.problems == made
     for problem in loaded.problems:
         text = problem.statement.removeprefix("Find the remainder when ").removesuffix(" is divided by 1000.")
@@ -77,7 +78,7 @@ def test_a_file_of_ones_own_in_json_or_jsonl(tmp_path: Path) -> None:
     ],
 )
 def test_the_set_chooses_how_its_answers_are_judged(rows: list[dict[str, Any]], types: list[str]) -> None:
-    found = sets.check([(f"row {n}", {"problem": "x?", **row}) for n, row in enumerate(rows)], "a file")
+    found = check([(f"row {n}", {"problem": "x?", **row}) for n, row in enumerate(rows)], "a file")
     assert [problem.answer_type for problem in found] == types
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.grading.answers import extract
+from core.grading.boxed import extract
 from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math, read_proof
 from core.types import Completion, Member, Population
 from tests.fakes.model import Jumbled, Model, constants_with, run, stopped
