@@ -1,6 +1,7 @@
 """Constants: read, overridden, checked, and an error that lists them."""
 
 import contextlib
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import constants
-from core.constants import Carrying, constant
+from core import constants, experiments
+from core.constants import Carrying, Constants, constant
 from core.errors import UserError
+from core.files import ROOT
 from core.scaffolds import deepseek_math, math_agent, nomos
 from core.scaffolds.rsa import RSA, RsaConstants
 
@@ -111,3 +113,23 @@ def test_problems_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch)
 def test_any_override_is_read_or_refused_by_a_users_error(text: str) -> None:
     with contextlib.suppress(UserError):
         read([text, "N=" + text])
+
+
+def test_the_page_of_constants_has_every_one_with_its_value() -> None:
+    sections = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8").split("\n## ")
+    told = {
+        section.partition("\n")[0]: dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", section, re.M)) for section in sections
+    }
+    common = {name: getattr(Constants(), name) for name in constants.rules(Constants)}
+    assert told.pop("Of every experiment") == {name: shown(value) for name, value in common.items()}
+    for path in sorted(experiments.FOLDER.glob("[0-9]*.py")):
+        found = experiments.load(path.stem)
+        if found.planned.constants is not Constants:
+            made = constants.read(found.planned.constants, found.namespace)
+            own = {name: value for name, value in vars(made).items() if common.get(name) != value}
+            assert told.pop(path.stem) == {name: shown(value) for name, value in own.items()}
+    assert list(told) == [sections[0].partition("\n")[0]]
+
+
+def shown(value: Any) -> str:
+    return f"`{value}`" if isinstance(value, str) else str(value)
