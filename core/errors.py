@@ -4,7 +4,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 from core import limits, output
 
@@ -69,15 +68,3 @@ def _unshown(why: OSError) -> int:
     told = why.strerror or why
     print(f"error: standard output can't be written ({told}); what was to be saved is saved", file=sys.stderr)
     return 1
-
-
-def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Ctrl-C outside of `command`, while Python still reads the imports, is one word too. Python then ends itself with
-    SIGINT, which a shell shows as status 130."""
-    if issubclass(kind, KeyboardInterrupt):
-        print("stopped", file=sys.stderr)
-    else:
-        sys.__excepthook__(kind, error, trace)
-
-
-sys.excepthook = _uncaught

@@ -15,6 +15,7 @@ from typing import Any, Generic
 from tqdm import tqdm
 
 from core import constants, progress, seeds
+from core import interrupts as interrupts
 from core.constants import Constants
 from core.engines import identity
 from core.engines.flags import Need

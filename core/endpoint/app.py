@@ -30,6 +30,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from core import constants, limits, seeds
+from core import interrupts as interrupts
 from core.endpoint import chat, guard
 from core.endpoint.chat import ChatRequest, Refusal
 from core.engines import server as engines

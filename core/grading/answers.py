@@ -7,7 +7,6 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import comb
 
 from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract, is_aime
 from core.grading.math_verify import math_equal
@@ -146,19 +145,6 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
                 hard |= {each for each in (form, name) if judge(spelled[each], NEUTRAL, "math") is None}
         names.setdefault(form, form)
     return names, undecided
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """The unbiased estimate of pass@k (Chen et al. 2021, arXiv 2107.03374): the chance that `k` draws without
-    replacement from `n` samples, `c` of them correct, hold a correct one. Exact in integers, rounded once.
-
-    Raises ValueError unless 0 <= c <= n and 1 <= k <= n.
-    """
-    if not (0 <= c <= n and 1 <= k <= n):
-        raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, not n={n} c={c} k={k}")
-    few, many = min(c, k), max(c, k)  # C(n-c, k) / C(n, k) is symmetric in c and k, and shorter this way round
-    everything = comb(n, few)
-    return (everything - comb(n - many, few)) / everything
 
 
 # The default grader

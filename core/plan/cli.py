@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from core import constants, experiments
+from core import interrupts as interrupts
 from core.constants import Constants
 from core.engines import gpus, weights
 from core.engines.gpus import Gpu

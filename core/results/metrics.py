@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import stats
-from core.grading.answers import pass_at_k
+from core.stats import pass_at_k
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")

@@ -1,19 +1,34 @@
-"""Other ways to spend test-time compute than core/scaffolds/rsa.py: one file each, all with its signature.
+"""Ways to spend test-time compute: one file each, RSA first. A scaffold knows no server, no journal and no file.
 
-A scaffold is an async generator of populations, `scaffold(problem, ask, config)`. It knows no server and no file. After
-every stage it yields what it would answer with if it had to stop there (a budget may stop it), and every completion it
-asked for belongs to a member that it yields: as its `completion`, or among its `checks`.
+To add one takes its file and an experiment. The file, at its shortest:
 
-To add one takes its file, with a function of the file's name, and an experiment that calls runner.run:
-- `generations(config)` is the most completions that a problem takes, for the bar and scripts/plan.sh; `shown(config)`,
-  where it is more than K, the most texts that one prompt shows, for the server's context.
-- Prompts are texts in capitals beside it: they are hashed into the results. `ask` takes names, unique in the problem,
-  from which the request's seed follows; `max_tokens=` and `answer_opening=` (what a forced answer begins with) where
-  they are not those of a solution. Lots come from seeds.rng with names, never from the order in which answers arrive.
-  Then it resumes through the journal with no code of its own.
-- `Member.parents` are positions in the population yielded just before. `again` marks a member that stood there already.
-- What is empty, cut off or unreadable is decided on purpose and told in `Member.notes`, in the words of common.py.
-- A new constant needs its rule in core/constants.py; a known one keeps its meaning (K of N candidates, ROUNDS, …).
+    @dataclass(frozen=True, kw_only=True)
+    class Constants(Carrying):
+        N: int = constant(4, "solutions to choose from", 1, 1024)
+
+    async def longest(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
+        made = await asyncio.gather(*(ask(prompts.solve(problem.statement), 0, i) for i in range(config.N)))
+        yield [Member(completion) for completion in made]
+        best = max(range(config.N), key=lambda i: len(carried(made[i], config)))
+        yield [Member(made[best], parents=[best], carried_over=True)]
+
+    LONGEST = Scaffold(longest, lambda config: config.N, lambda _: 0, (prompts.SOLVE,), Constants)
+
+The experiment imports it, sets constants and calls run(LONGEST, globals()). Then it resumes through the journal with no
+code of its own, is planned, drawn and compared.
+
+- After every stage it yields what it would answer with if it had to stop there (a budget may stop it), and every
+  completion that it asked for belongs to a member that it yields: as its `completion`, or among its `side_calls`.
+- `ask(messages, *names, **changes)` returns a Completion. Names are unique in the problem: the request's seed follows
+  from them. `changes` are fields of Sampling, such as max_tokens and answer_opening (what a forced answer begins with),
+  where they are not those of a solution. Whatever is drawn comes from seeds.rng with names, never from the order in
+  which answers arrive.
+- `Member.parents` are positions in the population that was yielded just before; `carried_over` marks a member that
+  stood there already.
+- What is empty, cut off or unreadable is decided on purpose and stated in `Member.notes`, in the words of common.py.
+- Scaffold(run, max_completions, texts_shown, prompts, constants): `prompts` are all its templates, which are hashed
+  into the results; `max_completions` is the most that a problem takes, `texts_shown` the most texts that one prompt
+  shows.
 - tests/scaffolds/test_resume.py kills and jumbles all scaffolds: add it to its list, and its last line to the replies
   there and in tests/fakes/server.py, or it is only ever answered with what it can't read.
 - An `entry` in experiments/15_compute_matched.py compares it; with `roles="…"` until scripts/embedded/roles.py has

@@ -28,11 +28,11 @@ from core.grading.answers import (
     groups,
     is_correct,
     judge,
-    pass_at_k,
     tally,
     vote,
 )
 from core.grading.boxed import DOUBTS, Extraction, canonical, extract
+from core.stats import pass_at_k
 
 FOLDER = Path(__file__).parents[1] / "cases"
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "boxed.json").read_text(encoding="utf-8"))

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from core.errors import UserError
 from core.files import results_dir, write_atomically
 from core.grading import math_verify
-from core.grading.answers import pass_at_k
 from core.report import page, tables
 from core.results import read, write
 from core.results.metrics import Figures
 from core.results.spool import Spool
-from core.stats import auc, mean_by_problem
+from core.stats import auc, mean_by_problem, pass_at_k
 from core.types import Completion, Member, Problem
 
 PROBLEM = Problem("p", "?", "42")

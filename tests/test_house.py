@@ -1,0 +1,93 @@
+"""The house: who may import whom, and what an import loads."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.files import ROOT
+
+GROUND = {"constants", "errors", "files", "interrupts", "limits", "output", "progress", "prompts", "seeds", "signals"}
+GROUND |= {"stats", "types"}
+DOORS = {"run", "regrade", "equal_compute"}
+# Of each wing: the other modules and wings of core that it may import, besides the ground floor.
+MAY: dict[str, set[str]] = {
+    "problems": set(),
+    "grading": set(),
+    "generate": {"engines.server"},
+    "engines": set(),
+    "scaffolds": {"grading"},
+    "results": {"grading"},
+    "plan": {"results", "engines", "problems", "experiments"},
+    "report": {"results", "generate.journal", "endpoint.guard"},
+    "endpoint": {"engines", "generate", "grading", "scaffolds", "run"},
+    "experiments": set(),
+    "run": {"engines", "generate", "grading", "problems", "results", "report", "plan"},
+    "regrade": {"generate.journal", "grading", "problems", "results", "report", "run"},
+    "equal_compute": {"engines", "problems", "results", "report", "run", "experiments"},
+}
+
+
+def modules() -> list[Path]:
+    return sorted((ROOT / "core").rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT / "core").with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of core that a file imports, anywhere in it, as "wing.module"; other roots as they are."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                is_module = (ROOT / f"{whole.replace('.', '/')}.py").exists()
+                found.add(whole if is_module else node.module)
+    return found
+
+
+def of_core(path: Path) -> set[str]:
+    return {name.removeprefix("core.") for name in imported(path) if name.startswith("core.")}
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_data_flows_one_way(path: Path) -> None:
+    me = name_of(path)
+    wing = me.partition(".")[0]
+    assert not {name for name in imported(path) if name.split(".")[0] in ("experiments", "scripts", "tests")}
+    if me == "types":
+        assert of_core(path) == {"constants"}
+    elif wing in GROUND:
+        assert of_core(path) <= GROUND
+    elif wing != "__init__":
+        allowed = MAY[wing] | GROUND | {wing}
+        wrong = {name for name in of_core(path) if not any(name == a or name.startswith(a + ".") for a in allowed)}
+        assert not wrong, f"{me} may not import {', '.join(sorted(wrong))}"
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("core.scaffolds.rsa", ["openai", "aiohttp", "core.engines", "core.generate", "torch", "sympy", "jinja2"]),
+        ("core.results.read", ["openai", "core.engines", "core.generate", "torch", "sympy", "matplotlib"]),
+        ("core.run", ["torch", "sympy", "matplotlib", "pyarrow", "huggingface_hub", "openai", "aiohttp"]),
+        ("core.errors", ["numpy"]),
+    ],
+)
+def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:
+    program = f"import {module}, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_errors_changes_nothing_in_the_interpreter() -> None:
+    program = "import sys, signal; a = sys.excepthook, signal.getsignal(2); import core.errors; "
+    program += "print(a == (sys.excepthook, signal.getsignal(2)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "True"
