@@ -23,7 +23,7 @@ import numpy as np
 
 from core import constants
 from core.constants import RULES, Config
-from core.engines.flags import Need, Shown
+from core.engines.need import Need, Shown
 from core.errors import UserError, command
 from core.files import ROOT, results_dir, write_atomically
 from core.plan.cli import Generations

@@ -17,8 +17,9 @@ from tqdm import tqdm
 from core import constants, progress, seeds
 from core.constants import Config
 from core.engines import identity
-from core.engines.flags import Need, Shown
-from core.engines.server import Server, serving
+from core.engines.need import Need, Shown
+from core.engines.server import Server
+from core.engines.start import serving
 from core.errors import RunFailed, UserError, command, one_line
 from core.files import results_dir
 from core.generate.generator import Generator

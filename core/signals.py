@@ -32,9 +32,9 @@ def _interrupt() -> None:
 
 
 class Stop:
-    """From when it is made, the first raises KeyboardInterrupt, or cancels the task of `cancelling`. A second one, whatever hangs, ends the
-    process with status 130: what is in the journal is whole, and the servers we started end with us.
-    """
+    """From when it is made, the first signal raises KeyboardInterrupt, or cancels the task of `cancelling`. A second
+    one, whatever hangs, ends the process with status 130: what is in the journal is whole, and the servers we started
+    end with us."""
 
     def __init__(self) -> None:
         self._first: Callable[[], object] = _interrupt
@@ -88,8 +88,8 @@ def ignored() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Signals wait until the block ends, in whichever thread that runs. A mask does not do it: another thread (numpy has
-    some) takes the signal then, and Python raises in the main one all the same."""
+    """Signals wait until the block ends, in whichever thread that runs. A mask does not do it: another thread (numpy
+    has some) takes the signal then, and Python raises in the main one all the same."""
     caught: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # Python runs handlers there alone
     honoured = [sign for sign in STOPS if signal.getsignal(sign)]

@@ -37,7 +37,7 @@ def probe(base_url: str, why: str, model: str = "", key: str = "") -> Server | N
         return _gateway(base_url, why, workers, model, key)
     name = _chosen(model, models, base_url)
     about = models.get(name, {})
-    found = Server("other", base_url, name, why, api_key=key, look=_again)
+    found = Server("other", base_url, name, why, api_key=key, look=look_again)
     if name == weights.REPO and (note := weights.fetched()):
         found = replace(found, revision=note["revision"])
     owner = str(about.get("owned_by", "")).lower()
@@ -50,7 +50,8 @@ def probe(base_url: str, why: str, model: str = "", key: str = "") -> Server | N
     return replace(found, context=_context(about))
 
 
-def _again(server: Server) -> Server | None:
+def look_again(server: Server) -> Server | None:
+    """The server at the address of `server` as it is now; None where nothing answers. Raises UserError, as probe."""
     return probe(server.base_url, server.why, server.model, server.api_key)
 
 

@@ -13,7 +13,7 @@ from core.engines.shape import KV_BYTES
 from core.errors import UserError
 from core.files import ROOT
 
-PORT = "30000"
+PORT = 30000  # where nothing else is said
 ENGINES = ("sglang", "vllm", "llamacpp", "embedded")
 
 
@@ -39,8 +39,8 @@ def host() -> str:
 
 
 def port() -> int:
-    """The port that our server listens on, and that a run looks for one on: PORT, else 30000. Raises UserError."""
-    named = os.environ.get("PORT", PORT)
+    """The port that our server listens on, and where a run looks for one: PORT, else 30000. Raises UserError."""
+    named = os.environ.get("PORT", str(PORT))
     if not named.isascii() or not named.isdigit() or not 0 < int(named) < 65536:
         raise UserError(f"PORT={named} is not a port. Give a number from 1 to 65535")
     return int(named)
@@ -119,15 +119,20 @@ def python(engine: str) -> str | None:
     return os.environ.get(f"{engine.upper()}_PYTHON")
 
 
-def gpus() -> tuple[str, str]:
-    """The indices of GPUs to serve on, as text ("0,2"): what GPUS says, and what CUDA_VISIBLE_DEVICES says."""
-    return os.environ.get("GPUS", ""), os.environ.get("CUDA_VISIBLE_DEVICES", "")
+def wanted_gpus() -> str:
+    """The indices of the GPUs that a fleet is to serve on ("0,2"): GPUS; "" where all are meant."""
+    return _value("GPUS")
+
+
+def visible_gpus() -> str:
+    """The same of all that CUDA runs here: CUDA_VISIBLE_DEVICES."""
+    return _value("CUDA_VISIBLE_DEVICES")
 
 
 # The environment of this process and of those that it starts
 
 
-def with_changes(changes: Mapping[str, str] = {}) -> dict[str, str]:  # noqa: B006 - it is not changed
+def with_changes(changes: Mapping[str, str]) -> dict[str, str]:
     """For a process that runs a module of this project."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))  # ours first
     return {**os.environ, **changes, "PYTHONPATH": path}
@@ -148,6 +153,7 @@ def forget_proxies() -> None:
 
 
 def let_openmp_sleep() -> None:
-    """Before llama.cpp is imported: OpenMP threads that spin on busy cores bring it down from 1,400 to 3-13 tokens/s."""
+    """To be called before llama.cpp is imported: OpenMP threads that spin on busy cores bring it down from 1,400 to
+    3-13 tokens/s."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")

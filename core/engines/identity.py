@@ -27,6 +27,7 @@ LONGEST = 300  # characters of a setting that are kept
 
 HEAD, BLOCK, BLOCKS = 2**20, 4096, 256  # bytes: of each file its beginning, and blocks spread evenly over it
 
+
 def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool) -> dict[str, str]:
     """What decides the answers of a server beside the `name` of its model, as far as its `settings` and the `path` of
     its weights say. Weights on this machine (`is_here`) are known by their content, so that moving them changes nothing

@@ -71,9 +71,7 @@ class Settings:
     deterministic: bool = False  # SGLang: equal requests with equal seeds get equal answers, whatever else is in flight
 
 
-def settings(
-    shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False
-) -> Settings:
+def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False) -> Settings:
     """The settings for `need` on `gpu`. `longest`: tokens of context the model was made for. `kv`: a type, or "" for
     fp8 where the card has it. Raises UserError where the model, or one request, does not fit."""
     kv = kv or ("fp8" if gpu.fp8 else "bf16")

@@ -21,9 +21,8 @@ import openai
 from openai.types.chat import ChatCompletionChunk
 
 from core import limits
-from core.engines.origin import Elsewhere
 from core.engines.server import Server, is_local
-from core.errors import UserError, one_line
+from core.errors import Elsewhere, UserError, one_line
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes

@@ -18,7 +18,7 @@ from typing import Any
 
 from core import constants, prompts, stats
 from core.constants import Config
-from core.engines.flags import Need
+from core.engines.need import Need
 from core.errors import command
 from core.files import ROOT, results_dir
 from core.grading.answers import extract, is_correct

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from core.engines import server
+from core.engines.embedded_model import EMBEDDED_GGUF
 from core.problems import sets
 from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, static_math_agent
 from core.scaffolds.common import stated_score
@@ -101,8 +101,8 @@ def wrong_products(text: str) -> int:
 
 
 def test_the_card_names_the_committed_file_which_is_small() -> None:
-    content = server.EMBEDDED_GGUF.read_bytes()
-    card = (server.EMBEDDED_GGUF.parent / "README.md").read_text()
+    content = EMBEDDED_GGUF.read_bytes()
+    card = (EMBEDDED_GGUF.parent / "README.md").read_text()
     assert content[:4] == b"GGUF" and len(content) <= 6_000_000
     assert hashlib.sha256(content).hexdigest() in card
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from core import constants, equal_compute, prompts, seeds
-from core.engines import flags
+from core.engines.need import Need
 from core.report import page
 from core.results import write
 from core.run import Scaffold, _prompts_of
@@ -141,7 +141,7 @@ def test_no_prompt_shows_more_texts_than_it_tells_the_server(name: str) -> None:
     """`shown`, or else K, or one: what the context is made for."""
     found = ENTRIES[name]
     config = constants.Config(SIZES | {"CARRY": "answer", "MAX_TOKENS": 1, "ANSWER_TOKENS": 0})
-    most = flags.Need.of(config, found.shown).k
+    most = Need.of(config, found.shown).k
     for world in range(30):
         model = Wayward(seed=0, world=world)
         run(found.scaffold, model, **SIZES)
