@@ -55,8 +55,8 @@ class Server:
 
     @property
     def told(self) -> dict[str, str]:
-        """What enters journal keys beside `identity`. Nothing for llama.cpp under a name of ours, which tells the
-        content of its weights; for a server of an unknown kind the address says it."""
+        """What enters journal keys beside `identity`. Nothing for llama.cpp under a name of ours, which
+        says what its weights are; for a server of an unknown kind the address does."""
         is_plain = self.kind == "other" or (self.kind == "llama.cpp" and not self.weights)
         return {} if is_plain else {"kind": self.kind} | self.weights
 
@@ -80,8 +80,8 @@ class Server:
 
     @property
     def streams(self) -> bool:
-        """Whether replies are asked for as streams, which tell a request at work from a lost one. On the embedded
-        engine an event for every token would cost a third of the speed, and completions take seconds."""
+        """Whether replies are asked for as streams: only a stream shows that a request is at work, and not lost. On the
+        embedded engine an event for every token would cost a third of the speed, and completions take seconds."""
         return not self.is_embedded
 
     @property

@@ -186,7 +186,7 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
         hidden, changes = flags.secrets(engine, key, Path(folder.name))
         with leash.running(name, [*args, *hidden], port, log, changes, key) as started:
             server = started.wait_until(answering, leash.START_SECONDS)
-            folder.cleanup()  # the key is read: should we be killed, it lies nowhere
+            folder.cleanup()  # the key is read: if we are killed now, it is left nowhere
             if limit := flags.decoded_together(args):
                 server = replace(server, limit=limit + WAITING)
             yield replace(server, failure=started.failure)
