@@ -612,7 +612,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         stop = Stop()
         defaults = constants.read(DEFAULTS, args.constants)
         if not args.port.isascii() or not args.port.isdigit() or int(args.port) > 65535:
-            raise UserError(f"--port {args.port} is no port. Give a number from 1 to 65535, or 0 for a free one")
+            raise UserError(f"--port {args.port} is not a port. Give a number from 1 to 65535, or 0 for a free one")
         if args.port == str(environment.port()):
             raise UserError(
                 f"port {args.port} is where the server behind is looked for. Choose another --port, or PORT"

@@ -37,7 +37,7 @@ POLL = 0.5  # seconds
 PATIENCE = leash.START_SECONDS  # for servers to answer for the first time
 
 
-class Process:
+class Service:
     """A server or the gateway: on a leash (core/engines/leash.py), with a log, started again when it dies."""
 
     def __init__(self, name: str, args: list[str], port: int, changes: dict[str, str]) -> None:
@@ -91,43 +91,43 @@ class Process:
 
 
 class Fleet:
-    """Processes that live and die together; use it as a context manager."""
+    """Services that live and die together; use it as a context manager."""
 
     def __init__(self) -> None:
-        self.processes: list[Process] = []
+        self.services: list[Service] = []
 
     def __enter__(self) -> "Fleet":
         return self
 
     def __exit__(self, *_: object) -> None:
         with signals.ignored():
-            for one in self.processes:
+            for one in self.services:
                 one.held.let_go()  # all at once; then wait for each
-            for one in self.processes:
+            for one in self.services:
                 one.held.stop()
 
-    def add_server(self, port: int, flags: list[str], name: str = "server", **changes: str) -> Process:
+    def add_server(self, port: int, flags: list[str], name: str = "server", **changes: str) -> Service:
         """A server on `port` as scripts/start_server.sh starts it, with `changes` to its environment."""
         args = [sys.executable, "-m", "core.engines.start", *flags]
         return self.add(f"{name}-{port}", args, port, PORT=str(port), **changes)
 
-    def add_gateway(self, urls: list[str], port: int, metrics_port: int) -> Process:
+    def add_gateway(self, urls: list[str], port: int, metrics_port: int) -> Service:
         """The gateway in front of the servers at `urls`. Raises UserError where it is not installed."""
         return self.add(f"gateway-{port}", gateway.process(urls, environment.host(), port, metrics_port), port)
 
-    def add(self, name: str, args: list[str], port: int, **changes: str) -> Process:
-        self.processes.append(Process(name, args, port, changes))
-        return self.processes[-1]
+    def add(self, name: str, args: list[str], port: int, **changes: str) -> Service:
+        self.services.append(Service(name, args, port, changes))
+        return self.services[-1]
 
     def tend_until(self, done: Callable[[], bool], seconds: float = math.inf) -> bool:
-        """Keep all processes alive until `done()`; False if that takes longer than `seconds`. Raises UserError where
+        """Keep all services alive until `done()`; False if that takes longer than `seconds`. Raises UserError where
         one cannot start, or no gateway or server is left."""
         deadline = time.monotonic() + seconds
         while not (is_done := done()) and time.monotonic() < deadline:
-            for one in self.processes:
+            for one in self.services:
                 one.tend()
                 if one.given_up and (
-                    one.is_gateway or all(other.given_up or other.is_gateway for other in self.processes)
+                    one.is_gateway or all(other.given_up or other.is_gateway for other in self.services)
                 ):
                     raise UserError(f"{one.name} has died {one.deaths} times. Its log is {one.log}")
             time.sleep(POLL)
@@ -188,16 +188,16 @@ def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
     with Fleet() as fleet:
         for port, place in enumerate(places, first + 1):
             fleet.add_server(port, flags, **place)
-        root, log = f"http://{environment.host()}:{first}", fleet.processes[0].log.parent
+        root, log = f"http://{environment.host()}:{first}", fleet.services[0].log.parent
         metrics = free_port()
-        fleet.add_gateway([server.url for server in fleet.processes], first, metrics)
+        fleet.add_gateway([server.url for server in fleet.services], first, metrics)
         kind = "embedded" if embedded else "one on each GPU"
         say(f"{len(places)} servers ({kind}) start on the ports after {first}; their logs are in {log}")
-        if not fleet.tend_until(lambda: all(one.has_answered or one.answers() for one in fleet.processes), PATIENCE):
-            late = ", ".join(one.name for one in fleet.processes if not one.has_answered)
+        if not fleet.tend_until(lambda: all(one.has_answered or one.answers() for one in fleet.services), PATIENCE):
+            late = ", ".join(one.name for one in fleet.services if not one.has_answered)
             raise UserError(f"{late} did not answer within {PATIENCE} s. Look into the logs in {log}")
         if not fleet.tend_until(lambda: gateway.healthy(root, environment.api_key()) == len(places), 60):
-            raise UserError(f"the gateway does not reach the servers. Its log is {fleet.processes[-1].log}")
+            raise UserError(f"the gateway does not reach the servers. Its log is {fleet.services[-1].log}")
         say(f"ready on {root}/v1 (metrics: http://127.0.0.1:{metrics}/metrics). In another terminal, for instance:")
         setting = "" if first == environment.PORT else f"PORT={first} "
         say(f"{setting}bash scripts/run.sh 02_rsa_basic. Ctrl-C stops everything")

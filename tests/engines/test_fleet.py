@@ -291,10 +291,10 @@ def test_a_server_that_dies_too_often_is_given_up(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(fleet, "RESTARTS", 1)
-    monkeypatch.setattr(fleet.Process, "answers", lambda self: setattr(self, "has_answered", True))
+    monkeypatch.setattr(fleet.Service, "answers", lambda self: setattr(self, "has_answered", True))
     with fleet.Fleet() as one, pytest.raises(UserError, match=r"server-29930 has died 2 times. Its log is"):
         one.add("server-29930", [sys.executable, "-c", "import time; time.sleep(1); raise SystemExit(7)"], 29930)
-        one.processes[0].answers()
+        one.services[0].answers()
         one.tend_until(lambda: False)
     out = capsys.readouterr().out
     assert "ended with status 7; starting it again (1 of 1)" in out and "ended with status 7; given up" in out
@@ -389,7 +389,7 @@ def test_on_slurm_a_cancelled_experiment_saves_what_it_has_and_cancels_its_serve
         ([], {}, "name an experiment"),
         (["99_nothing"], {}, "no experiment '99_nothing'"),
         (["02_rsa_basic"], {"API_KEY": ""}, "API_KEY is not set"),
-        (["02_rsa_basic"], {"SERVERS": "two"}, "SERVERS=two is no number"),
+        (["02_rsa_basic"], {"SERVERS": "two"}, "SERVERS=two is not a number"),
         (["02_rsa_basic"], {"SERVERS_OPTIONS": "--partitoin=gpu"}, "unrecognized option '--partitoin'"),
     ],
 )
