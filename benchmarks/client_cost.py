@@ -122,7 +122,7 @@ async def bare_openai(url: str, n: int, on_aiohttp: bool = False, stream: bool =
 
 
 async def ours(url: str, n: int) -> None:
-    from core.engines.server import probe
+    from core.engines.attach import probe
     from core.generate.generator import Generator
     from core.generate.journal import Journal
     from core.types import Sampling

@@ -31,7 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from core import constants, run, seeds
-from core.engines import server
+from core.engines.attach import probe
+from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
 from core.plan.expected import expected
@@ -95,13 +96,13 @@ def _leave_with_parent() -> None:
 
 
 @contextmanager
-def stub_server(delay: float) -> Iterator[server.Server]:
+def stub_server(delay: float) -> Iterator[Server]:
     """The stub in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.growth", "--stub", str(delay)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
-        found = server.probe(f"http://127.0.0.1:{int(process.stdout.readline())}/v1", "the benchmark's stub")
+        found = probe(f"http://127.0.0.1:{int(process.stdout.readline())}/v1", "the benchmark's stub")
         assert found is not None
         yield found
     finally:
@@ -124,7 +125,7 @@ def many_sums(folder: Path, count: int) -> Path:
     return path
 
 
-async def fill(journal: Journal, chosen: sets.ProblemSet, on: server.Server, constants: RsaConstants) -> None:
+async def fill(journal: Journal, chosen: sets.ProblemSet, on: Server, constants: RsaConstants) -> None:
     """Put every completion that RSA will ask for: 600 characters of thinking, half of the answers right."""
     sampling = Sampling(
         constants.TEMPERATURE, constants.TOP_P, max_tokens=constants.MAX_TOKENS, answer_tokens=constants.ANSWER_TOKENS
@@ -248,7 +249,7 @@ def in_flight(count: int, base_url: str) -> None:
     """Ask for `count` completions at once."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, count + 1000)), hard))
-    on = server.probe(base_url, "the benchmark's stub")
+    on = probe(base_url, "the benchmark's stub")
     assert on is not None
 
     async def ask(generator: Generator) -> int:

@@ -38,7 +38,7 @@ import numpy as np
 
 from core import seeds
 from core.engines import flags, gpus
-from core.engines.server import embedded_name
+from core.engines.embedded_model import embedded_name
 from core.engines.shape import QED_NANO
 from core.generate.queue import Slots
 from core.plan import estimate
@@ -447,7 +447,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--results", type=Path, help="results of the embedded model, for the table with its lengths")
     folder = parser.parse_args(argv).results
     slots = gpu().limit
-    limit = slots + 2  # what core/engines/server.py finds for it
+    limit = slots + 2  # what core/engines/attach.py finds for it
     machines, fewer = [(30, 1), (30, 64), (480, 64)], [(30, 1), (30, 64), (120, 16)]
     tables: list[tuple[str, list[tuple[int, int]], dict[str, Schedule], Lengths]] = [
         ("order", machines, {name: Schedule(name) for name in POLICIES}, ASSUMED),

@@ -42,7 +42,7 @@ from core.types import Ask, Completion, Message, Population, Problem
 
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 CONTESTANTS = ("run", "generator", "barrier")
-AT_THE_DOOR = 2  # requests beyond the slots that core.engines.server keeps in flight; the generator as many
+AT_THE_DOOR = 2  # requests beyond the slots that core.engines.attach keeps in flight; the generator as many
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 
 from core import constants, experiments
 from core.constants import Constants, rules
-from core.engines.flags import Need
+from core.engines.need import Need
 from core.errors import UserError, command
 from core.files import results_dir, write_atomically
 from core.report import plot

@@ -22,6 +22,17 @@ class RunFailed(UserError):
     status = 1
 
 
+class Elsewhere(UserError):
+    """A server sends requests on to another one."""
+
+    def __init__(self, here: str, there: str) -> None:
+        """The origins (scheme, host and port); whatever else an address holds is not shown."""
+        super().__init__(
+            f"the server at {here} sends requests on to {one_line(there, 200)}, which would be given API_KEY and the "
+            "prompts; that is refused. If it is the server you mean, set BASE_URL to its address"
+        )
+
+
 def one_line(text: str, most: int = LONGEST_LINE) -> str:
     """`text` on one line of at most `most` characters, fit for any terminal: a server's words, or a file's, may hold
     what clears a screen, turns the direction of writing or can't be encoded. Such characters become escapes."""

@@ -18,8 +18,9 @@ from core import constants, progress, seeds
 from core import interrupts as interrupts
 from core.constants import Constants
 from core.engines import identity
-from core.engines.flags import Need
-from core.engines.server import Server, serving
+from core.engines.need import Need
+from core.engines.server import Server
+from core.engines.start import serving
 from core.errors import RunFailed, UserError, command, one_line
 from core.files import results_dir
 from core.generate.generator import Generator

@@ -10,4 +10,4 @@ case ${ENGINE:-sglang} in
   sglang | vllm) bash "$root/setup.sh" "${ENGINE:-sglang}" ;;
   *) bash "$root/setup.sh" harness ;;
 esac
-PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.engines.server "$@"
+PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.engines.start "$@"

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from core.engines import server as engines
+from core.engines import start as engines
 from core.engines.server import Server
 from tests.helpers import leftovers
 

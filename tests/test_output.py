@@ -97,7 +97,7 @@ def test_a_users_error_keeps_its_status_where_it_cannot_be_told(results: Path, c
 
 
 @pytest.mark.parametrize("redirected", ["> /dev/full", ">&- 2>&-", "> >(true)"])
-@pytest.mark.parametrize("command", ["-m core.endpoint.app --port 29891 K=2 N=2", "-m core.engines.server"])
+@pytest.mark.parametrize("command", ["-m core.endpoint.app --port 29891 K=2 N=2", "-m core.engines.start"])
 def test_a_server_serves_on_until_it_is_stopped(results: Path, command: str, redirected: str) -> None:
     process = subprocess.Popen(
         ["bash", "-c", f"exec $P {command} {redirected}"],

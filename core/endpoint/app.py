@@ -33,8 +33,10 @@ from core import constants, limits, seeds
 from core import interrupts as interrupts
 from core.endpoint import chat, guard
 from core.endpoint.chat import ChatRequest, Refusal
-from core.engines import server as engines
+from core.engines import environment
 from core.engines.identity import UNKNOWN
+from core.engines.server import Server, is_local
+from core.engines.start import serving
 from core.errors import UserError, command
 from core.files import results_dir
 from core.generate.generator import Generator
@@ -290,7 +292,7 @@ class Endpoint:
 
     def _answers(self) -> bool:
         try:
-            return engines.probe(self.server.base_url, self.server.why) is not None
+            return self.server.look(self.server) is not None
         except UserError:  # it answers, but no longer serves our model, or refuses our key
             return False
 
@@ -502,7 +504,7 @@ class _Server(uvicorn.Server):
 
 async def serve(
     place: socket.socket,
-    server: engines.Server,
+    server: Server,
     defaults: RsaConstants,
     journal: Journal,
     most: Most | None = None,
@@ -572,7 +574,7 @@ def _number(args: argparse.Namespace, name: str) -> int:
 def main(argv: Sequence[str] | None = None) -> None:
     shown = " ".join(f"{name}={value}" for name, value in vars(RsaConstants()).items() if name in chat.OF_A_REQUEST)
     parser = argparse.ArgumentParser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
-    parser.add_argument("--host", default=engines.HOST, help="address to serve on (default: this machine only)")
+    parser.add_argument("--host", default=environment.host(), help="address to serve on (default: this machine only)")
     parser.add_argument("--port", default=PORT, help=f"default {PORT}; 0 takes a free one")
     parser.add_argument(
         "constants", nargs="*", metavar="NAME=value", help=f"for requests that do not set them: {shown}"
@@ -593,14 +595,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         defaults = constants.read(RsaConstants, {}, args.constants)
         if not args.port.isascii() or not args.port.isdigit() or int(args.port) > 65535:
             raise UserError(f"--port {args.port} is not a port. Give a number from 1 to 65535, or 0 for a free one")
-        if args.port == engines.PORT:
+        if args.port == str(environment.port()):
             raise UserError(
                 f"port {args.port} is where the server behind is looked for. Choose another --port, or PORT"
             )
         most = Most(*(_number(args, name) for name in ("max_body", "most_completions", "most_bytes", "most_requests")))
         folder = results_dir()
         # The port before the engine, which may take minutes to start.
-        with bound(args.host, int(args.port)) as place, engines.serving(need_of(RSA, defaults)) as server:
+        with bound(args.host, int(args.port)) as place, serving(need_of(RSA, defaults)) as server:
             check_context(server, defaults)
             with open_journal(folder / "journal" / "serve_rsa.jsonl") as journal:
                 place.listen()
@@ -611,7 +613,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                     f"({server.kind} at {server.base_url}) because {server.why}. Ctrl-C stops it.",
                     flush=True,
                 )
-                if not engines.is_local(url) and not server.api_key:
+                if not is_local(url) and not server.api_key:
                     print("note: whoever reaches this address may use it; API_KEY=… asks for a key", file=sys.stderr)
                 try:
                     named = (args.host, *args.allow_host)

@@ -13,67 +13,47 @@ Other flags are passed on to every server. The gateway listens on PORT, the serv
 """
 
 import argparse
-import http.client
 import math
-import os
-import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
-from core.engines import gateway
-from core.engines.leash import end_group, last_words
-from core.engines.origin import SameOrigin
-from core.engines.server import HOST, PORT, START_SECONDS, check_environment, has_gpu
+from core import signals
+from core.engines import client, environment, gateway, gpus, leash
 from core.errors import UserError, command
-from core.files import ROOT, open_log, results_dir, write_atomically
+from core.files import results_dir, write_atomically
 
 EMBEDDED_SERVERS = 2  # where there is no GPU and no number is given
 MOST = 64  # servers
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RESTARTS = 5  # of one process; the waits before them are 1, 2, 4, 8, 16 s
 POLL = 0.5  # seconds
-PATIENCE = START_SECONDS  # for servers to answer for the first time
+PATIENCE = leash.START_SECONDS  # for servers to answer for the first time
 
 
-class Process:
+class Service:
     """A server or the gateway: on a leash (core/engines/leash.py), with a log, started again when it dies."""
 
-    def __init__(self, name: str, args: list[str], url: str, **environment: str) -> None:
-        self.name, self.args, self.url = name, args, url
-        self.environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+    def __init__(self, name: str, args: list[str], port: int, changes: dict[str, str]) -> None:
+        self.name, self.args, self.port, self.changes = name, args, port, changes
+        self.url = f"http://{environment.host()}:{port}"
         folder = results_dir() / "fleet"
         folder.mkdir(exist_ok=True)
         self.log = folder / f"{name}.log"
-        open_log(self.log, again=False).close()
         self.has_answered = False  # since the fleet was started
         self.deaths = 0
-        self.start()
-
-    def start(self) -> None:
         self.start_at: float | None = None  # when a dead one is due
-        with open(self.log, "ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "core.engines.leash", *self.args],
-                env=self.environment,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        self.held = self._start(again=False)
 
-    def let_go(self) -> None:
-        """Have it end, with all that it started; `self.process` ends when that is done."""
-        assert self.process.stdin
-        self.process.stdin.close()
+    def _start(self, again: bool) -> leash.Process:
+        secret = environment.api_key()
+        return leash.start(self.name, self.args, self.port, self.log, self.changes, secret, again)
 
     @property
     def is_gateway(self) -> bool:
@@ -85,107 +65,83 @@ class Process:
 
     def answers(self) -> bool:
         """Whether it is up and says that it is ready."""
-        if self.process.poll() is not None:
-            return False
-        direct = urllib.request.build_opener(SameOrigin, urllib.request.ProxyHandler({}))
-        try:
-            with direct.open(f"{self.url}/health", timeout=10) as reply:
-                is_healthy = bool(reply.status == 200)
-        except (OSError, http.client.HTTPException):
-            return False
+        is_healthy = self.held.status() is None and client.is_healthy(self.url)
         self.has_answered = self.has_answered or is_healthy
         return is_healthy
 
     def tend(self) -> None:
         """Notice a death, and start it again when it is due. Raises UserError where it has died before it ever
         answered: that would only happen again."""
-        if self.given_up or self.process.poll() is None:
+        status = self.held.status()
+        if self.given_up or status is None:
             return
         if self.start_at is None:
-            how = f"{self.name} ended with {_status(self.process.returncode)}"
+            how = f"{self.name} ended with {_shown(status)}"
             if not self.has_answered:
-                raise UserError(f"{how} before it answered: {self._last_words()}. Its log is {self.log}")
+                words = leash.last_words(list(self.held.tail)).removeprefix("error: ") or "no output"
+                raise UserError(f"{how} before it answered: {words}. Its log is {self.log}")
             self.deaths += 1
             self.start_at = time.monotonic() + 2 ** (self.deaths - 1)
             then = "given up" if self.given_up else f"starting it again ({self.deaths} of {RESTARTS})"
             say(f"{how}; {then}; its log is {self.log}")
         elif time.monotonic() >= self.start_at:
-            self.start()
-
-    def _last_words(self) -> str:
-        said = last_words(self.log.read_text(errors="replace").splitlines())
-        return said.removeprefix("error: ") or "no output"
+            self.start_at = None
+            self.held.stop()
+            self.held = self._start(again=True)
 
 
 class Fleet:
-    """Processes that live and die together; use it as a context manager."""
+    """Services that live and die together; use it as a context manager."""
 
     def __init__(self) -> None:
-        self.processes: list[Process] = []
+        self.services: list[Service] = []
 
     def __enter__(self) -> "Fleet":
         return self
 
     def __exit__(self, *_: object) -> None:
-        with deaf():
-            for one in self.processes:
-                one.let_go()  # all at once; then wait for each
-            for one in self.processes:
-                one.process.wait()
+        with signals.ignored():
+            for one in self.services:
+                one.held.let_go()  # all at once; then wait for each
+            for one in self.services:
+                one.held.stop()
 
-    def add_server(self, port: int, flags: list[str], name: str = "server", **environment: str) -> Process:
-        args = [sys.executable, "-m", "core.engines.server", *flags]
-        return self.add(f"{name}-{port}", args, port, PORT=str(port), **environment)
+    def add_server(self, port: int, flags: list[str], name: str = "server", **changes: str) -> Service:
+        """A server on `port` as scripts/start_server.sh starts it, with `changes` to its environment."""
+        args = [sys.executable, "-m", "core.engines.start", *flags]
+        return self.add(f"{name}-{port}", args, port, PORT=str(port), **changes)
 
-    def add_gateway(self, urls: list[str], port: int, metrics_port: int) -> Process:
-        return self.add(f"gateway-{port}", gateway.process(urls, port, metrics_port), port)
+    def add_gateway(self, urls: list[str], port: int, metrics_port: int) -> Service:
+        """The gateway in front of the servers at `urls`. Raises UserError where it is not installed."""
+        return self.add(f"gateway-{port}", gateway.process(urls, environment.host(), port, metrics_port), port)
 
-    def add(self, name: str, args: list[str], port: int, **environment: str) -> Process:
-        self.processes.append(Process(name, args, f"http://{HOST}:{port}", **environment))
-        return self.processes[-1]
+    def add(self, name: str, args: list[str], port: int, **changes: str) -> Service:
+        self.services.append(Service(name, args, port, changes))
+        return self.services[-1]
 
     def tend_until(self, done: Callable[[], bool], seconds: float = math.inf) -> bool:
-        """Keep all processes alive until `done()`; False if that takes longer than `seconds`. Raises UserError where
+        """Keep all services alive until `done()`; False if that takes longer than `seconds`. Raises UserError where
         one cannot start, or no gateway or server is left."""
         deadline = time.monotonic() + seconds
         while not (is_done := done()) and time.monotonic() < deadline:
-            for one in self.processes:
+            for one in self.services:
                 one.tend()
                 if one.given_up and (
-                    one.is_gateway or all(other.given_up or other.is_gateway for other in self.processes)
+                    one.is_gateway or all(other.given_up or other.is_gateway for other in self.services)
                 ):
                     raise UserError(f"{one.name} has died {one.deaths} times. Its log is {one.log}")
             time.sleep(POLL)
         return is_done
 
 
-def _stop_once(*_: object) -> NoReturn:
-    """Ctrl-C, of which only the first counts: a second one (Slurm signals a script and its children) would interrupt
-    the cleaning up after the first."""
-    for sign in STOPS:
-        signal.signal(sign, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
-@contextmanager
-def deaf() -> Iterator[None]:
-    """Heed no signal that would stop us: impatience must leave no process behind."""
-    heeded = {sign: signal.signal(sign, signal.SIG_IGN) for sign in STOPS}
-    try:
-        yield
-    finally:
-        for sign, handler in heeded.items():
-            signal.signal(sign, handler)
-
-
 def say(line: str) -> None:
     print(f"fleet: {line}", flush=True)
 
 
-def _status(code: int) -> str:
-    """The status of a leash, which tells a signal as a shell does."""
-    signals = {128 + sign: f"signal {sign.name}" for sign in signal.Signals}
-    return signals.get(code, f"status {code}")
+def _shown(status: int) -> str:
+    """The status of a leash, in words: it counts signals from 128 on, as a shell does."""
+    names = {128 + sign: f"signal {sign.name}" for sign in signal.Signals}
+    return names.get(status, f"status {status}")
 
 
 def free_port() -> int:
@@ -196,24 +152,25 @@ def free_port() -> int:
 
 def _check_free(port: int) -> None:
     with socket.socket() as caller:
-        if caller.connect_ex((HOST, port)) == 0:
+        if caller.connect_ex((environment.host(), port)) == 0:
             raise UserError(f"port {port} is in use. Stop what listens there, or choose another PORT")
 
 
-def gpus(wanted: str) -> list[str]:
-    """Indices of the GPUs to serve on: those in `wanted` ("0,2"), else in CUDA_VISIBLE_DEVICES, else all."""
-    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
-    here = re.findall(r"^GPU (\d+):", listed, re.MULTILINE)
-    chosen = [gpu.strip() for gpu in (wanted or os.environ.get("CUDA_VISIBLE_DEVICES", "")).split(",") if gpu.strip()]
+def chosen_gpus(wanted: str) -> list[str]:
+    """The indices of the GPUs to serve on: those in `wanted` ("0,2"), else in CUDA_VISIBLE_DEVICES, else all. Raises
+    UserError for one that is not here."""
+    here = gpus.indices()
+    chosen = [gpu.strip() for gpu in (wanted or environment.visible_gpus()).split(",") if gpu.strip()]
     if unknown := [gpu for gpu in chosen if gpu not in here]:
         raise UserError(f"there is no GPU {', '.join(unknown)} here. This machine has {', '.join(here)}")
     return list(dict.fromkeys(chosen)) or here
 
 
 def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
-    """Servers and gateway on this machine, until a signal."""
+    """Servers and gateway on this machine, until a signal: `embedded` ones, or one on each of the GPUs in `wanted`.
+    Raises UserError where that can't be."""
     gateway.check_installed()
-    if not embedded and not has_gpu():
+    if not embedded and not gpus.has_gpu():
         if wanted:
             raise UserError(f"GPUS={wanted}: there is no NVIDIA GPU here. Try --embedded {EMBEDDED_SERVERS}")
         embedded = EMBEDDED_SERVERS
@@ -221,35 +178,37 @@ def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
     places = (
         [{"ENGINE": "embedded"}] * embedded
         if embedded
-        else [{"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} for gpu in gpus(wanted)]
+        else [{"CUDA_VISIBLE_DEVICES": gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} for gpu in chosen_gpus(wanted)]
     )
-    first = int(PORT)
+    first = environment.port()
     if first + len(places) > 65535 or first < 1024:
-        raise UserError(f"PORT={PORT} leaves no room for {len(places)} servers after it. Give one from 1024 to 65000")
+        raise UserError(f"PORT={first} leaves no room for {len(places)} servers after it. Give one from 1024 to 65000")
     for port in range(first, first + len(places) + 1):
         _check_free(port)
     with Fleet() as fleet:
         for port, place in enumerate(places, first + 1):
             fleet.add_server(port, flags, **place)
-        root, log = f"http://{HOST}:{first}", fleet.processes[0].log.parent
+        root, log = f"http://{environment.host()}:{first}", fleet.services[0].log.parent
         metrics = free_port()
-        fleet.add_gateway([server.url for server in fleet.processes], first, metrics)
+        fleet.add_gateway([server.url for server in fleet.services], first, metrics)
         kind = "embedded" if embedded else "one on each GPU"
         say(f"{len(places)} servers ({kind}) start on the ports after {first}; their logs are in {log}")
-        if not fleet.tend_until(lambda: all(one.has_answered or one.answers() for one in fleet.processes), PATIENCE):
-            late = ", ".join(one.name for one in fleet.processes if not one.has_answered)
+        if not fleet.tend_until(lambda: all(one.has_answered or one.answers() for one in fleet.services), PATIENCE):
+            late = ", ".join(one.name for one in fleet.services if not one.has_answered)
             raise UserError(f"{late} did not answer within {PATIENCE} s. Look into the logs in {log}")
-        if not fleet.tend_until(lambda: healthy(root) == len(places), 60):
-            raise UserError(f"the gateway does not reach the servers. Its log is {fleet.processes[-1].log}")
+        if not fleet.tend_until(lambda: gateway.healthy(root, environment.api_key()) == len(places), 60):
+            raise UserError(f"the gateway does not reach the servers. Its log is {fleet.services[-1].log}")
         say(f"ready on {root}/v1 (metrics: http://127.0.0.1:{metrics}/metrics). In another terminal, for instance:")
-        say(f"{'' if PORT == '30000' else f'PORT={PORT} '}bash scripts/run.sh 02_rsa_basic. Ctrl-C stops everything")
+        setting = "" if first == environment.PORT else f"PORT={first} "
+        say(f"{setting}bash scripts/run.sh 02_rsa_basic. Ctrl-C stops everything")
         fleet.tend_until(lambda: False)
 
 
 def register(file: Path, flags: list[str]) -> None:
-    """One server on a free port, its URL in `file` while it answers, until a signal."""
-    if HOST == "0.0.0.0":
-        raise UserError("BIND=0.0.0.0 is no address to register. Set BIND to this node's own")
+    """One server on a free port, its URL in `file` while it answers, until a signal. Raises UserError where it can't
+    start."""
+    if environment.host() == "0.0.0.0":
+        raise UserError("BIND=0.0.0.0 is not an address to register. Set BIND to this node's own")
     port = free_port()
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -259,7 +218,7 @@ def register(file: Path, flags: list[str]) -> None:
                 fleet.tend_until(server.answers)
                 write_atomically(file, server.url.encode())
                 say(f"{server.url} answers; it is registered as {file}")
-                fleet.tend_until(lambda: server.process.poll() is not None)
+                fleet.tend_until(lambda: server.held.status() is not None)
                 file.unlink(missing_ok=True)
     finally:
         file.unlink(missing_ok=True)
@@ -280,14 +239,14 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
     The command starts when `servers` of them answer, or after PATIENCE with those that do. Raises UserError where
     none does.
     """
-    port = free_port()
-    root = f"http://{HOST}:{port}"
+    port, key = free_port(), environment.api_key()
+    root = f"http://{environment.host()}:{port}"
 
     def follow() -> int:
-        """Tell the gateway who has come and gone; how many servers it can use comes back."""
-        with suppress(OSError, http.client.HTTPException):  # the gateway is starting, or a server has just gone
-            gateway.follow(root, registered(folder))
-        return healthy(root)
+        """Pass on to the gateway who has come and gone; returns how many servers it can use."""
+        with suppress(OSError):  # the gateway is starting, or a server has just gone
+            gateway.follow(root, registered(folder), key)
+        return gateway.healthy(root, key)
 
     with Fleet() as fleet:
         fleet.tend_until(fleet.add_gateway([], port, free_port()).answers, PATIENCE)
@@ -296,32 +255,14 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
         if not count:
             raise UserError(f"no server registered in {folder} answers after {PATIENCE} s. Look into the servers' logs")
         say(f"{count} of {servers} servers answer; running {' '.join(args)}")
-        # A run asks the servers behind the gateway what they are: not through a proxy of the environment.
         hosts = {str(urlsplit(url).hostname) for url in registered(folder)}
-        job = subprocess.Popen(args, env=environment_behind(root, hosts), start_new_session=True)
+        job = subprocess.Popen(args, env=environment.behind_gateway(root, hosts), start_new_session=True)
         try:
             fleet.tend_until(lambda: follow() < 0 or job.poll() is not None)
         finally:
-            with deaf():
-                end_group(job)
+            with signals.ignored():
+                leash.end_group(job)
         return job.returncode
-
-
-def environment_behind(root: str, hosts: set[str]) -> dict[str, str]:
-    """The environment of a command behind the gateway at `root`, whose servers run on `hosts`. A path in MODEL says
-    what they serve; they call it by another name."""
-    direct = ",".join(filter(None, [os.environ.get("no_proxy"), *sorted(hosts)]))
-    left_out = ("MODEL",) if Path(os.environ.get("MODEL", "").strip()).exists() else ()
-    kept = {name: value for name, value in os.environ.items() if name not in left_out}
-    return kept | {"BASE_URL": f"{root}/v1", "no_proxy": direct, "NO_PROXY": direct}
-
-
-def healthy(root: str) -> int:
-    """How many servers the gateway at `root` can use now."""
-    try:
-        return sum(bool(worker["is_healthy"]) for worker in gateway.workers(root).values())
-    except (OSError, http.client.HTTPException):
-        return 0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -345,10 +286,8 @@ def main(argv: Sequence[str]) -> int:
     for name in ("embedded", "servers"):
         if not 1 <= (getattr(args, name) or 1) <= MOST or getattr(args, name) == 0:
             raise UserError(f"--{name} {getattr(args, name)}: give a number from 1 to {MOST}")
-    check_environment()
-    for sign in STOPS:
-        if signal.getsignal(sign) is not signal.SIG_IGN:  # nohup
-            signal.signal(sign, _stop_once)
+    environment.check()
+    signals.stop_once()
     if args.gateway:
         if not command_after:
             raise UserError("--gateway FOLDER needs a command behind it: -- bash scripts/run.sh 02_rsa_basic")
@@ -357,7 +296,7 @@ def main(argv: Sequence[str]) -> int:
         if args.register:
             register(args.register, flags)
         else:
-            serve_here(args.embedded, named[-1].removeprefix("GPUS=") if named else os.environ.get("GPUS", ""), flags)
+            serve_here(args.embedded, named[-1].removeprefix("GPUS=") if named else environment.wanted_gpus(), flags)
     except KeyboardInterrupt:
         say("stopped")
     return 0

@@ -4,15 +4,13 @@ python -m core.engines.gateway FLAGS  in the foreground; `arguments` makes the f
 """
 
 import json
-import os
 import sys
-import urllib.request
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from core.engines.origin import SameOrigin
-from core.engines.server import API_KEY, HOST, START_SECONDS
+from core.engines import client, environment
+from core.engines.leash import START_SECONDS
 from core.errors import UserError, command
 
 # Every default that matters is set on purpose; checked with sglang-router 0.3.2, see docs/LOG.md.
@@ -37,69 +35,61 @@ FLAGS = (
 )
 
 
-def arguments(urls: Sequence[str], port: int, metrics_port: int) -> list[str]:
-    """The gateway's command line, without the key. Metrics stay on this machine whatever HOST is."""
+def arguments(urls: Sequence[str], host: str, port: int, metrics_port: int) -> list[str]:
+    """The gateway's command line, without the key. Metrics stay on this machine whatever `host` is."""
     return [
         *(("--worker-urls", *urls) if urls else ()),
-        *(
-            "--host",
-            HOST,
-            "--port",
-            str(port),
-            "--prometheus-host",
-            "127.0.0.1",
-            "--prometheus-port",
-            str(metrics_port),
-        ),
+        *("--host", host, "--port", str(port)),
+        *("--prometheus-host", "127.0.0.1", "--prometheus-port", str(metrics_port)),
         *FLAGS,
     ]
 
 
-def process(urls: Sequence[str], port: int, metrics_port: int) -> list[str]:
-    """The command that runs the gateway as a process of its own. It takes API_KEY from the environment."""
+def process(urls: Sequence[str], host: str, port: int, metrics_port: int) -> list[str]:
+    """The command that runs the gateway as a process of its own. It takes API_KEY from the environment. Raises
+    UserError where the gateway is not installed."""
     check_installed()
-    return [sys.executable, "-m", "core.engines.gateway", *arguments(urls, port, metrics_port)]
+    return [sys.executable, "-m", "core.engines.gateway", *arguments(urls, host, port, metrics_port)]
 
 
 def check_installed() -> None:
+    """Raises UserError where the gateway is not installed."""
     if find_spec("sglang_router") is None:
         raise UserError("SGLang Model Gateway is not installed here. Run 'bash setup.sh fleet'")
 
 
-def workers(root: str) -> dict[str, dict[str, Any]]:
+def workers(root: str, key: str = "") -> dict[str, dict[str, Any]]:
     """The servers that the gateway at `root` knows, by URL, with what it says of each ("id", "is_healthy", "load").
     Raises OSError where it does not answer."""
-    return {worker["url"]: worker for worker in _ask("GET", f"{root}/workers")["workers"]}
+    listed = json.loads(client.send(f"{root}/workers", key))
+    return {worker["url"]: worker for worker in listed["workers"]}
 
 
-def follow(root: str, wanted: set[str]) -> None:
+def healthy(root: str, key: str = "") -> int:
+    """How many servers the gateway at `root` can use now; 0 where it does not answer."""
+    try:
+        return sum(bool(worker["is_healthy"]) for worker in workers(root, key).values())
+    except OSError:
+        return 0
+
+
+def follow(root: str, wanted: set[str], key: str = "") -> None:
     """Make the gateway at `root` serve from the `wanted` URLs and no others. Raises OSError where it is silent."""
-    known = workers(root)
+    known = workers(root, key)
     for url in wanted - known.keys():
-        _ask("POST", f"{root}/workers", {"url": url} | ({"api_key": API_KEY} if API_KEY else {}))
+        client.send(f"{root}/workers", key, {"url": url} | ({"api_key": key} if key else {}))
     for url in known.keys() - wanted:
-        _ask("DELETE", f"{root}/workers/{known[url]['id']}")
-
-
-def _ask(method: str, url: str, content: dict[str, Any] | None = None) -> dict[str, Any]:
-    body = None if content is None else json.dumps(content).encode()
-    request = urllib.request.Request(url, body, {"content-type": "application/json"}, method=method)
-    if API_KEY:
-        request.add_header("Authorization", f"Bearer {API_KEY}")
-    direct = urllib.request.build_opener(SameOrigin, urllib.request.ProxyHandler({}))  # our own is behind no proxy
-    with direct.open(request, timeout=10) as reply:
-        answer: dict[str, Any] = json.load(reply)
-    return answer
+        client.send(f"{root}/workers/{known[url]['id']}", key, method="DELETE")
 
 
 def main(argv: Sequence[str]) -> None:
+    """The gateway in the foreground. Raises UserError where it is not installed."""
     check_installed()
     from sglang_router.launch_router import launch_router, parse_router_args
 
-    for name in [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]:
-        del os.environ[name]  # a proxy is for the world outside, not for our servers; the gateway knows no NO_PROXY=*
+    environment.forget_proxies()
     args = parse_router_args(list(argv))
-    args.api_key = API_KEY or None  # not a flag: other users of the machine can read those
+    args.api_key = environment.api_key() or None  # not a flag: other users of the machine can read those
     launch_router(args)
 
 

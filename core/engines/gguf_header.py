@@ -1,4 +1,4 @@
-"""What a GGUF file says of its model: as much as it takes to size a server for it."""
+"""The header of a GGUF file: what it says of its model, as much as it takes to size a server for it."""
 
 import struct
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Gguf:
             name = key.format(arch=architecture)
             value = fields.get(name, default)
             if not isinstance(value, int) or value < 1:
-                raise UserError(f"{path} does not tell {name}. Fetch or convert it again")
+                raise UserError(f"{path} does not hold {name}. Fetch or convert it again")
             return value
 
         heads = number(Keys.Attention.HEAD_COUNT)

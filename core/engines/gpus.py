@@ -1,7 +1,9 @@
 """GPUs, as far as planning needs them: a table of known ones, the one in this machine, or one described in a file."""
 
+import re
 import subprocess
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from core.errors import UserError
@@ -51,7 +53,7 @@ _ALSO = {
     "H100 SXM": "H100",
 }
 
-# The fields of a --gpu-file: units, and the least and greatest value that is no slip of the pen.
+# The fields of a --gpu-file: units, and the least and greatest value that is not a slip of the pen.
 _FIELDS = {
     "memory_gib": (GIB, 1, 10_000),
     "bandwidth_gb_s": (1e9, 1, 1_000_000),
@@ -111,13 +113,29 @@ def from_file(path: Path) -> Gpu:
 def detect() -> Gpu | None:
     """The first GPU of this machine, with the memory its driver reports; None without one. Raises UserError for one
     that the table does not hold."""
-    query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
-    try:
-        told = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    name, _, memory = told.stdout.partition("\n")[0].rpartition(",")
-    if told.returncode != 0 or not name:
+    said = _nvidia_smi("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+    name, _, memory = (said or "").partition("\n")[0].rpartition(",")
+    if not name:
         return None
     gpu = named(name.strip())
     return replace(gpu, memory=float(memory) * MIB) if memory.strip().isdigit() else gpu
+
+
+@cache  # a driver may take seconds to answer
+def has_gpu() -> bool:
+    """Whether an NVIDIA GPU with a working driver is here."""
+    return bool(indices())
+
+
+def indices() -> list[str]:
+    """The GPUs of this machine as nvidia-smi numbers them, by their place on the bus; none without a working driver."""
+    return re.findall(r"^GPU (\d+):", _nvidia_smi("-L") or "", re.MULTILINE)
+
+
+def _nvidia_smi(*args: str) -> str | None:
+    """What it prints; None where it fails."""
+    try:
+        done = subprocess.run(["nvidia-smi", *args], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

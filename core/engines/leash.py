@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TypeVar
 
+from core.engines import environment
 from core.errors import UserError, command
-from core.files import ROOT, open_log
+from core.files import open_log
 
+START_SECONDS = 1200  # for an engine on a GPU to answer: the first start loads 8 GB and captures CUDA graphs
 KILL_SECONDS = 10.0  # between asking a process group to end and killing it
 TAIL = 400  # lines of output that are kept to explain a failure
 SHOWN = 15  # of them, shown when it does not start
@@ -74,21 +76,44 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Process:
-    """A server that was started here. `name` is the engine's, for messages."""
+    """A server process that `start` has started. `name` is the engine's, for messages."""
 
     name: str
     port: int
     log: Path | None
     leash: "subprocess.Popen[str]"
+    sink: IO[str] = field(repr=False)
     secret: str = field(default="", repr=False)  # blotted out of all it says
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
 
+    def __post_init__(self) -> None:
+        self._reader = threading.Thread(target=self._copy, daemon=True)
+        self._reader.start()
+
+    def _copy(self) -> None:
+        """Its output, to `sink`, without the secret: SGLang prints its settings, the API key too."""
+        spellings = {self.secret, repr(self.secret)[1:-1], json.dumps(self.secret)[1:-1]} - {""}
+        assert self.leash.stdout
+        with suppress(ValueError, OSError):  # the sink was closed: the server's words are not worth a crash
+            for line in self.leash.stdout:
+                for spelling in spellings:
+                    line = line.replace(spelling, BLOT)
+                self.tail.append(line)
+                self.sink.write(line)
+                self.sink.flush()
+
+    def status(self) -> int | None:
+        """The status that it ended with, 128 and more for a signal; None while it runs."""
+        status = self.leash.poll()
+        if status is not None:
+            self._reader.join(5)  # for its last words
+        return status
+
     def failure(self) -> str | None:
         """Why it ended, in one line with a remedy; None while it runs."""
-        status = self.leash.poll()
+        status = self.status()
         if status is None:
             return None
-        self._reader.join(5)
         where = f". Its log is {self.log}" if self.log else ""
         return f"{self.name} ended with status {status}: {explanation(list(self.tail), status, self.port)}{where}"
 
@@ -112,31 +137,45 @@ class Process:
         if self.log:
             print("".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]), end="", file=sys.stderr)
 
-    def stop(self) -> None:
-        """End its whole process group, and wait until that is done."""
+    def let_go(self) -> None:
+        """Have it end, with its whole process group. It takes up to 2 * KILL_SECONDS."""
         assert self.leash.stdin
         with suppress(OSError):
             self.leash.stdin.close()
+
+    def stop(self) -> None:
+        """End its whole process group, and wait until that is done."""
+        self.let_go()
         with suppress(subprocess.TimeoutExpired):
             self.leash.wait(2 * KILL_SECONDS + 5)
         self._reader.join(5)
+        if self.log:
+            self.sink.close()
 
-    def follow(self, sink: IO[str]) -> None:
-        """Copy its output to `sink`, in a thread, without the secret: SGLang prints its settings, the API key too."""
-        spellings = {self.secret, repr(self.secret)[1:-1], json.dumps(self.secret)[1:-1]} - {""}
 
-        def copy() -> None:
-            assert self.leash.stdout
-            with suppress(ValueError, OSError):  # the sink was closed: the server's words are not worth a crash
-                for line in self.leash.stdout:
-                    for spelling in spellings:
-                        line = line.replace(spelling, BLOT)
-                    self.tail.append(line)
-                    sink.write(line)
-                    sink.flush()
-
-        self._reader = threading.Thread(target=copy, daemon=True)
-        self._reader.start()
+def start(
+    name: str,
+    args: Sequence[str],
+    port: int,
+    log: Path | None = None,
+    changes: Mapping[str, str] | None = None,
+    secret: str = "",
+    again: bool = True,
+) -> Process:
+    """`args` on a leash, in an environment with `changes`. Its output goes to `log` (at its end where that was begun
+    `again`), or to standard error, with the `secret` blotted out. Whoever calls this has to stop it."""
+    sink = open_log(log, again) if log else sys.stderr
+    leash = subprocess.Popen(
+        [sys.executable, "-m", "core.engines.leash", *args],
+        env=environment.with_changes(changes or {}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # Ctrl-C in the terminal is ours to hear, and ours to pass on
+    )
+    return Process(name, port, log, leash, sink, secret)
 
 
 @contextmanager
@@ -145,35 +184,15 @@ def running(
     args: Sequence[str],
     port: int,
     log: Path | None = None,
-    environment: Mapping[str, str] | None = None,
+    changes: Mapping[str, str] | None = None,
     secret: str = "",
 ) -> Iterator[Process]:
-    """`args` on a leash; its output goes to `log`, or to standard error, with the `secret` blotted out. Stopped at the
-    end, however that comes."""
-    leash = subprocess.Popen(
-        [sys.executable, "-m", "core.engines.leash", *args],
-        env={**os.environ, **(environment or {}), "PYTHONPATH": _python_path()},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # Ctrl-C in the terminal is ours to hear, and ours to pass on
-    )
-    process = Process(name, port, log, leash, secret)
-    sink = open_log(log) if log else sys.stderr  # closed below, where it is a file
+    """The same while the block runs; stopped at its end, however that comes."""
+    process = start(name, args, port, log, changes, secret)
     try:
-        process.follow(sink)
         yield process
     finally:
         process.stop()
-        if log:
-            sink.close()
-
-
-def _python_path() -> str:
-    """Ours first: the leash is a module of this project."""
-    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
 def explanation(lines: Sequence[str], status: int, port: int) -> str:

@@ -1,26 +1,22 @@
 """llama.cpp in this process, through xllamacpp: the engine for machines without an NVIDIA GPU.
 
-Serves the embedded model, or the GGUF file that MODEL names, sized from what the file says of its model and from the
+It serves the embedded model, or the GGUF file that MODEL names, sized from what the file says of its model and from the
 machine's memory.
 """
 
-import hashlib
 import os
-import signal
 import subprocess
 import sys
-import threading
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
-from core.engines.flags import PROMPT_TOKENS, Need
+from core import signals
+from core.engines import client, environment, weights
 from core.engines.gguf_header import Gguf
-from core.engines.origin import SameOrigin
+from core.engines.need import PROMPT_TOKENS, Need
 from core.errors import UserError
 
 KV_ELEMENT = 2  # bytes: f16
@@ -62,9 +58,8 @@ def size(model: Gguf, need: Need, memory: int, cores: int) -> Size:
     return Size(max(1, min(cores, tokens // context)), context, cores)
 
 
-def chosen() -> Path:
-    """The GGUF file that MODEL names. Raises UserError."""
-    named = os.environ.get("MODEL", "").strip()
+def gguf_file(named: str) -> Path:
+    """The GGUF file that MODEL, which is `named`, names. Raises UserError."""
     if not named:
         raise UserError(f"ENGINE=llamacpp needs MODEL, the path of a GGUF file. {HOW}")
     path = Path(named).resolve()
@@ -78,37 +73,30 @@ def chosen() -> Path:
             f"MODEL={named} can't be read ({error.strerror}). Give the path of a GGUF file. {HOW}"
         ) from None
     if magic != b"GGUF":
-        raise UserError(f"MODEL={named} is no GGUF file. {HOW}")
+        raise UserError(f"MODEL={named} is not a GGUF file. {HOW}")
     return path
 
 
 def name_of(path: Path) -> str:
-    """What requests and journals call the model in `path`: it tells the file's content."""
-    return f"{path.stem}@{sha256(path)[:12]}"
-
-
-@lru_cache  # a run asks several times, and gigabytes take seconds
-def sha256(path: Path) -> str:
-    """Of the file's content. Raises OSError."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """What requests and journals call the model in `path`: it ends in the digest of the file's content."""
+    return f"{path.stem}@{weights.sha256(path)[:12]}"
 
 
 def memory() -> int:
     """Bytes of memory of this machine, or of the container that this process runs in."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
-    told = limit.read_text().strip() if limit.is_file() else ""
-    return min(total, int(told)) if told.isdigit() else total
+    most = limit.read_text().strip() if limit.is_file() else ""
+    return min(total, int(most)) if most.isdigit() else total
 
 
 def physical_cores() -> int:
     """Cores that this process may use; a core with two threads is one, and of a Mac's only the fast ones count."""
     if sys.platform == "darwin":
         for name in ("hw.perflevel0.physicalcpu", "hw.physicalcpu"):  # the first: Apple's own chips
-            told = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False).stdout.strip()
-            if told.isdigit():
-                return int(told)
+            said = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False).stdout.strip()
+            if said.isdigit():
+                return int(said)
         return os.cpu_count() or 1
     allowed = os.sched_getaffinity(0)
     siblings = [Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in allowed]
@@ -128,9 +116,7 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, key: str, e
     is as fast as it can: flash attention, KV cache in f16, and as many layers on the GPU (Metal; others as the build
     has them) as fit there. Raises UserError where it does not start.
     """
-    # Before the import: OpenMP threads that spin on busy cores bring llama.cpp down from 1,400 to 3-13 tokens/s.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("GOMP_SPINCOUNT", "0")
+    environment.let_openmp_sleep()
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -156,15 +142,12 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, key: str, e
         params.fit_params = True  # this is what counts them
     engine = None
     try:
-        with _signals_held():
+        with signals.held():  # one that arrives inside llama.cpp's constructor deadlocks it
             try:
                 engine = xllamacpp.Server(params)
                 # One token, so that its loop surely runs: an engine stopped before that waits for ever, now and then.
-                url = f"{engine.listening_address}/completion"
-                first = urllib.request.Request(url, b'{"prompt": "1", "n_predict": 1}')
-                first.add_header("Authorization", f"Bearer {key}")
-                direct = urllib.request.build_opener(SameOrigin, urllib.request.ProxyHandler({}))
-                direct.open(first, timeout=600).read()
+                first = {"prompt": "1", "n_predict": 1}
+                client.send(f"{engine.listening_address}/completion", key, first, seconds=600)
             except Exception as error:
                 where = f" on port {port}. Is it in use? Choose another PORT" if port else ""
                 raise UserError(f"llama.cpp does not start with {gguf.name}{where} ({error})") from None
@@ -173,21 +156,3 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, key: str, e
         # Dropping the last reference stops the server. Here and at once: at the interpreter's end, where a traceback
         # would keep it until, it waits for ever.
         engine = None
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Signals that would stop us wait until the body ends: one that arrives inside llama.cpp's constructor deadlocks
-    it. A mask does not do it: another thread (numpy has some) takes the signal then, and Python raises in the main one
-    all the same."""
-    caught: list[int] = []
-    heeded = [sign for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(sign)]
-    is_main = threading.current_thread() is threading.main_thread()  # Python runs handlers there alone
-    before = {sign: signal.signal(sign, lambda number, _: caught.append(number)) for sign in heeded if is_main}
-    try:
-        yield
-    finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
-    for number in caught[:1]:
-        signal.raise_signal(number)

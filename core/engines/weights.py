@@ -6,34 +6,41 @@ scripts/lock.sh writes), else the newest. It is written beside the weights and i
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import sys
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from core.engines import environment
+from core.engines.shape import Shape
 from core.errors import UserError, command
 from core.files import ROOT
 
 REPO = "lm-provers/QED-Nano"
 LOCK = ROOT / "locks" / "weights.json"
 BYTES = 8_300_000_000  # 4.02 B parameters in bf16, tokenizer and configuration
-FOLDER = Path(os.environ.get("WEIGHTS_DIR", ROOT / "weights")) / "QED-Nano"
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # safetensors only: no pickle, no remote code
+
+
+def folder() -> Path:
+    """Where QED-Nano's weights are, or will be."""
+    return environment.weights_folder() / "QED-Nano"
 
 
 def fetched() -> dict[str, str] | None:
     """{"repo", "revision"} of the weights on this disk, or None where they are missing or incomplete."""
     try:
-        note: dict[str, str] = json.loads((FOLDER / "FETCHED.json").read_text())
+        note: dict[str, str] = json.loads((folder() / "FETCHED.json").read_text())
         return note
     except (OSError, ValueError):
         return None
 
 
 def wanted() -> str:
-    """The revision to fetch: a commit, or a name such as "main", whose commit may change."""
-    if named := os.environ.get("QED_NANO_REVISION", "").strip():
+    """The revision to fetch: a commit, or a name such as "main", whose commit may change. Raises UserError."""
+    if named := environment.weights_revision():
         return named
     try:
         return str(json.loads(LOCK.read_text())["revision"])
@@ -48,7 +55,7 @@ def is_commit(revision: str) -> bool:
 
 
 def digest(folder: Path) -> str:
-    """sha256 over the safetensors files of `folder`, in order of their names."""
+    """The sha256 of the safetensors files of `folder`, in order of their names. Raises OSError."""
     found = hashlib.sha256()
     for file in sorted(folder.glob("*.safetensors")):
         with open(file, "rb") as content:
@@ -57,36 +64,73 @@ def digest(folder: Path) -> str:
     return found.hexdigest()
 
 
+@lru_cache  # a run asks several times, and gigabytes take seconds
+def sha256(path: Path) -> str:
+    """Of a file's content. Raises OSError."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Model:
+    """Weights that SGLang and vLLM serve: a folder in Hugging Face's layout, and the name that requests use."""
+
+    folder: Path
+    name: str
+    shape: Shape
+    longest: int  # tokens of context the model was made for
+
+    @classmethod
+    def at(cls, named: str) -> "Model":
+        """The model in the folder `named`; QED-Nano, fetched where it is missing, where that is "" or its name. Raises
+        UserError."""
+        if named in ("", REPO):
+            path, name = fetch(), REPO
+        else:
+            path = Path(named).resolve()
+            if not (path / "config.json").is_file():
+                raise UserError(f"MODEL={named} is not a folder with a config.json. Unset MODEL for {REPO}")
+            name = f"{path.name}@{digest(path)[:12]}"  # journals must distinguish one fine-tuning from another
+        config = path / "config.json"
+        return cls(path, name, Shape.from_config(config), _longest(config))
+
+
+def _longest(config: Path) -> int:
+    found = re.search(r'"max_position_embeddings":\s*(\d+)', config.read_text(encoding="utf-8"))
+    return int(found[1]) if found else 32768
+
+
 def fetch() -> Path:
-    """The folder with the weights; downloads what is missing of them, or is of another commit than the wanted one."""
-    revision = wanted()
+    """The folder with the weights; downloads what is missing of them, or is of another commit than the wanted one.
+    Raises UserError."""
+    here, revision = folder(), wanted()
     if (note := fetched()) and (note["revision"] == revision or not is_commit(revision)):
-        return FOLDER
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    here = sum(file.stat().st_size for file in FOLDER.rglob("*") if file.is_file())
-    free, need = shutil.disk_usage(FOLDER).free, int((BYTES - here) * 1.05)
+        return here
+    here.mkdir(parents=True, exist_ok=True)
+    held = sum(file.stat().st_size for file in here.rglob("*") if file.is_file())
+    free, need = shutil.disk_usage(here).free, int((BYTES - held) * 1.05)
     if free < need:
         raise UserError(
-            f"{FOLDER} has {free / 1e9:.1f} GB free and the weights need {need / 1e9:.1f} GB more. "
+            f"{here} has {free / 1e9:.1f} GB free and the weights need {need / 1e9:.1f} GB more. "
             "Free some space or set WEIGHTS_DIR to a larger disk"
         )
     try:
         from huggingface_hub import snapshot_download
 
         commit = _commit(revision)
-        (FOLDER / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may hold a mixture
-        snapshot_download(REPO, revision=commit, local_dir=FOLDER, allow_patterns=PATTERNS)
+        (here / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may hold a mixture
+        snapshot_download(REPO, revision=commit, local_dir=here, allow_patterns=PATTERNS)
     except Exception as error:  # the hub client raises many kinds: offline, gated, no such revision, disk
         raise _unreachable(error) from None
-    if not list(FOLDER.glob("*.safetensors")):
+    if not list(here.glob("*.safetensors")):
         raise UserError(f"{REPO} holds no safetensors at {commit}. Name another commit in QED_NANO_REVISION")
-    (FOLDER / "FETCHED.json").write_text(json.dumps({"repo": REPO, "revision": commit}) + "\n")
+    (here / "FETCHED.json").write_text(json.dumps({"repo": REPO, "revision": commit}) + "\n")
     if not is_commit(revision):
         print(
             f"note: the weights are not pinned; these are commit {commit} (QED_NANO_REVISION={commit} keeps to it)",
             file=sys.stderr,
         )
-    return FOLDER
+    return here
 
 
 def pin() -> None:

@@ -15,8 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from core.engines.identity import MARK
-from core.engines.server import Server, probe
+from core.engines.server import MARK, Server
 from core.errors import RunFailed, UserError, one_line
 from core.generate.journal import Journal, content_key, from_record, to_record
 from core.generate.patience import FEW, Patience
@@ -341,7 +340,7 @@ class Generator:
                 )
             ours = self.server
             try:
-                now = await asyncio.to_thread(probe, ours.base_url, ours.why, ours.model)
+                now = await asyncio.to_thread(ours.look, ours)
             except UserError as error:  # a gateway whose servers are being started again, say
                 raise Lost(str(error)) from None
             if now is None:

@@ -66,7 +66,7 @@ class Patience:
         when = f" for {_span(since)}" if self.is_answered else ""
         raise RunFailed(
             f"the server at {self._address} has sent nothing usable{when} ({self._replies:,} replies; the last: "
-            f"{words.rstrip('.')}). Mend that and run the same command again: what is finished is kept"
+            f"{words.rstrip('.')}). Fix that and run the same command again: what is finished is kept"
         )
 
 

@@ -1,8 +1,8 @@
 """Wire: one chat request out, one Reply in, through the openai client; and what can go wrong between.
 
-Replies are streamed, because only a stream tells a request at work from one that is lost: a watchdog ends a request
-from which no byte has come for too long. A queue is no stall: a request may wait for its first byte while the server is
-at work, unless it serves what was sent long after it.
+Replies are streamed, because only a stream shows that a request is at work, and not lost: a watchdog ends a request
+from which no byte has come for too long. A queue is not a stall: a request may wait for its first byte while the server
+is at work, unless it serves what was sent long after it.
 """
 
 import asyncio
@@ -21,9 +21,8 @@ import openai
 from openai.types.chat import ChatCompletionChunk
 
 from core import limits
-from core.engines.origin import Elsewhere
 from core.engines.server import Server, is_local
-from core.errors import UserError, one_line
+from core.errors import Elsewhere, UserError, one_line
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
@@ -33,7 +32,7 @@ MOST_TOKENS = 10**12  # that one reply may claim to have taken
 
 _BOM = b"\xef\xbb\xbf"  # may stand before anything, and means nothing
 _EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")  # how server-sent events begin; JSON begins otherwise
-_LONGEST_FIELD = 6  # bytes of "event:": so many tell them apart
+_LONGEST_FIELD = 6  # bytes of "event:": so many distinguish them
 _BROKEN_OFF = ("abort", "error")  # finish reasons of a reply that the server gave up
 # How a reply is asked for, the best first. Few servers refuse one, and of those most take the next; a stream without
 # usage comes last, for nobody knows its tokens.
@@ -54,7 +53,7 @@ _SHORTEST_KEY = 8  # characters: a shorter one may be any word
 @dataclass(frozen=True)
 class Reply:
     """What the server said. Texts are as they came, but for halves of surrogate pairs, which can't be sent again.
-    Tokens are 0 where the server does not tell (Completion says which are)."""
+    Tokens are 0 where the server does not give them (Completion says which are)."""
 
     model: str
     content: str
@@ -71,7 +70,7 @@ class Lost(Exception):
 
 
 class Malformed(Exception):
-    """The server said that all is well, and what it sent is no chat completion."""
+    """The server said that all is well, and what it sent is not a chat completion."""
 
 
 class Stalled(Exception):
@@ -86,13 +85,13 @@ class Refused(Exception):
     """The server answered with an error: its status, its own words on one line, and how long it asks us to wait, in
     seconds."""
 
-    def __init__(self, status: int, told: Any, headers: Mapping[str, str], text: str = "") -> None:
-        """`told`: the error, JSON where it is; `text`: the whole body as it came."""
-        words = _words(told) or text
+    def __init__(self, status: int, error: Any, headers: Mapping[str, str], text: str = "") -> None:
+        """`error`: as JSON where it is that; `text`: the whole body as it came."""
+        words = _words(error) or text
         self.status, self.said = status, one_line(words or f"Error code: {status}", LONGEST_WORDS)
         super().__init__(self.said)
         self.wait = _wait(headers)
-        self._all = f"{words} {_codes(told)}".lower()
+        self._all = f"{words} {_codes(error)}".lower()
 
     @property
     def is_of_streaming(self) -> bool:
@@ -188,7 +187,7 @@ class Wire:
         return any(flight.heard is not None or flight.sent <= since for flight in self._flights)
 
     async def models(self) -> list[str]:
-        """The names of the models that are served now; none where the server does not tell. Raises Lost."""
+        """The names of the models that are served now; none where the server does not list them. Raises Lost."""
         try:
             async with asyncio.timeout(LIST_SECONDS):
                 listed = await self._client.get("/models", cast_to=object)
@@ -234,7 +233,7 @@ class Wire:
                 stream_cls=openai.AsyncStream[ChatCompletionChunk],
             )
         except openai.APIStatusError as error:
-            raise Refused(error.status_code, *_told(error.response)) from None
+            raise Refused(error.status_code, *_error_in(error.response)) from None
         async with stream:
             received = self._received(stream.response.aiter_bytes(), flight)
             head = b""
@@ -364,7 +363,7 @@ async def _lines(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    """The JSON object in `data`. Raises Malformed, and Refused where it tells of an error."""
+    """The JSON object in `data`. Raises Malformed, and Refused where it is an error."""
     try:
         found = json.loads(data.removeprefix(_BOM).decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -404,7 +403,7 @@ def _reply(found: dict[str, Any]) -> Reply:
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise Malformed(f"a field is no text: {value!r:.80}")
+        raise Malformed(f"a field is not a text: {value!r:.80}")
     return value
 
 
@@ -422,13 +421,13 @@ def _count(value: Any) -> int:
 
 def _logprobs(found: Any) -> dict[str, float]:
     try:
-        told = {_text(t["token"]): float(t["logprob"]) for t in found["content"][0]["top_logprobs"]}
+        given = {_text(t["token"]): float(t["logprob"]) for t in found["content"][0]["top_logprobs"]}
     except (KeyError, IndexError, TypeError, ValueError):
         return {}
-    return {token: logprob for token, logprob in told.items() if not math.isnan(logprob)}
+    return {token: logprob for token, logprob in given.items() if not math.isnan(logprob)}
 
 
-def _told(response: httpx2.Response) -> tuple[Any, Mapping[str, str], str]:
+def _error_in(response: httpx2.Response) -> tuple[Any, Mapping[str, str], str]:
     """What Refused wants to know of an error: its JSON, if it is any, headers and body."""
     try:
         text = response.text.strip().removeprefix("\ufeff")
@@ -440,33 +439,33 @@ def _told(response: httpx2.Response) -> tuple[Any, Mapping[str, str], str]:
         return None, response.headers, text
 
 
-def _words(told: Any, depth: int = 0) -> str:
+def _words(error: Any, depth: int = 0) -> str:
     """What an error says in words, wherever its server puts them: OpenAI's {"error": {"message"}} and plainer forms,
     {"detail"} as a text or as the list of a validator, which names the place too."""
-    if isinstance(told, str):
-        return told.strip()
-    if depth > _DEEPEST or not isinstance(told, dict | list):
+    if isinstance(error, str):
+        return error.strip()
+    if depth > _DEEPEST or not isinstance(error, dict | list):
         return ""
-    if isinstance(told, list):
-        return "; ".join(filter(None, (_words(each, depth + 1) for each in told[:8])))
-    said = next(filter(None, (_words(told.get(name), depth + 1) for name in _WORDS)), "")
-    place = told.get("loc")
+    if isinstance(error, list):
+        return "; ".join(filter(None, (_words(each, depth + 1) for each in error[:8])))
+    said = next(filter(None, (_words(error.get(name), depth + 1) for name in _WORDS)), "")
+    place = error.get("loc")
     return f"{'.'.join(map(str, place))}: {said}" if said and isinstance(place, list | tuple) else said
 
 
-def _codes(told: Any, depth: int = 0) -> str:
+def _codes(error: Any, depth: int = 0) -> str:
     """The codes by which an error names itself, and the parameter that it is about."""
-    if depth > _DEEPEST or not isinstance(told, dict | list):
+    if depth > _DEEPEST or not isinstance(error, dict | list):
         return ""
-    if isinstance(told, list):
-        return " ".join(_codes(each, depth + 1) for each in told[:8])
-    here = [told[name] for name in _CODES if isinstance(told.get(name), str)]
-    return " ".join([*here, *(_codes(told.get(name), depth + 1) for name in ("error", "detail"))])
+    if isinstance(error, list):
+        return " ".join(_codes(each, depth + 1) for each in error[:8])
+    here = [error[name] for name in _CODES if isinstance(error.get(name), str)]
+    return " ".join([*here, *(_codes(error.get(name), depth + 1) for name in ("error", "detail"))])
 
 
 def _wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a server wants to be asked again, told as such or as a date, by its own clock where it shows that;
-    None where it tells nothing that can be read."""
+    """Seconds until a server wants to be asked again, given as such or as a date, by its own clock where it shows that;
+    None where it gives nothing that can be read."""
     said = headers.get("retry-after", "").strip()
     try:
         seconds = float(said)

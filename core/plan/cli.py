@@ -14,8 +14,8 @@ from core import constants, experiments
 from core import interrupts as interrupts
 from core.constants import Constants
 from core.engines import gpus, weights
+from core.engines.embedded_model import embedded_name
 from core.engines.gpus import Gpu
-from core.engines.server import embedded_name
 from core.errors import UserError, command
 from core.files import ROOT, results_dir
 from core.plan.estimate import embedded_text, make, problems_of, shape_of_model, text

@@ -8,8 +8,8 @@ import numpy as np
 
 from core.constants import Constants
 from core.engines import gpus, weights
-from core.engines.flags import DETERMINISTIC_COST, running
 from core.engines.gpus import Gpu
+from core.engines.need import DETERMINISTIC_COST, running
 from core.engines.shape import QED_NANO, Shape, kv_tokens
 from core.errors import UserError
 from core.plan.lengths import Lengths
@@ -36,7 +36,7 @@ class Plan:
 
 def shape_of_model() -> tuple[Shape, str]:
     """QED-Nano's shape, and where it is from: the config.json beside its weights where they are fetched."""
-    if weights.fetched() and (path := weights.FOLDER / "config.json").exists():
+    if weights.fetched() and (path := weights.folder() / "config.json").exists():
         return Shape.from_config(path), "its config.json"
     return QED_NANO, "figures of its config.json; the weights are not fetched"
 

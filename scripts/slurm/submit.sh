@@ -15,7 +15,7 @@ fail() { echo "error: $*" >&2; exit 2; }
 compgen -G "experiments/$1*.py" >/dev/null || fail "no experiment '$1'. 'bash scripts/run.sh' lists them"
 [ -n "${API_KEY:-}" ] || fail "API_KEY is not set, and the servers are open to the network: export API_KEY=\$(openssl rand -hex 24)"
 servers=${SERVERS:-2}
-[[ $servers =~ ^[1-9][0-9]?$ && $servers -le 64 ]] || fail "SERVERS=$servers is no number from 1 to 64"
+[[ $servers =~ ^[1-9][0-9]?$ && $servers -le 64 ]] || fail "SERVERS=$servers is not a number from 1 to 64"
 command -v sbatch >/dev/null || fail "there is no sbatch here. Run this on a login node of a Slurm cluster"
 
 bash setup.sh fleet

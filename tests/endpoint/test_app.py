@@ -639,8 +639,8 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
     [
         (["K=9"], {}, "K=9 is larger than N=8"),
         (["SEED=1"], {}, "unknown constant 'SEED'"),
-        (["--port", "70000"], {}, "--port 70000 is no port"),
-        (["--port", "http"], {}, "--port http is no port"),
+        (["--port", "70000"], {}, "--port 70000 is not a port"),
+        (["--port", "http"], {}, "--port http is not a port"),
         (["--port", "29871"], {}, "where the server behind is looked for"),
         (["--host", "nowhere.invalid"], {}, "can't serve on nowhere.invalid"),
         ([], {"BASE_URL": "http://127.0.0.1:9/v1"}, "no server answers at BASE_URL"),

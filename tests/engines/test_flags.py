@@ -4,20 +4,26 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from core.engines import flags, gpus
-from core.engines.flags import Need
+from core.engines import environment, flags, gpus
+from core.engines.need import MOST_RUNNING, Need, Settings, settings
 from core.engines.shape import QED_NANO
+from core.engines.weights import Model
 from core.errors import UserError
-from tests.fakes.model import constants_with
+from core.run import need_of
+from core.scaffolds.best_of import BEST_OF
+from core.scaffolds.majority import MAJORITY
+from core.scaffolds.refinement import REFINEMENT
+from core.scaffolds.rsa import RSA
 
 GIB = 2**30
 
 
-def chosen(gpu: str, need: Need = Need(), kv: str = "") -> flags.Settings:  # noqa: B008 - frozen
-    return flags.settings(QED_NANO, 262144, gpus.named(gpu), need, kv)
+def chosen(gpu: str, need: Need = Need(), kv: str = "") -> Settings:  # noqa: B008 - frozen
+    return settings(QED_NANO, 262144, gpus.named(gpu), need, kv)
 
 
 def test_the_settings_of_a_4090_by_hand() -> None:
@@ -47,7 +53,7 @@ def test_old_cards_keep_bf16_and_small_needs_are_bounded() -> None:
     assert chosen("3090").kv == "bf16"
     with pytest.raises(UserError, match="RTX 3090 has no fp8. Unset KV, or set KV=bf16"):
         chosen("3090", kv="fp8")
-    assert chosen("4090", Need(3, 300, 16)).running == flags.MOST_RUNNING
+    assert chosen("4090", Need(3, 300, 16)).running == MOST_RUNNING
     with pytest.raises(UserError, match=r"one request may need 202,560. Lower MAX_TOKENS, or take a larger GPU"):
         chosen("4090", Need(3, 200_000, 512))
     with pytest.raises(UserError, match="set KV=fp8"):
@@ -55,26 +61,26 @@ def test_old_cards_keep_bf16_and_small_needs_are_bounded() -> None:
 
 
 def test_a_context_is_never_longer_than_the_model_or_the_cache() -> None:
-    assert flags.settings(QED_NANO, 32768, gpus.named("4090"), Need()).context == 32768
+    assert settings(QED_NANO, 32768, gpus.named("4090"), Need()).context == 32768
     long = chosen("4090", Need(8, 81920, 512))
     assert long.context == long.tokens < Need(8, 81920, 512).context
 
 
 def test_a_need_comes_from_constants_or_from_the_command_line() -> None:
-    constants = {"N": 8, "K": 4, "MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}
-    assert Need.of(constants_with(constants)) == Need(4, 1000, 0)
-    assert Need.of(constants_with({k: v for k, v in constants.items() if k != "K"})) == Need(0, 1000, 0)
-    assert Need.of({"CARRY": "full", "MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}) == Need(1, 1000, 0)
-    assert Need.of({"VERIFY_TOKENS": 500, "MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}) == Need(1, 1000, 0)
+    sizes: dict[str, Any] = {"MAX_TOKENS": 1000, "ANSWER_TOKENS": 0}
+    assert need_of(RSA, RSA.constants(N=8, K=4, **sizes)) == Need(4, 1000, 0)
+    assert need_of(MAJORITY, MAJORITY.constants(**sizes)) == Need(0, 1000, 0)
+    assert need_of(REFINEMENT, REFINEMENT.constants(**sizes)) == Need(1, 1000, 0), "one that carries shows one"
+    assert need_of(BEST_OF, BEST_OF.constants(**sizes)) == Need(1, 1000, 0), "so does one that verifies"
     assert Need.read(["K=4", "--dp-size", "2", "MAX_TOKENS=99"]) == (Need(4, 99), ["--dp-size", "2"])
-    with pytest.raises(UserError, match="unknown constant N. What a server has to hold is told by K, MAX_TOKENS"):
+    with pytest.raises(UserError, match="unknown constant N. What a server has to hold follows from K, MAX_TOKENS"):
         Need.read(["N=4"])
     with pytest.raises(UserError, match="K=none is not a whole number"):
         Need.read(["K=none"])
 
 
-def a_model(folder: Path) -> flags.Model:
-    return flags.Model(folder, "m", QED_NANO, 262144)
+def a_model(folder: Path) -> Model:
+    return Model(folder, "m", QED_NANO, 262144)
 
 
 @pytest.mark.parametrize("engine", ["sglang", "vllm"])
@@ -121,28 +127,28 @@ def test_a_model_of_the_users_own_is_served_under_a_name_that_tells_its_weights(
     folder = tmp_path / "tuned"
     folder.mkdir()
     monkeypatch.setenv("MODEL", str(folder))
-    with pytest.raises(UserError, match="is no folder with a config.json"):
-        flags.Model.chosen()
+    with pytest.raises(UserError, match="is not a folder with a config.json"):
+        Model.at(environment.model())
     config = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
     (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 100, "max_position_embeddings": 4096}))
     (folder / "model.safetensors").write_bytes(b"one")
-    first = flags.Model.chosen()
+    first = Model.at(environment.model())
     (folder / "model.safetensors").write_bytes(b"two")
-    second = flags.Model.chosen()
+    second = Model.at(environment.model())
     assert first.name.startswith("tuned@") and second.name.startswith("tuned@") and first.name != second.name
-    assert first.longest == 4096 and flags.named_model() == ""
+    assert first.longest == 4096 and environment.served_model() == ""
     monkeypatch.setenv("MODEL", "some/name")
-    assert flags.named_model() == "some/name"
+    assert environment.served_model() == "some/name"
 
 
 def test_sglang_honours_seeds_when_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DETERMINISTIC", raising=False)
-    assert not flags.deterministic_wanted()
+    assert not environment.is_deterministic()
     monkeypatch.setenv("DETERMINISTIC", "1")
-    assert flags.deterministic_wanted()
+    assert environment.is_deterministic()
     monkeypatch.setenv("DETERMINISTIC", "yes")
     with pytest.raises(UserError, match="DETERMINISTIC=yes is neither 1"):
-        flags.deterministic_wanted()
+        environment.is_deterministic()
     plain, fixed = (
         flags.sglang(a_model(tmp_path), replace(chosen("4090"), deterministic=wanted), "127.0.0.1", 30000)
         for wanted in (False, True)
@@ -156,5 +162,5 @@ def test_sglang_honours_seeds_when_asked_to(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_wrong_type_of_cache_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KV", "int3")
-    with pytest.raises(UserError, match="KV=int3 is no type of KV cache. There are: bf16, fp8"):
-        flags.kv_wanted()
+    with pytest.raises(UserError, match="KV=int3 is not a type of KV cache. There are: bf16, fp8"):
+        environment.kv_cache()

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from core.engines import fleet, gateway
-from core.engines import server as engines
+from core.engines.attach import probe
 from core.engines.server import Server
 from core.errors import UserError
 from tests.conftest import ROOT, environment, heed_signals, run, start
@@ -69,14 +69,14 @@ def read_until(process: "subprocess.Popen[str]", words: str) -> str:
 
 
 def process_with(**changes: str) -> int:
-    """The process of core.engines.server that was given these variables."""
+    """The process of core.engines.start that was given these variables."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             given = (folder / "environ").read_text("latin-1").split("\0")
             command = (folder / "cmdline").read_bytes()
             if (
                 all(f"{k}={v}" in given for k, v in changes.items())
-                and b"core.engines.server" in command
+                and b"core.engines.start" in command
                 and b"core.engines.leash" not in command  # its leash
             ):
                 return int(folder.name)
@@ -192,7 +192,7 @@ def test_behind_a_gateway_engine_context_and_summed_limit_are_told(
         one.tend_until(one.add_gateway([], port, fleet.free_port()).answers)
         gateway.follow(root, {pages.url for pages in two})
         wait_until(lambda: len(gateway.workers(root)) == 2)
-        found = engines.probe(f"{root}/v1", "x")
+        found = probe(f"{root}/v1", "x")
         assert (
             found is not None and found.base_url == f"{root}/v1" and found.why == "x, a gateway in front of 2 servers"
         )
@@ -201,7 +201,7 @@ def test_behind_a_gateway_engine_context_and_summed_limit_are_told(
         gateway.follow(root, {two[0].url, engine.base_url.removesuffix("/v1")})
         wait_until(lambda: set(gateway.workers(root)) == {two[0].url, engine.base_url.removesuffix("/v1")})
         with pytest.raises(UserError, match="mixes .*llama.cpp.*sglang.*A run needs servers of one model"):
-            engines.probe(f"{root}/v1", "x")
+            probe(f"{root}/v1", "x")
     for pages in two:
         pages.close()
 
@@ -212,7 +212,7 @@ def test_refused_requests_are_passed_on_and_do_not_close_a_server(engine: Server
     with fleet.Fleet() as one:
         root = f"http://127.0.0.1:{port}"
         one.tend_until(one.add_gateway([engine.base_url.removesuffix("/v1")], port, metrics).answers)
-        wait_until(lambda: fleet.healthy(root) == 1)
+        wait_until(lambda: gateway.healthy(root) == 1)
         for tokens, status in [(4000, 400)] * 12 + [(1, 200)]:
             asked = {"model": engine.model, "messages": [{"role": "user", "content": "1 " * tokens}], "max_tokens": 1}
             body, kind = json.dumps(asked).encode(), {"content-type": "application/json"}
@@ -245,7 +245,7 @@ def on_gpus(tmp_path: Path, sglang: str) -> dict[str, str]:
 def test_a_server_is_started_on_each_gpu_asked_for_with_the_further_flags(tmp_path: Path, results: Path) -> None:
     with started("GPUS=0,2", "--log-level", "warning", PORT="29910", **on_gpus(tmp_path, SGLANG)) as process:
         read_until(process, "ready on")
-        found = engines.probe("http://127.0.0.1:29910", "x")
+        found = probe("http://127.0.0.1:29910", "x")
         assert found is not None and found.why == "x, a gateway in front of 2 servers"
     for gpu, port in (("0", "29911"), ("2", "29912")):
         flags = (results / f"flags-{gpu}").read_text()
@@ -291,10 +291,10 @@ def test_a_server_that_dies_too_often_is_given_up(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(fleet, "RESTARTS", 1)
-    monkeypatch.setattr(fleet.Process, "answers", lambda self: setattr(self, "has_answered", True))
+    monkeypatch.setattr(fleet.Service, "answers", lambda self: setattr(self, "has_answered", True))
     with fleet.Fleet() as one, pytest.raises(UserError, match=r"server-29930 has died 2 times. Its log is"):
         one.add("server-29930", [sys.executable, "-c", "import time; time.sleep(1); raise SystemExit(7)"], 29930)
-        one.processes[0].answers()
+        one.services[0].answers()
         one.tend_until(lambda: False)
     out = capsys.readouterr().out
     assert "ended with status 7; starting it again (1 of 1)" in out and "ended with status 7; given up" in out
@@ -389,7 +389,7 @@ def test_on_slurm_a_cancelled_experiment_saves_what_it_has_and_cancels_its_serve
         ([], {}, "name an experiment"),
         (["99_nothing"], {}, "no experiment '99_nothing'"),
         (["02_rsa_basic"], {"API_KEY": ""}, "API_KEY is not set"),
-        (["02_rsa_basic"], {"SERVERS": "two"}, "SERVERS=two is no number"),
+        (["02_rsa_basic"], {"SERVERS": "two"}, "SERVERS=two is not a number"),
         (["02_rsa_basic"], {"SERVERS_OPTIONS": "--partitoin=gpu"}, "unrecognized option '--partitoin'"),
     ],
 )

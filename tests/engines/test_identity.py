@@ -14,9 +14,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from core.engines import fleet, identity, llamacpp
-from core.engines import server as engines
-from core.engines.server import EMBEDDED_GGUF, Server
+from core.engines import environment, identity, llamacpp, start
+from core.engines.attach import probe
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.server import Server
 from core.errors import UserError
 from core.generate import generator
 from core.generate.generator import Generator
@@ -83,7 +84,7 @@ class StandIn:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def probed(self) -> Server:
-        found = engines.probe(self.url, "x")
+        found = probe(self.url, "x")
         assert found is not None
         return found
 
@@ -262,7 +263,7 @@ def changed(source: Path, target: Path) -> Path:
 
 def test_weights_on_this_machine_are_known_by_their_content(tmp_path: Path) -> None:
     def told(path: Path | str, name: str = "m", is_here: bool = True) -> dict[str, str]:
-        return identity.told(name, str(path), {}, is_here)
+        return identity.fingerprint(name, str(path), {}, is_here)
 
     one, copy = tmp_path / "one.gguf", tmp_path / "copy.gguf"
     one.write_bytes(EMBEDDED_GGUF.read_bytes())
@@ -290,7 +291,7 @@ def hugging_face(folder: Path, weights: bytes = b"w" * 3_000_000, template: str 
 
 def test_so_are_folders_of_weights_tokenizer_and_template(tmp_path: Path) -> None:
     def told(folder: Path) -> dict[str, str]:
-        return identity.told("m", str(folder), {}, True)
+        return identity.fingerprint("m", str(folder), {}, True)
 
     one = told(hugging_face(tmp_path / "one"))
     assert told(hugging_face(tmp_path / "copy")) == one and len(one["weights"]) == 16
@@ -736,8 +737,8 @@ def test_what_the_server_renders_itself_comes_first(
 
 
 def test_the_real_engine_tells_its_template(engine: Server) -> None:
-    attached = engines.probe(engine.base_url, "x")
-    assert attached is not None and attached.opens is None and attached.thinking is True is engine.thinking
+    attached = probe(engine.base_url, "x")
+    assert attached is not None and attached.thinking is True is engine.thinking
 
 
 @pytest.mark.parametrize("pages", list(hostile_pages()))
@@ -759,10 +760,10 @@ def test_with_base_url_a_path_in_model_is_a_name(serve: Any, tmp_path: Path, mon
     with pytest.raises(UserError, match="set MODEL to one of"):
         here.probed()  # without BASE_URL it says which weights to serve
     monkeypatch.setenv("BASE_URL", here.url)
-    with engines.serving() as server:
+    with start.serving() as server:
         assert server.model == folder
     monkeypatch.setenv("MODEL", str(tmp_path))
-    with pytest.raises(UserError, match="set MODEL to one of the models served"), engines.serving():
+    with pytest.raises(UserError, match="set MODEL to one of the models served"), start.serving():
         pass
 
 
@@ -770,10 +771,10 @@ def test_behind_a_fleet_the_weights_that_its_servers_were_given_are_no_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MODEL", str(hugging_face(tmp_path / "model")))
-    found = fleet.environment_behind("http://10.0.0.1:1", {"node1"})
+    found = environment.behind_gateway("http://10.0.0.1:1", {"node1"})
     assert found["BASE_URL"] == "http://10.0.0.1:1/v1" and "node1" in found["no_proxy"] and "MODEL" not in found
     monkeypatch.setenv("MODEL", "lm-provers/QED-Nano")
-    assert fleet.environment_behind("http://10.0.0.1:1", set())["MODEL"] == "lm-provers/QED-Nano"
+    assert environment.behind_gateway("http://10.0.0.1:1", set())["MODEL"] == "lm-provers/QED-Nano"
 
 
 # Gateways

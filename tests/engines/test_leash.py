@@ -58,7 +58,7 @@ def test_a_killed_run_leaves_no_server_behind(tmp_path: Path) -> None:
     holder = f"""
 import sys, time
 from core.engines import leash
-with process.running("X", [sys.executable, "-c", {PAIR!r}, {str(tmp_path / "pids")!r}], 1):
+with leash.running("X", [sys.executable, "-c", {PAIR!r}, {str(tmp_path / "pids")!r}], 1):
     time.sleep(600)
 """
     run = subprocess.Popen([sys.executable, "-c", holder], cwd=ROOT, env=environment())

@@ -20,11 +20,13 @@ import safetensors
 from safetensors.numpy import save_file
 
 from core import prompts
-from core.engines import llamacpp
-from core.engines import server as engines
-from core.engines.flags import Need
+from core.engines import llamacpp, start
+from core.engines.attach import probe
+from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.gguf_header import Gguf
-from core.engines.server import EMBEDDED_GGUF, Server
+from core.engines.need import Need
+from core.engines.server import Server
+from core.engines.weights import sha256
 from core.errors import UserError
 from core.problems import sets
 from scripts.to_gguf import QWEN2_SPLIT, convert, gguf_names
@@ -164,10 +166,10 @@ def test_a_converted_model_is_the_one_it_was_made_of(converted: Path) -> None:
 
 
 def test_it_answers_as_the_embedded_engine_does(converted: Path, engine: Server, capfd: Any) -> None:
-    with engines.on_llamacpp(converted, Need()) as server:
+    with start.on_llamacpp(converted, Need()) as server:
         assert greedy(server, 12) == greedy(engine, 12)
-        attached = engines.probe(server.base_url, "x")
-    assert server.model == f"qed-nano-toy-f32@{llamacpp.sha256(converted)[:12]}" == server.identity
+        attached = probe(server.base_url, "x")
+    assert server.model == f"qed-nano-toy-f32@{sha256(converted)[:12]}" == server.identity
     assert server.thinking and not server.is_embedded and server.problem_set == "aime_2025"
     assert attached is not None
     assert (attached.identity, attached.limit, attached.context) == (server.identity, server.limit, server.context)
@@ -192,7 +194,7 @@ def test_shards_of_bf16_convert_to_every_type_and_solve(tmp_path: Path, type: st
         read = gguf.quants.dequantize(stored.data, stored.tensor_type)[: len(exact)]
         step = np.abs(exact).max() / 127 if type == "q8_0" else np.abs(exact).max() * 2.0**-11
         assert np.abs(read - exact).max() <= (step if type != "bf16" else 0)
-    with engines.on_llamacpp(out, Need(3, 300, 16)) as server:
+    with start.on_llamacpp(out, Need(3, 300, 16)) as server:
         answers = greedy(server, 4)
     assert all(answer and "\\boxed" in answer and thinking for answer, thinking in answers)
 
@@ -203,14 +205,14 @@ def test_an_experiment_runs_on_it_and_on_a_server_of_it(converted: Path, results
     status, out, err = run("02_rsa_basic", *small, **env)
     assert status == 0 and "because ENGINE=llamacpp asks for it; it was started for this run" in out, err
     first = json.loads((results / "02_rsa_basic.json").read_text())
-    name = f"qed-nano-toy-f32@{llamacpp.sha256(converted)[:12]}"
-    assert first["model"]["name"] == name and first["model"]["sha256"] == llamacpp.sha256(converted)
+    name = f"qed-nano-toy-f32@{sha256(converted)[:12]}"
+    assert first["model"]["name"] == name and first["model"]["sha256"] == sha256(converted)
     steps = first["metrics"]["steps"]
     assert len(steps) == 3 and not any(step["failed"] or step["truncated"] for step in steps)
     assert steps[-1]["mean_accuracy"]["value"] > 0.3
 
     port = "29881"
-    args = [sys.executable, "-m", "core.engines.server", "MAX_TOKENS=400"]
+    args = [sys.executable, "-m", "core.engines.start", "MAX_TOKENS=400"]
     process = subprocess.Popen(
         args, env=environment(PORT=port, **env), stdout=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heed_signals
     )
@@ -312,8 +314,8 @@ def test_a_model_that_cannot_be_served_is_one_line(tmp_path: Path, folder: Path,
         "": "ENGINE=llamacpp needs MODEL, the path of a GGUF file. Make one: bash scripts/to_gguf.sh",
         str(tmp_path / "none.gguf"): "none.gguf can't be read (No such file or directory)",
         str(folder): "is a folder and ENGINE=llamacpp needs a GGUF file. Make one",
-        str(tmp_path / "text.gguf"): "text.gguf is no GGUF file. Make one",
-        str(tmp_path / "empty.gguf"): "empty.gguf is no GGUF file. Make one",
+        str(tmp_path / "text.gguf"): "text.gguf is not a GGUF file. Make one",
+        str(tmp_path / "empty.gguf"): "empty.gguf is not a GGUF file. Make one",
         **{str(tmp_path / f"cut{size}.gguf"): "is cut off or damaged" for size in (6, 1000, 20_000, len(whole) - 1)},
         str(tmp_path / "other.gguf"): "is of architecture mamba; served are llama, qwen2, qwen3",
         str(tmp_path / "part.gguf"): "is one of 3 parts. Merge them",

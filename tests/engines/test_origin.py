@@ -5,16 +5,15 @@ import contextlib
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.engines import gateway
-from core.engines import server as engines
-from core.engines.origin import SameOrigin
+from core.engines import client, gateway
+from core.engines.attach import probe
+from core.engines.client import SameOrigin
 from core.engines.server import Server
 from core.errors import UserError
 from core.generate.generator import Generator
@@ -89,9 +88,7 @@ def there() -> Iterator[Place]:
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "API_KEY", KEY)
-    monkeypatch.setattr(gateway, "API_KEY", KEY)
+def no_server_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("BASE_URL", "MODEL"):
         monkeypatch.delenv(name, raising=False)
 
@@ -111,7 +108,7 @@ def locations(there: Place) -> dict[str, str]:
 def test_the_list_of_models_is_asked_of_no_other_server(here: Place, there: Place, status: int, kind: str) -> None:
     here.pages["/v1/models"] = sends_on(status, locations(there)[kind])
     with pytest.raises(UserError, match="sends requests on to .* that is refused") as raised:
-        engines.probe(here.root, "x")
+        probe(here.root, "x", key=KEY)
     assert there.asked == [] and here.asked[0][2]["authorization"] == f"Bearer {KEY}"
     assert KEY not in str(raised.value) and "password" not in str(raised.value)
     assert here.root in str(raised.value)
@@ -133,7 +130,7 @@ def test_a_scheme_below_is_another_origin(here: Place) -> None:
 )
 def test_redirects_within_a_server_are_followed(here: Place, location: str) -> None:
     here.pages |= {"/v1/models": sends_on(307, location.format(port=here.port)), "/v2/models": answer(200, MODELS)}
-    found = engines.probe(here.root, "x")
+    found = probe(here.root, "x", key=KEY)
     assert found is not None and found.model == "m"
 
 
@@ -141,7 +138,7 @@ def test_pages_that_a_server_need_not_have_may_lead_elsewhere_and_are_not_asked_
     here: Place, there: Place
 ) -> None:
     here.pages |= {path: sends_on(302, f"{there.root}/manual") for path in ("/props", "/version", "/workers")}
-    found = engines.probe(here.root, "x")
+    found = probe(here.root, "x", key=KEY)
     assert found is not None and found.kind == "other" and there.asked == []
 
 
@@ -156,11 +153,11 @@ def ask(server: Server, folder: Path) -> Any:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_chat_request_is_sent_to_no_other_server(here: Place, there: Place, tmp_path: Path, status: int) -> None:
-    server = engines.probe(here.root, "x")
+    server = probe(here.root, "x", key=KEY)
     assert server is not None
     here.pages["/v1/chat/completions"] = sends_on(status, f"{there.root}/v1/chat/completions")
     with pytest.raises(UserError, match=f"sends requests on to {there.root}") as raised:
-        ask(replace(server, api_key=KEY), tmp_path)
+        ask(server, tmp_path)
     assert there.asked == [] and KEY not in str(raised.value)
 
 
@@ -189,10 +186,10 @@ def test_the_models_that_a_run_checks_are_asked_of_no_other_server(here: Place, 
 def test_the_gateway_is_asked_nowhere_else(here: Place, there: Place) -> None:
     here.pages["/workers"] = sends_on(302, f"{there.root}/workers")
     with pytest.raises(UserError, match="that is refused"):
-        gateway.workers(here.root)
+        gateway.workers(here.root, KEY)
     here.pages["/workers"] = sends_on(307, f"{there.root}/workers")
     with contextlib.suppress(OSError):
-        gateway._ask("POST", f"{here.root}/workers", {"url": "x", "api_key": KEY})
+        client.send(f"{here.root}/workers", KEY, {"url": "x", "api_key": KEY})
     assert there.asked == []
 
 

@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from core.engines import flags
-from core.engines import server as engines
-from core.engines.server import Server
+from core.engines import gpus, start
+from core.engines.attach import probe
+from core.engines.embedded_model import EMBEDDED_CONTEXT
+from core.engines.need import MOST_RUNNING
+from core.engines.server import UNKNOWN_LIMIT, Server
 from core.errors import UserError
 from tests.conftest import ROOT, environment, heed_signals
 
@@ -82,9 +84,9 @@ def models(owner: str, *names: str, **more: Any) -> dict[str, Any]:
 
 
 def test_the_embedded_engine_tells_its_slots_and_context_like_one_attached_to(engine: Server) -> None:
-    attached = engines.probe(engine.base_url.removesuffix("/v1"), "BASE_URL is set")
+    attached = probe(engine.base_url.removesuffix("/v1"), "BASE_URL is set")
     assert attached is not None and attached.kind == "llama.cpp" and attached.identity == engine.identity
-    assert attached.limit == engine.limit and attached.context == engine.context == engines.EMBEDDED_CONTEXT
+    assert attached.limit == engine.limit and attached.context == engine.context == EMBEDDED_CONTEXT
     assert attached.is_embedded and attached.problem_set == "sums" and attached.thinking
     assert engine.model_info()["sha256"] and "QED" not in engine.model.replace("qed-rsa", "")
 
@@ -93,7 +95,7 @@ def test_the_embedded_engine_tells_its_slots_and_context_like_one_attached_to(en
 def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any, place: str) -> None:
     info = {"max_total_num_tokens": 160_000, "max_running_requests": 48, "version": "0.5.23"}
     pages = models("sglang", "lm-provers/QED-Nano", max_model_len=40960) | {place: info}
-    found = engines.probe(serve(pages).url, "x")
+    found = probe(serve(pages).url, "x")
     assert found is not None
     assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 50)
     assert found.thinking is None, "no template is told, and a name says nothing"
@@ -102,25 +104,25 @@ def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any, place: str) ->
 
 def test_sglang_tells_whether_it_honours_seeds_and_whether_its_template_closes_thinking(serve: Any) -> None:
     pages = models("sglang", "m", max_model_len=40960)
-    plain = engines.probe(serve(pages | {"/server_info": {"enable_deterministic_inference": False}}).url, "x")
+    plain = probe(serve(pages | {"/server_info": {"enable_deterministic_inference": False}}).url, "x")
     assert plain is not None and plain.seeds is False and not plain.closes
     same = {"POST /tokenize": [{"tokens": [1, 3]}, {"tokens": [1, 3]}]}
     other = {"POST /tokenize": [{"tokens": [1, 3]}, {"tokens": [1, 3, 26, 4, 26]}]}
-    fixed = engines.probe(serve(pages | same | {"/server_info": {"enable_deterministic_inference": True}}).url, "x")
+    fixed = probe(serve(pages | same | {"/server_info": {"enable_deterministic_inference": True}}).url, "x")
     assert fixed is not None and fixed.seeds is True and not fixed.closes
     server = serve(pages | other)
-    closes = engines.probe(server.url, "x")
+    closes = probe(server.url, "x")
     assert closes is not None and closes.closes
     assert server.asked[1]["chat_template_kwargs"] == {"enable_thinking": False} and server.asked[1]["model"] == "m"
-    vllm, unknown = (engines.probe(serve(models(owner, "m")).url, "x") for owner in ("vllm", "somebody"))
+    vllm, unknown = (probe(serve(models(owner, "m")).url, "x") for owner in ("vllm", "somebody"))
     assert vllm is not None and vllm.seeds is True and unknown is not None and unknown.seeds is None
 
 
 def test_vllm_and_unknown_servers_are_known_by_what_they_say(serve: Any) -> None:
-    vllm = engines.probe(serve(models("vllm", "m", max_model_len=8192) | {"/version": {"version": "9"}}).url, "x")
-    other = engines.probe(serve(models("somebody", "m")).url + "/v1/", "x")
+    vllm = probe(serve(models("vllm", "m", max_model_len=8192) | {"/version": {"version": "9"}}).url, "x")
+    other = probe(serve(models("somebody", "m")).url + "/v1/", "x")
     assert vllm is not None and (vllm.kind, vllm.version, vllm.context) == ("vllm", "9", 8192)
-    assert other is not None and (other.kind, other.limit) == ("other", engines.UNKNOWN_LIMIT)
+    assert other is not None and (other.kind, other.limit) == ("other", UNKNOWN_LIMIT)
 
 
 def cache_line(engine: int, **labels: object) -> str:
@@ -139,60 +141,62 @@ HEAD = '# TYPE vllm:cache_config_info gauge\nvllm:num_requests_running{engine="0
         ({"/metrics": HEAD + cache_line(0, kv_cache_size_tokens=182_600, num_gpu_blocks=99)}, 91),
         ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1600, kv_cache_size_tokens="None")}, 102),
         ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1000) + cache_line(1, num_gpu_blocks=1000)}, 127),
-        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=10**9)}, 2 + flags.MOST_RUNNING),
-        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=10**9) + cache_line(1)}, 2 + 2 * flags.MOST_RUNNING),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=10**9)}, 2 + MOST_RUNNING),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=10**9) + cache_line(1)}, 2 + 2 * MOST_RUNNING),
         ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1)}, 3),
-        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks="None")}, 2 + flags.MOST_RUNNING),
-        ({"/metrics": 'vllm:cache_config_info{block_size="\xff'}, 2 + flags.MOST_RUNNING),
-        ({"/server_info?config_format=json": {"vllm_config": "scheduler_config=…"}}, 2 + flags.MOST_RUNNING),
-        ({}, 2 + flags.MOST_RUNNING),
+        ({"/metrics": HEAD + cache_line(0, num_gpu_blocks="None")}, 2 + MOST_RUNNING),
+        ({"/metrics": 'vllm:cache_config_info{block_size="\xff'}, 2 + MOST_RUNNING),
+        ({"/server_info?config_format=json": {"vllm_config": "scheduler_config=…"}}, 2 + MOST_RUNNING),
+        ({}, 2 + MOST_RUNNING),
     ],
 )
 def test_vllms_limit_is_its_own_or_what_its_cache_holds(serve: Any, pages: dict[str, Any], limit: int) -> None:
-    found = engines.probe(serve(models("vllm", "m", max_model_len=8192) | pages).url, "x")
+    found = probe(serve(models("vllm", "m", max_model_len=8192) | pages).url, "x")
     assert found is not None and found.kind == "vllm" and found.limit == limit
 
 
 def test_a_model_is_chosen_by_name_where_several_are_served(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     url = serve(models("somebody", "a", "b")).url
     with pytest.raises(UserError, match="set MODEL to one of the models served at .*: a, b"):
-        engines.probe(url, "x")
+        probe(url, "x")
+    monkeypatch.setenv("BASE_URL", url)
     monkeypatch.setenv("MODEL", "c")
-    with pytest.raises(UserError, match="set MODEL to one of"):
-        engines.probe(url, "x")
+    with pytest.raises(UserError, match="set MODEL to one of"), start.serving():
+        pass
     monkeypatch.setenv("MODEL", "b")
-    found = engines.probe(url, "x")
-    assert found is not None and found.model == "b"
+    with start.serving() as found:
+        assert found.model == "b"
 
 
 def test_the_key_is_sent_and_never_shown(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "API_KEY", "sk-secret")
+    monkeypatch.setenv("API_KEY", "sk-secret\n")
     pages = serve(models("somebody", "m"))
-    found = engines.probe(pages.url, "x")
-    assert found is not None and pages.authorization[0] == "Bearer sk-secret"
+    monkeypatch.setenv("BASE_URL", pages.url)
+    with start.serving() as found:
+        assert found.api_key == "sk-secret" and set(pages.authorization) == {"Bearer sk-secret"}
     assert "sk-secret" not in repr(Server("other", "u", "m", "w", api_key="sk-secret"))
     with pytest.raises(UserError, match="Set API_KEY") as raised:
-        engines.probe(serve(models("somebody", "m"), status=401).url, "x")
+        probe(serve(models("somebody", "m"), status=401).url, "x", key="sk-secret")
     assert "sk-secret" not in str(raised.value)
 
 
 def test_base_url_comes_first_and_a_dead_one_is_an_error(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASE_URL", engine.base_url)
-    with engines.serving() as server:
+    with start.serving() as server:
         assert server.base_url == engine.base_url and server.why == "BASE_URL is set"
     for bad in ("http://127.0.0.1:9", "127.0.0.1:30000", "nonsense"):
         monkeypatch.setenv("BASE_URL", bad)
-        with pytest.raises(UserError, match="BASE_URL="), engines.serving():
+        with pytest.raises(UserError, match="BASE_URL="), start.serving():
             pass
 
 
 def test_then_a_server_on_the_port_then_the_embedded_engine(engine: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "PORT", engine.base_url.split(":")[2].split("/")[0])
-    with engines.serving() as server:
+    monkeypatch.setenv("PORT", engine.base_url.split(":")[2].split("/")[0])
+    with start.serving() as server:
         assert server.base_url == engine.base_url and "answers on port" in server.why
-    monkeypatch.setattr(engines, "PORT", "9")
-    monkeypatch.setattr(engines, "has_gpu", lambda: False)
-    with engines.serving() as server:
+    monkeypatch.setenv("PORT", "9")
+    monkeypatch.setattr(gpus, "has_gpu", lambda: False)
+    with start.serving() as server:
         assert server.base_url not in (engine.base_url,) and server.is_embedded
 
 
@@ -226,9 +230,9 @@ echo "$@" >"$RESULTS_DIR/flags"
 exec {sys.executable} -c '
 import signal, sys
 from core.engines import llamacpp
-from core.engines import server
+from core.engines.embedded_model import EMBEDDED_GGUF
 port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
-with llamacpp.serving(server.EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):
+with llamacpp.serving(EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):
     signal.pause()
 ' "$@"
 """
@@ -264,7 +268,7 @@ def test_with_a_gpu_sglang_is_started_and_stopped_by_the_run(tmp_path: Path, res
     assert "an NVIDIA GPU is here; it was started for this run" in out
     flags = (results / "flags").read_text()
     assert f"--model-path {tmp_path}/weights/QED-Nano" in flags and "--host 127.0.0.1 --port 29873" in flags
-    assert engines.probe("http://127.0.0.1:29873/v1", "x") is None, "the run stops what it started"
+    assert probe("http://127.0.0.1:29873/v1", "x") is None, "the run stops what it started"
 
 
 VLLM = SGLANG.replace("-m sglang.launch_server", "-m vllm.entrypoints.cli.main")  # the same for vLLM
@@ -277,7 +281,7 @@ def test_the_limit_of_a_vllm_that_was_started_here_is_the_flag_it_was_given(
     env = gpu_machine(tmp_path, results, VLLM, "29878")
     env |= {"ENGINE": "vllm", "VLLM_PYTHON": env["SGLANG_PYTHON"]}
     process = subprocess.Popen(
-        [sys.executable, "-m", "core.engines.server", *flags],
+        [sys.executable, "-m", "core.engines.start", *flags],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -322,7 +326,7 @@ def test_start_server_on_a_gpu_prints_its_command_passes_flags_on_and_leaves_not
     tmp_path: Path, results: Path, ending: signal.Signals
 ) -> None:
     env = gpu_machine(tmp_path, results, SGLANG, "29877") | {"API_KEY": "sk-secret"}
-    args = [sys.executable, "-m", "core.engines.server", "K=4", "MAX_TOKENS=8192", "--log-level", "warning"]
+    args = [sys.executable, "-m", "core.engines.start", "K=4", "MAX_TOKENS=8192", "--log-level", "warning"]
     process = subprocess.Popen(
         args, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=heed_signals
     )
@@ -338,32 +342,32 @@ def test_start_server_on_a_gpu_prints_its_command_passes_flags_on_and_leaves_not
     assert "--log-level warning --config " in flags and "sk-secret" not in flags
     assert not Path(flags.split()[-1]).exists(), "the file with the key is gone as soon as the server answers"
     deadline = time.monotonic() + 120
-    while engines.probe("http://127.0.0.1:29877/v1", "x") and time.monotonic() < deadline:
+    while probe("http://127.0.0.1:29877/v1", "x") and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert engines.probe("http://127.0.0.1:29877/v1", "x") is None
+    assert probe("http://127.0.0.1:29877/v1", "x") is None
     assert ending == signal.SIGKILL or (process.returncode == 0 and "Traceback" not in err)
 
 
 def test_an_engine_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch, engine: Server) -> None:
     monkeypatch.setenv("ENGINE", "llamafile")
-    with pytest.raises(UserError, match="ENGINE=llamafile is not known. There are: sglang, vllm,"), engines.serving():
+    with pytest.raises(UserError, match="ENGINE=llamafile is not known. There are: sglang, vllm,"), start.serving():
         pass
     monkeypatch.setenv("ENGINE", "embedded")
-    monkeypatch.setattr(engines, "has_gpu", lambda: True)
-    with engines.serving() as server:
+    monkeypatch.setattr(gpus, "has_gpu", lambda: True)
+    with start.serving() as server:
         assert server.is_embedded and server.base_url != engine.base_url and "ENGINE=embedded asks" in server.why
     monkeypatch.setenv("ENGINE", "vllm")
-    monkeypatch.setattr(engines, "PORT", engine.base_url.split(":")[2].split("/")[0])
+    monkeypatch.setenv("PORT", engine.base_url.split(":")[2].split("/")[0])
     with (
         pytest.raises(UserError, match="ENGINE=vllm, but a server of kind llama.cpp answers on port"),
-        engines.serving(),
+        start.serving(),
     ):
         pass
 
 
 def test_start_server_serves_in_the_foreground_and_a_run_attaches_to_it(results: Path) -> None:
     env = environment(PORT="29875")
-    args = [sys.executable, "-m", "core.engines.server"]
+    args = [sys.executable, "-m", "core.engines.start"]
     process = subprocess.Popen(
         args,
         env=env,
@@ -388,7 +392,7 @@ def test_start_server_serves_in_the_foreground_and_a_run_attaches_to_it(results:
 
 STOPPED_WHILE_STARTING = """
 import os, signal, subprocess, sys, numpy, xllamacpp
-from core.engines.server import embedded
+from core.engines.start import embedded
 signal.signal(signal.SIGINT, signal.default_int_handler)
 start = xllamacpp.Server
 

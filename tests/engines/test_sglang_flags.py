@@ -8,14 +8,14 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from core.engines import flags, gpus
-from core.engines.flags import Need
+from core.engines.need import Need, settings
 from core.engines.shape import QED_NANO
+from core.engines.weights import Model
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.skipif(not os.environ.get("SGLANG_FLAGS"), reason="opt-in: SGLANG_FLAGS=1 (fetches SGLang)")
@@ -47,11 +47,10 @@ def made_flags(
     extra: tuple[str, ...] = (),
     deterministic: bool = False,
 ) -> list[str]:
-    model = flags.Model(Path("/weights/QED-Nano"), "lm-provers/QED-Nano", QED_NANO, 262144)
-    settings = flags.settings(QED_NANO, 262144, gpus.named(gpu), need, kv)
-    settings = replace(settings, deterministic=deterministic)
+    model = Model(Path("/weights/QED-Nano"), "lm-provers/QED-Nano", QED_NANO, 262144)
+    chosen = settings(QED_NANO, 262144, gpus.named(gpu), need, kv, deterministic)
     module = ["-m", "sglang.launch_server"]
-    made = flags.sglang(model, settings, "127.0.0.1", 30000)
+    made = flags.sglang(model, chosen, "127.0.0.1", 30000)
     assert made[:2] == module
     return [*made[2:], *extra]
 

@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 from core import prompts
-from core.engines.server import EMBEDDED_GGUF, Server, probe
+from core.engines.attach import probe
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.server import Server
 from core.errors import UserError
 from core.generate import generator
 from core.generate.generator import Generator
@@ -597,7 +599,7 @@ def free_port() -> int:
 @contextmanager
 def second_server(port: int, **changes: str) -> Iterator["subprocess.Popen[str]"]:
     """The embedded engine in a process of its own; killed at the end, if it still lives."""
-    process = python("-m", "core.engines.server", **{"ENGINE": "embedded", "PORT": str(port)} | changes)
+    process = python("-m", "core.engines.start", **{"ENGINE": "embedded", "PORT": str(port)} | changes)
     try:
         assert process.stdout is not None
         assert "Ctrl-C" in process.stdout.readline(), process.communicate()

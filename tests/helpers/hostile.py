@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from core import constants
 from core.constants import rules
-from core.engines import server as engines
+from core.engines import attach
 from core.errors import LONGEST_LINE, UserError, command
 from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
@@ -620,7 +620,7 @@ async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:
     """Whatever shape a reply has, a completion comes of it that can be kept and counted."""
     sampling = Sampling(max_tokens=100)
     with HostileServer(cases) as here, Journal(folder / "shapes.jsonl") as journal:
-        server = engines.probe(here.url, "a test")
+        server = attach.probe(here.url, "a test")
         assert server
         async with Generator(server, journal, 32, 60.0) as generator:
 

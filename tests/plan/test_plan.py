@@ -86,7 +86,7 @@ def test_an_untied_output_embedding_is_counted_but_only_one_is_read_in_a_step(tm
 
 
 def test_the_shape_is_read_from_the_weights_own_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.engines.weights.FOLDER", tmp_path)
+    monkeypatch.setattr("core.engines.weights.folder", lambda: tmp_path)
     assert estimate.shape_of_model() == (QED_NANO, "figures of its config.json; the weights are not fetched")
     (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON | {"num_hidden_layers": 18}))
     (tmp_path / "FETCHED.json").write_text(json.dumps({"repo": "lm-provers/QED-Nano", "revision": "0" * 40}))

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from core.engines import leash
-from core.engines import server as engines
-from core.engines.server import EMBEDDED_GGUF, Server
+from core.engines.attach import probe
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.server import Server
 from scripts import to_hf
 from tests.conftest import ROOT, environment, heed_signals
 
@@ -81,7 +82,7 @@ def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
     with open(place / "log", "w") as log:
         began = time.monotonic()
         started = subprocess.Popen(
-            [sys.executable, "-m", "core.engines.server", "MAX_TOKENS=300", "--max-num-seqs", str(RUNNING)],
+            [sys.executable, "-m", "core.engines.start", "MAX_TOKENS=300", "--max-num-seqs", str(RUNNING)],
             env=environment(**launching, PORT="29851", RESULTS_DIR=str(place)),
             stdout=subprocess.PIPE,
             stderr=log,
@@ -94,14 +95,14 @@ def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
             said = started.stdout.readline()
             assert f"about {RUNNING + 2} requests at a time" in said, (place / "log").read_text()[-3000:]
             FIGURES.append(f"vLLM started in {time.monotonic() - began:.0f} s: {said.strip()}")
-            found = engines.probe("http://127.0.0.1:29851/v1", "it was started for the tests")
+            found = probe("http://127.0.0.1:29851/v1", "it was started for the tests")
             assert found is not None
             yield found
         finally:
             started.send_signal(signal.SIGINT)
             started.communicate(timeout=120)
     assert started.returncode == 0 and f'File "{ROOT}/core' not in (place / "log").read_text()  # vLLM has its own
-    assert engines.probe("http://127.0.0.1:29851/v1", "x") is None
+    assert probe("http://127.0.0.1:29851/v1", "x") is None
 
 
 @pytest.fixture(scope="session")
@@ -115,6 +116,6 @@ def unknown(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with leash.running("transformers", args, 29852, place / "log", settings) as started:
 
         def ready() -> Server | None:
-            return engines.probe("http://127.0.0.1:29852/v1", "it was started for the tests", folder.name)
+            return probe("http://127.0.0.1:29852/v1", "it was started for the tests", folder.name)
 
         yield started.wait_until(ready, START_SECONDS)

@@ -17,7 +17,8 @@ import openai
 import pytest
 
 from core import prompts
-from core.engines import server as engines
+from core.engines import client as pages
+from core.engines.attach import probe
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal
@@ -195,9 +196,9 @@ def test_a_killed_run_takes_its_vllm_along_and_goes_on(launching: dict[str, str]
     process.wait()
     kept = {json.loads(line)["key"]: line for line in journal_lines(tmp_path, "02_rsa_basic")[:12]}
     deadline = time.monotonic() + 120
-    while engines.probe("http://127.0.0.1:29853/v1", "x") and time.monotonic() < deadline:
+    while probe("http://127.0.0.1:29853/v1", "x") and time.monotonic() < deadline:
         time.sleep(0.5)
-    assert engines.probe("http://127.0.0.1:29853/v1", "x") is None, "vLLM outlives the run that started it"
+    assert probe("http://127.0.0.1:29853/v1", "x") is None, "vLLM outlives the run that started it"
 
     again = python("experiments/02_rsa_basic.py", *constants, **env)
     out, err = again.communicate(timeout=900)
@@ -217,7 +218,7 @@ def test_rsa_is_served_in_front_of_it(vllm: Server, tmp_path: Path) -> None:
     try:
         url = "http://127.0.0.1:29854/v1"
         wait(served, 0.1)
-        while served.poll() is None and not engines._get(f"{url}/models"):
+        while served.poll() is None and not pages.find(f"{url}/models"):
             time.sleep(0.1)
         with openai.OpenAI(base_url=url, api_key="none") as client:
             asked: list[Any] = [{"role": "user", "content": SUMS[0].statement}]

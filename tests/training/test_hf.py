@@ -16,7 +16,7 @@ import pytest
 from gguf import Keys
 from safetensors.numpy import load_file
 
-from core.engines.server import EMBEDDED_GGUF
+from core.engines.embedded_model import EMBEDDED_GGUF
 from core.errors import UserError
 from scripts import to_gguf, to_hf
 from tests.conftest import ROOT, environment

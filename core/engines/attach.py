@@ -1,0 +1,212 @@
+"""Attaching to a server that runs: which engine it is, and what it says of itself.
+
+Every engine lists its models at /v1/models and names itself there (`owned_by`); the rest is asked where that engine
+keeps it. What a server does not say is left unknown.
+"""
+
+import re
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from core.engines import chat_template, client, weights
+from core.engines.embedded_model import embedded_name, embedded_sha256
+from core.engines.identity import fingerprint
+from core.engines.need import FEWEST_HELD, MOST_RUNNING
+from core.engines.server import UNKNOWN_LIMIT, Server, is_local
+from core.errors import UserError
+
+WAITING = 2  # requests that wait at a server's door, so that nothing in it stands empty
+
+_LABEL = re.compile(r'(\w+)="(\d*)')  # of a metric; of its value, the digits that it begins with
+_CACHE_TYPE = re.compile(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"')
+
+
+def probe(base_url: str, why: str, model: str = "", key: str = "") -> Server | None:
+    """The server at `base_url` with what it says of itself; None where nothing answers. Of several models it serves,
+    `model` is meant; the only one where that is "". Requests carry the `key`. Raises UserError where the server is not
+    usable."""
+    base_url = _checked(base_url)
+    root = base_url.removesuffix("/v1")
+    listed = client.find(f"{base_url}/models", key)
+    if listed is None:
+        return None
+    models = {about["id"]: about for about in listed.get("data") or [] if _is_model(about)}
+    if workers := _workers(root, models, key):
+        return _gateway(base_url, why, workers, model, key)
+    name = _chosen(model, models, base_url)
+    about = models.get(name, {})
+    found = Server("other", base_url, name, why, api_key=key, look=look_again)
+    if name == weights.REPO and (note := weights.fetched()):
+        found = replace(found, revision=note["revision"])
+    owner = str(about.get("owned_by", "")).lower()
+    if owner == "sglang":
+        return _sglang(found, about)
+    if owner == "vllm":
+        return _vllm(found, about, models)
+    if (props := client.page(f"{root}/props", key)) or owner == "llamacpp":
+        return _llamacpp(found, props)
+    return replace(found, context=_context(about))
+
+
+def look_again(server: Server) -> Server | None:
+    """The server at the address of `server` as it is now; None where nothing answers. Raises UserError, as probe."""
+    return probe(server.base_url, server.why, server.model, server.api_key)
+
+
+def _checked(base_url: str) -> str:
+    """The address, ending in /v1. Raises UserError where it is not one."""
+    base_url = base_url.rstrip("/")
+    try:
+        parts = urllib.parse.urlsplit(base_url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise UserError(f"BASE_URL={base_url} is not an address. Give one like http://127.0.0.1:30000/v1")
+    if parts.username or parts.password:
+        raise UserError("BASE_URL holds a user name or a password, which would be printed. Put the secret into API_KEY")
+    return base_url if base_url.endswith("/v1") else f"{base_url}/v1"
+
+
+def _is_model(about: Any) -> bool:
+    return isinstance(about, dict) and isinstance(about.get("id"), str)
+
+
+def _chosen(wanted: str, models: Mapping[str, Any], base_url: str) -> str:
+    """The name of the model that is meant. Raises UserError."""
+    if not models and not wanted:
+        raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…")
+    if (wanted and models and wanted not in models) or (not wanted and len(models) > 1):
+        shown = ", ".join(list(models)[:8])
+        raise UserError(f"set MODEL to one of the models served at {base_url}: {shown}")
+    return wanted or next(iter(models))
+
+
+def _context(about: Mapping[str, Any]) -> int | None:
+    longest = about.get("max_model_len")
+    return longest if isinstance(longest, int) else None
+
+
+# The engines
+
+
+def _llamacpp(found: Server, props: Mapping[str, Any]) -> Server:
+    """`props`: its page of properties."""
+    path = str(props.get("model_path") or "")
+    return replace(
+        found,
+        kind="llama.cpp",
+        limit=int(props.get("total_slots") or 1) + WAITING,
+        context=(props.get("default_generation_settings") or {}).get("n_ctx"),
+        version=props.get("build_info"),
+        sha256=embedded_sha256() if found.is_embedded and found.model == embedded_name() else None,
+        seeds=True,
+        weights=fingerprint(found.model, path, {}, is_local(found.base_url)),
+        template=chat_template.opens_on_llamacpp,
+    )
+
+
+def _sglang(found: Server, about: Mapping[str, Any]) -> Server:
+    """`about`: what its list says of the model."""
+    root, key = found.base_url.removesuffix("/v1"), found.api_key
+    info = client.page(f"{root}/server_info", key) or client.page(f"{root}/get_server_info", key)  # before 0.5.23
+    # The weights may be changed while it serves.
+    now = client.page(f"{root}/model_info", key) or client.page(f"{root}/get_model_info", key)
+    path = str((info | now).get("model_path") or "")
+    return replace(
+        found,
+        kind="sglang",
+        limit=_sglang_limit(info),
+        context=_context(about),
+        version=info.get("version"),
+        closes=chat_template.closes_on_sglang(found),
+        seeds=info.get("enable_deterministic_inference") is True,  # without it, SGLang draws as it likes
+        weights=fingerprint(found.model, path, info | now, is_local(root)),
+        template=lambda server: chat_template.opens_on_gpu_engine(server, path),
+    )
+
+
+def _sglang_limit(info: Mapping[str, Any]) -> int:
+    """Requests in flight that keep SGLang full: as many as it decodes together, or as its KV cache holds of short ones.
+    What does not fit waits in its own queue, so that a guess too high costs nothing."""
+    tokens = int(info.get("max_total_num_tokens") or 8192 * UNKNOWN_LIMIT)
+    running = int(info.get("max_running_requests") or MOST_RUNNING)
+    return WAITING + max(1, min(running, tokens // FEWEST_HELD))
+
+
+def _vllm(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
+    """`about`: what its list says of the model, `models`: of all, by name."""
+    root, key = found.base_url.removesuffix("/v1"), found.api_key
+    metrics = client.text(f"{root}/metrics", key)
+    cache = _CACHE_TYPE.search(metrics)
+    base = models.get(str(about.get("parent")), {})  # of an adapter
+    settings = {"kv_cache_dtype": cache and cache[1], "base": base.get("root")}
+    path = str(about.get("root") or "")
+    return replace(
+        found,
+        kind="vllm",
+        limit=_vllm_limit(client.page(f"{root}/server_info?config_format=json", key), metrics),
+        context=_context(about),
+        version=client.page(f"{root}/version", key).get("version"),
+        seeds=True,
+        weights=fingerprint(found.model, path, settings, is_local(root)),
+        template=lambda server: chat_template.opens_on_gpu_engine(server, path),
+    )
+
+
+def _vllm_limit(info: Mapping[str, Any], metrics: str) -> int:
+    """The same for vLLM, which queues by itself, too. It gives the requests that it decodes together (max_num_seqs)
+    in its development mode only; else its KV cache stands among its `metrics`, a line for each of its engines."""
+    settings = info.get("vllm_config")
+    scheduler = settings.get("scheduler_config") if isinstance(settings, dict) else None
+    running = scheduler.get("max_num_seqs") if isinstance(scheduler, dict) else None
+    if isinstance(running, int) and running > 0:
+        return WAITING + running
+    engines = [
+        dict(_LABEL.findall(line)) for line in metrics.splitlines() if line.startswith("vllm:cache_config_info{")
+    ]
+    tokens = sum(_cache_tokens(engine) for engine in engines) or MOST_RUNNING * FEWEST_HELD
+    return WAITING + max(1, min(MOST_RUNNING * max(1, len(engines)), tokens // FEWEST_HELD))
+
+
+def _cache_tokens(labels: Mapping[str, str]) -> int:
+    """Tokens of KV cache; 0 where they are not given. Older releases give its blocks only."""
+    blocks, size = (int(labels.get(name) or 0) for name in ("num_gpu_blocks", "block_size"))
+    return int(labels.get("kv_cache_size_tokens") or 0) or blocks * size
+
+
+# SGLang Model Gateway
+
+
+def _workers(root: str, models: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The servers behind a gateway; none where it is not one."""
+    if not any(about.get("owned_by") == "local" for about in models.values()):
+        return []
+    return client.page(f"{root}/workers", key).get("workers") or []
+
+
+def _gateway(base_url: str, why: str, workers: list[dict[str, Any]], model: str, key: str) -> Server:
+    """A gateway says neither engine nor context: what the servers behind it say, with their limits added up. Answers
+    are kept under the name of the model, as theirs are."""
+    healthy = [worker["url"] for worker in workers if worker.get("is_healthy")]
+    servers = [server for url in healthy if (server := probe(url, why, model, key))]
+    if not servers:
+        raise UserError(f"the gateway at {base_url} has no server that answers from here. Look into its servers' logs")
+    if len(served := {(server.kind, server.model, *server.weights.values()) for server in servers}) > 1:
+        raise UserError(
+            f"the gateway at {base_url} mixes {sorted(served)}. A run needs servers of one model and engine"
+        )
+    first = servers[0]
+    return replace(
+        first,
+        base_url=base_url,
+        why=f"{why}, a gateway in front of {len(servers)} servers",
+        limit=sum(server.limit for server in servers),
+        context=min((server.context for server in servers if server.context), default=None),
+        seeds=all(server.seeds for server in servers),
+        version=" and ".join(sorted({server.version for server in servers if server.version})) or None,
+        look=lambda _: probe(base_url, why, model, key),
+        template=lambda _: first.thinking,
+    )

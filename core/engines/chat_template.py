@@ -1,0 +1,85 @@
+"""Chat templates: whether they open thinking in the prompt, or can close it, as a server or its model's files say."""
+
+import json
+from typing import Any
+
+from core.engines import client
+from core.engines.identity import weights_at
+from core.engines.server import MARK, Server, is_local
+from core.errors import UserError
+
+
+def opens_on_llamacpp(server: Server) -> bool | None:
+    """Whether llama.cpp's chat template opens thinking; None where that is not said."""
+    made = _page(server, "apply-template", _chat(server)).get("prompt")
+    return opens_thinking(made or rendered(_page(server, "props").get("chat_template")))
+
+
+def opens_on_gpu_engine(server: Server, path: str) -> bool | None:
+    """The same for SGLang and vLLM, by the prompt that they render; else by the template in the model's folder, where
+    its `path` is on this machine and no other template was chosen."""
+    if tokens := _page(server, "tokenize", _chat(server)).get("tokens"):
+        said = _page(server, "detokenize", {"model": server.model, "tokens": tokens, "skip_special_tokens": False})
+        if made := said.get("text" if server.kind == "sglang" else "prompt"):
+            return opens_thinking(str(made))
+    is_its_own = is_local(server.base_url) and "chat_template" not in server.weights
+    return opens_thinking(rendered(template_of(path))) if is_its_own else None
+
+
+def closes_on_sglang(server: Server) -> bool:
+    """Whether SGLang's chat template renders another prompt where thinking is switched off."""
+    asked = {"model": server.model, "messages": [{"role": "user", "content": "1"}], "add_generation_prompt": True}
+    closed = asked | {"chat_template_kwargs": {"enable_thinking": False}}
+    tokens = [_page(server, "tokenize", body).get("tokens") for body in (asked, closed)]
+    return isinstance(tokens[1], list) and tokens[0] != tokens[1]
+
+
+def _chat(server: Server) -> dict[str, Any]:
+    return {"model": server.model, "messages": [{"role": "user", "content": MARK}]}
+
+
+def _page(server: Server, name: str, body: Any = None) -> dict[str, Any]:
+    try:
+        return client.page(f"{server.base_url.removesuffix('/v1')}/{name}", server.api_key, body)
+    except UserError:  # it refuses our key there
+        return {}
+
+
+def opens_thinking(prompt: Any) -> bool | None:
+    """Whether a `prompt` that holds MARK goes on into an open <think>: then the model's text begins inside it, without
+    a tag of its own. None where it holds no MARK."""
+    _, mark, after = prompt.rpartition(MARK) if isinstance(prompt, str) else ("", "", "")
+    return after.rfind("<think>") > after.rfind("</think>") if mark else None
+
+
+def rendered(template: Any) -> str | None:
+    """The prompt that a chat template makes of MARK; None where we can't render it."""
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # it is someone else's program
+
+    if not isinstance(template, str):
+        return None
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.add_extension("jinja2.ext.loopcontrols")
+    messages = [{"role": "user", "content": MARK}]
+    try:
+        return environment.from_string(template).render(
+            messages=messages, add_generation_prompt=True, bos_token="", eos_token="", tools=None, strftime_now=str
+        )
+    except Exception:  # of any kind: it may do what it likes
+        return None
+
+
+def template_of(path: str) -> str | None:
+    """The chat template in a model's folder on this machine."""
+    folder = weights_at(path)
+    if folder is None or not folder.is_dir():
+        return None
+    try:
+        if (file := folder / "chat_template.jinja").is_file():
+            return file.read_text(encoding="utf-8")
+        found = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get("chat_template")
+    except (OSError, ValueError, AttributeError):
+        return None
+    if isinstance(found, list):  # several, by name
+        found = next((t.get("template") for t in found if isinstance(t, dict) and t.get("name") == "default"), None)
+    return found if isinstance(found, str) else None

@@ -1,0 +1,100 @@
+"""HTTP to servers of models, for what stands beside the chat requests of a run (those: core/generate/wire.py).
+
+A proxy of the environment (http_proxy) is for the world outside, never for a server on this machine. A redirect within
+a server is followed; one to another origin (scheme, host or port) is refused, for our key would go along.
+"""
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from core.engines.server import is_local
+from core.errors import Elsewhere, UserError
+
+SECONDS = 10.0  # to wait for an answer
+MOST_TEXT = 2**22  # bytes of a page that is read as text
+
+
+def send(
+    url: str,
+    key: str = "",
+    body: Any = None,
+    method: str | None = None,
+    seconds: float = SECONDS,
+    most: int | None = None,
+) -> bytes:
+    """The answer to a GET of `url`, or to a POST of `body` as JSON (`method`: another one), as bytes, `most` at most.
+
+    Raises urllib.error.HTTPError where the answer is an error, another OSError where none comes, and Elsewhere.
+    """
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
+    if key:
+        request.add_header("Authorization", f"Bearer {key}")
+    opener = urllib.request.build_opener(SameOrigin, *([urllib.request.ProxyHandler({})] if is_local(url) else []))
+    try:
+        with opener.open(request, timeout=seconds) as reply:
+            return bytes(reply.read(most))
+    except http.client.HTTPException as error:
+        raise ConnectionError(str(error)) from error
+
+
+def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
+    """The JSON object that `url` answers with; {} where something else answers, None where nothing does. Raises
+    UserError where the key is refused, and Elsewhere."""
+    try:
+        found = json.loads(send(url, key, body))
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            raise UserError(f"the server at {url} refuses the key. Set API_KEY to a valid one") from None
+        return {}
+    except (ValueError, RecursionError):
+        return {}
+    except OSError:
+        return None
+    return found if isinstance(found, dict) else {}
+
+
+def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
+    """The same for what a server need not have, and may send on to its manual: {} where it has it not. A server too
+    busy to answer is asked twice: what it does not say is missing from the journal's keys."""
+    try:
+        found = find(url, key, body)
+        return (find(url, key, body) if found is None else found) or {}
+    except Elsewhere:
+        return {}
+
+
+def text(url: str, key: str = "") -> str:
+    """The text at `url`; "" where there is none."""
+    try:
+        return send(url, key, most=MOST_TEXT).decode("utf-8", "replace")
+    except (OSError, Elsewhere):
+        return ""
+
+
+def is_healthy(root: str) -> bool:
+    """Whether the server at `root` says that it is ready: one that loads answers 503, or not at all."""
+    try:
+        send(f"{root}/health")
+    except OSError:
+        return False
+    return True
+
+
+class SameOrigin(urllib.request.HTTPRedirectHandler):
+    """For urllib, which carries our key wherever it is sent. Raises Elsewhere."""
+
+    def redirect_request(self, req: urllib.request.Request, *about: Any) -> urllib.request.Request | None:
+        onward = super().redirect_request(req, *about)
+        if onward is not None and _origin(onward) != _origin(req):
+            raise Elsewhere(_origin(req), _origin(onward))
+        return onward
+
+
+def _origin(request: urllib.request.Request) -> str:
+    """As urllib itself reads the address."""
+    host = request.host.lower().rpartition("@")[2] if request.host else ""
+    return f"{request.type}://{host.removesuffix({'http': ':80', 'https': ':443'}.get(request.type, ':'))}"

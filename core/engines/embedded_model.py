@@ -1,0 +1,29 @@
+"""The embedded model: its file, its name, and how llama.cpp serves it."""
+
+import os
+
+from core.engines import weights
+from core.engines.server import EMBEDDED_NAME
+from core.errors import UserError
+from core.files import ROOT
+
+EMBEDDED_GGUF = ROOT / "data" / "embedded" / "model.gguf"
+EMBEDDED_SLOTS = 16  # requests decoded together
+EMBEDDED_THREADS = max(1, min(4, (os.cpu_count() or 2) // 2))  # a model this small gains nothing from more
+EMBEDDED_CONTEXT = 2048  # tokens per slot: what the model was trained for
+
+
+def embedded_name() -> str:
+    """The model under a name that says which file it is, so that retraining changes every journal key. Raises
+    UserError."""
+    return f"{EMBEDDED_NAME}@{embedded_sha256()[:12]}"
+
+
+def embedded_sha256() -> str:
+    """Of the model's file. Raises UserError."""
+    try:
+        return weights.sha256(EMBEDDED_GGUF)
+    except OSError as error:
+        raise UserError(
+            f"the embedded model {EMBEDDED_GGUF} can't be read ({error.strerror}). Check out the repository again"
+        ) from None

@@ -1,0 +1,254 @@
+"""The server of a run: one that runs already, or the best one this machine can start.
+
+The order (`serving`): BASE_URL if set; a server on port 30000; with an NVIDIA GPU, SGLang with QED-Nano; else the
+embedded engine (llama.cpp through xllamacpp, in this process) with the embedded model. ENGINE asks for one of them, or
+for llama.cpp with the GGUF file that MODEL names.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from core import signals
+from core.engines import chat_template, client, environment, flags, gpus, leash, llamacpp, weights
+from core.engines.attach import WAITING, look_again, probe
+from core.engines.embedded_model import (
+    EMBEDDED_CONTEXT,
+    EMBEDDED_GGUF,
+    EMBEDDED_SLOTS,
+    EMBEDDED_THREADS,
+    embedded_name,
+    embedded_sha256,
+)
+from core.engines.gguf_header import Gguf
+from core.engines.need import Need, settings
+from core.engines.server import Server
+from core.errors import Elsewhere, UserError, command
+from core.files import ROOT, results_dir
+
+
+@contextmanager
+def serving(need: Need | None = None) -> Iterator[Server]:
+    """The server of this run, ready for requests; one that the run started, for what it will `need`, is stopped at the
+    end. Raises UserError where there is none."""
+    environment.check()
+    if environment.base_url():
+        yield _at_base_url()
+        return
+    wanted = environment.engine()
+    asked = f"ENGINE={wanted} asks for it"
+    if wanted == "embedded":  # in this process, and so beside whatever runs
+        with embedded(why=asked) as server:
+            yield server
+        return
+    gguf = llamacpp.gguf_file(environment.model()) if wanted == "llamacpp" else None
+    if found := _on_port():
+        _check_is_wanted(found, wanted, gguf)
+        yield replace(found, sha256=weights.sha256(gguf)) if gguf else found
+    elif gguf:
+        with on_llamacpp(gguf, need or Need(), why=f"{asked}; it was started for this run") as server:
+            yield server
+    elif wanted or gpus.has_gpu():
+        engine = wanted or "sglang"
+        why = f"{asked if wanted else 'an NVIDIA GPU is here'}; it was started for this run"
+        if subprocess.run(["bash", str(ROOT / "setup.sh"), engine], check=False).returncode != 0:
+            raise SystemExit(2)  # setup.sh has said why
+        with launched(engine, need or Need(), why, results_dir() / f"{engine}.log") as server:
+            yield server
+    else:
+        with embedded() as server:
+            yield server
+
+
+def _at_base_url() -> Server:
+    base_url = environment.base_url()
+    server = probe(base_url, "BASE_URL is set", environment.served_model(), environment.api_key())
+    if server is None:
+        raise UserError(f"no server answers at BASE_URL={base_url}. Start it, or unset BASE_URL")
+    return server
+
+
+def _root() -> str:
+    return f"http://{environment.host()}:{environment.port()}"
+
+
+def _on_port() -> Server | None:
+    """The server of models on our port; None where nothing answers, or another program."""
+    key = environment.api_key()
+    if not client.page(f"{_root()}/v1/models", key).get("data"):
+        return None
+    return probe(_root(), f"a server answers on port {environment.port()}", environment.served_model(), key)
+
+
+def _is_taken() -> bool:
+    """Whether anything answers on our port."""
+    try:
+        return client.find(f"{_root()}/v1/models", environment.api_key()) is not None
+    except Elsewhere:
+        return True
+
+
+def _check_is_wanted(server: Server, wanted: str, gguf: Path | None) -> None:
+    """Raises UserError where the `server` on our port is not what ENGINE and MODEL ask for."""
+    port = environment.port()
+    if gguf and server.model != llamacpp.name_of(gguf):
+        raise UserError(
+            f"ENGINE=llamacpp asks for {gguf.name}, but port {port} serves {server.model}. Stop that server, unset "
+            "ENGINE to use it, or choose another PORT"
+        )
+    if wanted and server.kind.replace(".", "") != wanted:
+        raise UserError(
+            f"ENGINE={wanted}, but a server of kind {server.kind} answers on port {port}. Stop it, unset ENGINE "
+            "to use it, or choose another PORT"
+        )
+
+
+# llama.cpp in this process
+
+
+@contextmanager
+def embedded(port: int = 0, why: str = "") -> Iterator[Server]:
+    """The embedded model on llama.cpp in this process, on a free port (or on `port`). It asks for API_KEY if set.
+    Raises UserError where it does not start."""
+    why = why or f"no server of models answers on port {environment.port()} and there is no NVIDIA GPU"
+    name, key = embedded_name(), environment.api_key()
+    size = llamacpp.Size(EMBEDDED_SLOTS, EMBEDDED_CONTEXT, EMBEDDED_THREADS)
+    with llamacpp.serving(EMBEDDED_GGUF, name, environment.host(), port, size, key, exact=True) as address:
+        yield replace(_llamacpp_server(address, name, size, why, key), sha256=embedded_sha256())
+
+
+@contextmanager
+def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "it was asked for") -> Iterator[Server]:
+    """The model in a `gguf` file on llama.cpp in this process, sized for what a run will `need`, on a free port (or on
+    `port`). Raises UserError where it does not fit or start."""
+    model = Gguf.read(gguf)
+    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores())
+    if size.context < need.context:
+        why_less = "the model was trained for no more" if size.context == model.longest else "the memory holds no more"
+        print(
+            f"note: a request may hold {size.context:,} tokens ({why_less}) and the longest may need {need.context:,}: "
+            "aggregations that do not fit fail or are cut short. Lower MAX_TOKENS or K if they are",
+            file=sys.stderr,
+        )
+    name, key = llamacpp.name_of(gguf), environment.api_key()
+    with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact=False) as address:
+        yield replace(_llamacpp_server(address, name, size, why, key), sha256=weights.sha256(gguf))
+
+
+def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key: str) -> Server:
+    server = Server(
+        "llama.cpp",
+        f"{address}/v1",
+        name,
+        why,
+        limit=size.slots + WAITING,
+        context=size.context,
+        version=llamacpp.release(),
+        seeds=True,
+        api_key=key,
+        look=look_again,
+    )
+    opens = chat_template.opens_on_llamacpp(server)
+    return replace(server, template=lambda _: opens)
+
+
+# Engines on a GPU
+
+
+@contextmanager
+def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: Sequence[str] = ()) -> Iterator[Server]:
+    """SGLang or vLLM with the model that MODEL names, started here and stopped with all its processes at the end. Its
+    output goes to `log`, or to standard error. `extra` flags are the last, where they win. Raises UserError where it
+    does not start."""
+    name = flags.ENGINES[engine]
+    if not gpus.has_gpu():
+        raise UserError(f"{name} needs an NVIDIA GPU and nvidia-smi lists none. Unset ENGINE to run on what is here")
+    model = weights.Model.at(environment.model())
+    gpu = gpus.detect() or gpus.DEFAULT
+    chosen = settings(model.shape, model.longest, gpu, need, environment.kv_cache(), environment.is_deterministic())
+    host, port, key = environment.host(), environment.port(), environment.api_key()
+    args = [python_of(engine), *flags.arguments(engine, model, chosen, host, port), *extra]
+    print(f"{flags.shown(args)}\n", file=sys.stderr)
+    if log:
+        print(f"starting {name} (a few minutes; its log: {log})", file=sys.stderr)
+
+    def answering() -> Server | None:
+        return probe(_root(), why, model.name, key) if client.is_healthy(_root()) else None
+
+    folder = tempfile.TemporaryDirectory()
+    with folder:
+        hidden, changes = flags.secrets(engine, key, Path(folder.name))
+        with leash.running(name, [*args, *hidden], port, log, changes, key) as started:
+            server = started.wait_until(answering, leash.START_SECONDS)
+            folder.cleanup()  # the key is read: if we are killed now, it is left nowhere
+            if limit := flags.decoded_together(args):
+                server = replace(server, limit=limit + WAITING)
+            yield replace(server, failure=started.failure)
+
+
+def python_of(engine: str) -> str:
+    """The interpreter that imports the engine: SGLANG_PYTHON (or VLLM_PYTHON), the venv that setup.sh makes, or the
+    image's own python3. Raises UserError where there is none."""
+    named = environment.python(engine)
+    candidates = [named] if named else [str(ROOT / f".venv-{engine}" / "bin" / "python"), shutil.which("python3")]
+    for python in candidates:
+        if python and _imports(python, engine):
+            return python
+    if named:
+        raise UserError(
+            f"{engine.upper()}_PYTHON={named} does not import {engine}. Name an interpreter that does, or unset it"
+        )
+    setup = "bash setup.sh" if engine == "sglang" else f"bash setup.sh {engine}"
+    raise UserError(f"no python here imports {engine}. Run '{setup}', which makes an environment for it")
+
+
+def _imports(python: str, module: str) -> bool:
+    try:
+        return subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def main(argv: list[str]) -> None:
+    """`bash scripts/start_server.sh [NAME=value …] [flags]`: the server a run would start, in the foreground until
+    Ctrl-C. K, MAX_TOKENS and ANSWER_TOKENS say what it has to hold; flags are passed on to SGLang or vLLM."""
+    environment.check()
+    if _is_taken():
+        raise UserError(f"a server answers on port {environment.port()} already. Stop it, or choose another PORT")
+    need, extra = Need.read(argv)
+    signals.stop_once()
+    with _asked_for(need, extra) as server:
+        try:
+            print(
+                f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
+                f"{server.limit} requests at a time). Ctrl-C stops it.",
+                flush=True,
+            )
+            while not (why := server.failure()):
+                time.sleep(1)
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+            return
+        raise UserError(why)
+
+
+def _asked_for(need: Need, extra: Sequence[str]) -> AbstractContextManager[Server]:
+    wanted = environment.engine()
+    if wanted in flags.ENGINES or (not wanted and gpus.has_gpu()):
+        return launched(wanted or "sglang", need, "it was asked for", extra=extra)
+    if extra:
+        raise UserError(f"llama.cpp is given no flags here: {' '.join(extra)}. They are for a GPU's engines")
+    if wanted == "llamacpp":
+        return on_llamacpp(llamacpp.gguf_file(environment.model()), need, environment.port())
+    return embedded(environment.port())
+
+
+if __name__ == "__main__":
+    with command():
+        main(sys.argv[1:])

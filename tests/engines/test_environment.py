@@ -1,0 +1,88 @@
+"""Settings in the environment: read when they are used, in one place; and the record of a server, which is light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.engines import environment
+from core.errors import UserError
+from tests.conftest import ROOT
+
+NAMES = ("BASE_URL", "MODEL", "API_KEY", "BIND", "PORT", "ENGINE", "WEIGHTS_DIR", "PYTHONPATH")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_settings_are_read_when_they_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert (environment.host(), environment.port(), environment.api_key()) == ("127.0.0.1", 30000, "")
+    environment.check()
+    for name, value in {"BIND": " 10.0.0.1\n", "PORT": "30001", "API_KEY": "sk-1\n", "ENGINE": "VLLM"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path))
+    assert (environment.host(), environment.port(), environment.api_key()) == ("10.0.0.1", 30001, "sk-1")
+    assert (environment.engine(), environment.weights_folder()) == ("vllm", tmp_path)
+    environment.check()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        *(("PORT", value, f"PORT={value} is not a port") for value in ("http", "0", "65536", "-1", "٣")),
+        *(("API_KEY", value, "API_KEY holds a character that no key has") for value in ("sk-é", "sk 1", "sk\t1")),
+        ("ENGINE", "ollama", "ENGINE=ollama is not known. There are: sglang, vllm, llamacpp, embedded"),
+        ("BIND", "0.0.0.0", "BIND=0.0.0.0 opens the server to the network. Set API_KEY"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=words):
+        environment.check()
+
+
+def test_model_is_a_path_of_weights_to_serve_or_the_name_of_a_model_on_a_server(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for value, base_url, served in (
+        ("", "", ""),
+        ("some/name", "", "some/name"),
+        (str(tmp_path), "", ""),
+        (str(tmp_path), "http://127.0.0.1:1/v1", str(tmp_path)),
+        (str(tmp_path / "none"), "", str(tmp_path / "none")),
+    ):
+        monkeypatch.setenv("MODEL", value)
+        monkeypatch.setenv("BASE_URL", base_url)
+        assert (environment.model(), environment.served_model()) == (value, served)
+
+
+def test_a_process_of_ours_finds_our_modules_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert environment.with_changes({"PORT": "1"})["PYTHONPATH"] == str(ROOT)
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    found = environment.with_changes({"PORT": "1"})
+    assert found["PYTHONPATH"] == f"{ROOT}:/elsewhere" and found["PORT"] == "1"
+
+
+def test_the_environment_of_engines_is_read_in_one_module() -> None:
+    reading = {
+        file.name
+        for wing in ("engines", "generate")
+        for file in (ROOT / "core" / wing).glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")
+    }
+    assert reading == {"environment.py"}
+
+
+def test_the_record_of_a_server_is_light() -> None:
+    heavy = ("numpy", "openai", "huggingface_hub", "gguf", "jinja2", "subprocess", "urllib.request", "asyncio")
+    code = f"import core.engines.server, sys; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
