@@ -20,7 +20,7 @@ from core.errors import RunFailed, UserError, one_line
 from core.generate.journal import Journal, content_key, from_record, to_record
 from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
-from core.generate.wire import Lost, Malformed, Overtime, Refused, Reply, Stalled, Wire
+from core.generate.reply import Lost, Malformed, Overtime, Refused, Reply, Stalled
 from core.types import CHARACTERS, Completion, Late, Message, Sampling
 
 RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
@@ -143,6 +143,9 @@ class Generator:
         self.timeout, self.stall = timeout, stall
         self.on_completion = on_completion
         self._slots = Slots(limit)
+        # Imported here: the client takes more than a second to load, and a wrong constant should not wait for it.
+        from core.generate.wire import Wire
+
         self._wire = Wire(server, limit)
         self._patience = Patience(server.base_url, say)
         self._names: set[str] = set()  # what its replies call the model

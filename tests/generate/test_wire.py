@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from core.engines.server import Server
-from core.generate import wire
-from core.generate.wire import Refused, Reply, Wire
+from core.generate import reply
+from core.generate.reply import Refused, Reply
+from core.generate.wire import Wire
 from tests.conftest import answer
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -227,7 +228,7 @@ def test_a_stream_that_is_cut_off_passes_for_no_reply(chat: Chat, kind: str) -> 
     body = STREAMS[kind]
     for end in range(0, body.index(b"usage"), 9):
         chat.choose = lambda _, end=end: answer(200, body[:end], "text/event-stream")  # type: ignore[misc]
-        assert isinstance(exchanged(chat.server)[0], wire.Malformed), body[:end]
+        assert isinstance(exchanged(chat.server)[0], reply.Malformed), body[:end]
 
 
 # Errors
