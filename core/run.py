@@ -28,7 +28,7 @@ from core.plan import cli
 from core.problems import sets
 from core.problems.sets import ProblemSet
 from core.report import plot, tables
-from core.results import write
+from core.results import provenance, records, warnings, write
 from core.results.metrics import Figures
 from core.results.spool import Spool
 from core.scaffolds import common
@@ -230,7 +230,7 @@ class Experiment:
                 "source": chosen.source,
             },
             "config": dict(config),
-            "provenance": write.provenance(_prompts_of(scaffold)),
+            "provenance": provenance.collect(_prompts_of(scaffold)),
         }
 
     def finish(self, journal: Journal, stop: Stop) -> Path:
@@ -323,7 +323,7 @@ class Experiment:
         steps = self.steps[number]
         async for population in self.scaffold(problem, ask, self.config):
             # In a thread: judging a hard answer may take seconds, and requests must not wait for it.
-            record = await asyncio.to_thread(write.grade, problem, len(steps), population)
+            record = await asyncio.to_thread(records.grade, problem, len(steps), population)
             self.figures.add(number, record)
             steps.append(self.spool.add(json.dumps(record, ensure_ascii=True).encode()))
             if time.monotonic() > self.next_save:
@@ -369,7 +369,7 @@ class Experiment:
         """The results but for the problems."""
         self.document |= {"complete": complete, "ended": write.now()}
         self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | {"reused": dict(self.reused)}
-        self.document["warnings"] = write.warnings(self.document, self.figures.commonest_error)
+        self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)
         return dict(self.document)
 
     def _rows(self) -> Iterator[bytes]:

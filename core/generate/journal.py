@@ -78,7 +78,7 @@ class Records:
     def get(self, key: str) -> dict[str, Any] | None:
         """The fields of the completion kept under `key`, or None."""
         found = self.record(key)
-        return found and found.completion
+        return None if found is None else found.completion
 
     def record(self, key: str) -> Record | None:
         """All that is kept under `key`, or None."""
