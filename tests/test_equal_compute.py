@@ -14,7 +14,6 @@ import pytest
 from core.constants import Config
 from core.equal_compute import Bought, Budgeted, Entry, bought, check, entry, in_tokens, rows, table, total
 from core.errors import UserError
-from core.generate.journal import content_key
 from core.results import read
 from core.results.records import grade
 from core.scaffolds.rsa import rsa
@@ -35,7 +34,9 @@ def step(score: float, *members: dict[str, Any]) -> dict[str, Any]:
 
 
 def buys(steps: Sequence[dict[str, Any]], budget: int) -> Bought:
-    """What a budget buys of steps as they stand in a results file."""
+    """What a budget buys of steps as they stand in a results file. Keys of scripted models are none of a journal's."""
+    for cost in (cost for each in steps for m in each["members"] for cost in (m, *m.get("checks", []))):
+        cost["key"] = documents.KEY
     return bought([read.step_result(each) for each in steps], budget)
 
 
@@ -105,9 +106,7 @@ def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: En
         number = derive(seed, *names)
         await asyncio.sleep(1 + number % 7)
         text = reply(messages[-1]["content"], number)
-        return Completion(
-            content_key(names), 0, "", text, finish_reason="stop", completion_tokens=10, seconds=1 + number % 7
-        )
+        return Completion(repr(names), 0, "", text, finish_reason="stop", completion_tokens=10, seconds=1 + number % 7)
 
     async def collect() -> list[Any]:
         return [grade(PROBLEM, 0, population) async for population in made.scaffold(PROBLEM, ask, config)]
@@ -183,14 +182,14 @@ def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
 
     steps = asyncio.run(collect())
     for budget in found["budgets"]:
-        assert bought(steps, round(10 * budget)).calls == int(budget)
+        assert buys(steps, round(10 * budget)).calls == int(budget)
         assert not float(budget).is_integer(), "of whole samples, half of the problems would just miss the last"
 
 
 def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_the_table(tmp_path: Path) -> None:
     def saved(name: str, *steps: dict[str, Any]) -> Path:
         path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps({"problems": [{"steps": list(steps)}] * 12}))
+        path.write_text(json.dumps(documents.document([documents.problem("p", steps)] * 12)))
         return path
 
     runs = {
