@@ -89,7 +89,7 @@ from core.errors import command
 if os.geteuid() == 0:
     os.setuid(65534)
 with command():
-    problems.load({str(path)!r})
+    sets.load({str(path)!r})
 """
     for parent in list(path.parents)[:-2]:  # pytest's folders are the owner's alone
         parent.chmod(parent.stat().st_mode | 0o055)
