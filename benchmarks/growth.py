@@ -142,7 +142,7 @@ async def fill(journal: Journal, chosen: sets.ProblemSet, on: Server, constants:
                 made = Completion(key, seed, rng.choice(thoughts), answer, None, "stop", 60, 0, 300, rng.random())
                 kept = asdict(made)
                 del kept["key"], kept["reused"]
-                journal.put(key, kept)
+                journal.put(key, kept, messages)
                 return made
 
             return ask
@@ -228,7 +228,7 @@ def growth(sizes: Sequence[int], overrides: Sequence[str]) -> None:
                 changes = {"BASE_URL": on.base_url, "RESULTS_DIR": name, "PROBLEMS": str(folder / "many_sums.jsonl")}
                 run = told("--resumed", "--set", *overrides, **changes)
                 results = folder / "02_rsa_basic.json"
-                assert read.read(results)[0]["metrics"]["steps"][-1]["problems"] == count
+                assert read.read(results)[0].metrics.steps[-1].problems == count
                 again = told("--compared", str(results))
                 began = time.monotonic()
                 expected(RSA, config, count, on.model, folder, "02_rsa_basic")

@@ -27,7 +27,8 @@ from core.errors import UserError, command
 from core.files import results_dir, write_atomically
 from core.report import plot
 from core.report.tables import aligned, chance, interval, shift
-from core.results import read, write
+from core.results import read, warnings, write
+from core.results.read import MemberResult, StepResult
 from core.run import Experiment, open_journal, started
 from core.signals import Stop
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired
@@ -129,38 +130,38 @@ class Bought:
     cut: int = 0
 
 
-def bought(steps: Sequence[Mapping[str, Any]], budget: int) -> Bought:
-    """What `budget` completion tokens buy of the `steps` of a problem (its records in the results).
+def bought(steps: Sequence[StepResult], budget: int) -> Bought:
+    """What `budget` completion tokens buy of the `steps` of a problem.
 
-    A step waits for all of the one before: for what it was chosen by too, which its parents do not tell. Within it,
-    the checks of a member wait for that member alone. Plain samples wait for nobody. A step of which not all tokens
+    A step waits for all of the one before: for what it was chosen by too, which its parents do not say. Within it,
+    the side calls of a member wait for that member alone. Plain samples wait for nobody. A step of which not all tokens
     are known may not be paid for, and so ends what was bought.
     """
     found, is_plain = Bought(), True
     for step in steps:
-        members = step["members"]
-        made = [c for m in members for c in ([] if m.get("again") else [m]) + m.get("checks", [])]
-        tokens = sum(c["completion_tokens"] or 0 for c in made)
-        is_known = all(c["completion_tokens"] is not None for c in made)
+        members = step.members
+        made = [call for m in members for call in (m.side_calls if m.carried_over else m.calls)]
+        tokens = sum(call.completion_tokens or 0 for call in made)
+        is_known = all(call.completion_tokens is not None for call in made)
         if found.tokens + tokens > budget or not is_known:
             found.cut = tokens
             break
         found.tokens += tokens
-        found.prompt += sum(c["prompt_tokens"] or 0 for c in made)
-        found.cached += sum(c["cached_tokens"] or 0 for c in made)
+        found.prompt += sum(call.prompt_tokens or 0 for call in made)
+        found.cached += sum(call.cached_tokens or 0 for call in made)
         found.calls += len(made)
         if tokens or len(members) == 1 or found.score is None:  # else it only shows what the next step is made of
-            found.score = step["majority_correct"]
-        is_plain = is_plain and not any(m.get("checks") or (m["parents"] and not m.get("again")) for m in members)
-        seconds = max(m["seconds"] + _waits(m) for m in members)
+            found.score = step.majority_correct
+        is_plain = is_plain and not any(m.side_calls or (m.parents and not m.carried_over) for m in members)
+        seconds = max(m.cost.seconds + _waits(m) for m in members)
         found.path = max(found.path, seconds) if is_plain else found.path + seconds
     return found
 
 
-def _waits(member: Mapping[str, Any]) -> float:
-    """Seconds of a member's checks: verdicts on one text are asked for at once, other checks one after the other."""
-    seconds: list[float] = [0.0, *(check["seconds"] for check in member.get("checks", []))]
-    return max(seconds) if "verdicts" in member else sum(seconds)
+def _waits(member: MemberResult) -> float:
+    """Seconds of a member's side calls: verdicts on one text are asked for at once, others one after the other."""
+    seconds = [0.0, *(call.seconds for call in member.side_calls)]
+    return max(seconds) if member.verdicts is not None else sum(seconds)
 
 
 @dataclass
@@ -188,7 +189,7 @@ def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[int], reference: 
     answer, there is nothing to compare."""
     made = []
     for name, paths in runs.items():
-        by_seed = [[problem["steps"] for problem in read.read(path)[1]] for path in paths]
+        by_seed = [[problem.steps for problem in read.read(path)[1]] for path in paths]
         for budget in budgets:
             each = [[bought(steps, budget) for steps in seeds] for seeds in zip(*by_seed, strict=True)]
             scores = [float(np.mean([b.score or 0.0 for b in of])) for of in each]
@@ -212,9 +213,9 @@ def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[int], reference: 
 def in_tokens(budgets: Sequence[float], paths: Sequence[Path]) -> list[int]:
     """`budgets`, given in samples, in completion tokens: a sample is the mean of the results in `paths`. Raises
     UserError where those hold no tokens."""
-    steps = [read.read(path)[0]["metrics"]["steps"] for path in paths]
-    spent = sum(step["completion_tokens"] or 0 for each in steps for step in each)
-    samples = sum(each[-1]["completions"] - sum(step.get("uncounted", 0) for step in each) for each in steps)
+    steps = [read.read(path)[0].metrics.steps for path in paths]
+    spent = sum(step.completion_tokens or 0 for each in steps for step in each)
+    samples = sum(each[-1].completions - sum(step.uncounted for step in each) for each in steps)
     if not spent:
         raise UserError(f"all samples failed, or {UNCOUNTED}: there is nothing to measure budgets by")
     return [round(budget * spent / samples) for budget in budgets]
@@ -292,7 +293,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
                     tokens = tokens or in_tokens(comparison.budgets, runs[entry.name])
             document = experiment.document
         made = rows(runs, tokens, entries[0].name)
-        doubts = write.origins(server.origin, reused)
+        doubts = warnings.of_origins(server.origin, reused)
         _show(folder / name, document, made, entries[0].name, left_out, seeds, doubts)
 
 

@@ -20,21 +20,22 @@ from core.constants import Constants
 from core.engines import identity
 from core.engines.need import Need
 from core.engines.server import Server
-from core.engines.start import serving
+from core.engines.start import graders_server, serving
 from core.errors import RunFailed, UserError, command, one_line
 from core.files import results_dir
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading import math_verify
+from core.grading.answers import by_answer
 from core.plan.expected import expected
 from core.problems import sets
 from core.problems.sets import ProblemSet
 from core.report import plot, tables
-from core.results import write
+from core.results import provenance, records, warnings, write
 from core.results.metrics import Figures
 from core.results.spool import Spool
 from core.signals import Stop
-from core.types import C, Completion, Message, Sampling, Scaffold
+from core.types import Ask, C, Completion, Grader, Message, Problem, Sampling, Scaffold
 
 BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike
 SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
@@ -43,9 +44,10 @@ AHEAD = 4  # so many problems are begun that a population of each makes this man
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
-def run(scaffold: Scaffold[C], namespace: Mapping[str, Any]) -> None:
-    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
-    the process: status 0, 1 (every completion failed), 2 (a user's error) or 130 (stopped)."""
+def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by_answer) -> None:
+    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. A
+    `grader` that asks a model asks the run's own, or the server at GRADER_URL. Ends the process: status 0, 1 (every
+    completion failed), 2 (a user's error) or 130 (stopped)."""
     with command():
         stop = Stop()
         name = Path(namespace["__file__"]).stem
@@ -55,7 +57,7 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any]) -> None:
             started(name, config, need_of(scaffold, config)) as (server, chosen),
             open_journal(folder / "journal" / f"{name}.jsonl") as journal,
         ):
-            experiment = Experiment(name, scaffold, config, server, chosen, folder)
+            experiment = Experiment(name, scaffold, config, server, chosen, folder, grader, graders_server())
             path = experiment.finish(journal, stop)
         experiment.show(path)
 
@@ -166,8 +168,12 @@ class Experiment(Generic[C]):
         server: Server,
         chosen: ProblemSet,
         folder: Path,
+        grader: Grader = by_answer,
+        grades_at: Server | None = None,
     ) -> None:
+        """`grades_at`: the server that the `grader` asks; None: the same."""
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
+        self.grader, self.grades_at = grader, grades_at
         self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
         self.figures = Figures(len(chosen.problems))
         self.spool = Spool(folder)  # what was graded, in JSON: a step may be one of a million
@@ -202,7 +208,7 @@ class Experiment(Generic[C]):
                 "source": chosen.source,
             },
             "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants)},
-            "provenance": write.provenance(scaffold.prompts),
+            "provenance": provenance.collect(scaffold.prompts),
         }
 
     def finish(self, journal: Journal, stop: Stop) -> Path:
@@ -260,18 +266,31 @@ class Experiment(Generic[C]):
                         self.config.STALL_SECONDS,
                         say=lambda line: bar.write(line, file=sys.stderr),
                     ) as generator,
+                    self._second(journal, generator) as second,
                     asyncio.TaskGroup() as tasks,
                 ):
                     for number in range(len(self.chosen.problems)):
                         await places.acquire()
-                        solving = tasks.create_task(self._solve(number, generator, bar))
+                        solving = tasks.create_task(self._solve(number, generator, second, bar))
                         solving.add_done_callback(lambda _: places.release())
             except* UserError as errors:
                 lost = _first(errors)
         if lost:
             raise lost
 
-    async def _solve(self, number: int, generator: Generator, bar: "tqdm[Any]") -> None:
+    @asynccontextmanager
+    async def _second(self, journal: Journal, generator: Generator) -> AsyncIterator[Generator]:
+        """What the grader asks: the generator of the run, or one for its own server."""
+        if self.grades_at is None:
+            yield generator
+            return
+        limit = self.grades_at.limit
+        async with Generator(
+            self.grades_at, journal, limit, self.config.TIMEOUT, stall=self.config.STALL_SECONDS
+        ) as second:
+            yield second
+
+    async def _solve(self, number: int, generator: Generator, second: Generator, bar: "tqdm[Any]") -> None:
         problem = self.chosen.problems[number]
         asked: Counter[progress.Kind] = Counter()
 
@@ -294,8 +313,8 @@ class Experiment(Generic[C]):
 
         steps = self.steps[number]
         async for population in self.scaffold.run(problem, ask, self.config):
-            # In a thread: judging a hard answer may take seconds, and requests must not wait for it.
-            record = await asyncio.to_thread(write.grade, problem, len(steps), population)
+            graded = await self.grader(problem, population, self._asking_grader(problem, len(steps), second, bar))
+            record = records.record(len(steps), population, graded)
             self.figures.add(number, record)
             steps.append(self.spool.add(json.dumps(record, ensure_ascii=True).encode()))
             if time.monotonic() > self.next_save:
@@ -303,6 +322,15 @@ class Experiment(Generic[C]):
         self.figures.finished[number] = True
         bar.total -= self.max_completions - asked.total()  # what a scaffold that stopped early leaves unasked
         self.forecast.ended(asked, len(self.chosen.problems))
+
+    def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: "tqdm[Any]") -> Ask:
+        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            if self.grades_at is None:
+                bar.total += 1
+            seed = seeds.derive(self.config.SEED, problem.id, "grade", step, *names)
+            return await second(messages, seed, replace(self.sampling, **changes))
+
+        return ask
 
     def _counter(self, bar: "tqdm[Any]") -> Callable[[Completion, bool], None]:
         def count(completion: Completion, is_new: bool) -> None:
@@ -341,7 +369,7 @@ class Experiment(Generic[C]):
         """The results but for the problems."""
         self.document |= {"complete": complete, "ended": write.now()}
         self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | {"reused": dict(self.reused)}
-        self.document["warnings"] = write.warnings(self.document, self.figures.commonest_error)
+        self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)
         return dict(self.document)
 
     def _rows(self) -> Iterator[bytes]:

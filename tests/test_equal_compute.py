@@ -15,23 +15,30 @@ import pytest
 from core.constants import Constants
 from core.equal_compute import Bought, Budgeted, Comparison, Entry, bought, entry, in_tokens, rows, table
 from core.errors import UserError
-from core.results.write import grade
+from core.results import read
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.rsa import RSA, rsa
 from core.seeds import derive
 from core.types import Ask, Completion, Member, Message, Population, Problem
 from tests.conftest import python
-from tests.fakes.model import PROBLEM, Model, constants_with
+from tests.fakes.model import PROBLEM, Model, constants_with, graded_step
 from tests.fakes.server import ScriptedServer, reply
+from tests.helpers import documents
 
 
-def member(tokens: int, parents: list[int] | None = None, seconds: float = 1.0, **more: Any) -> dict[str, Any]:
-    cost = {"completion_tokens": tokens, "prompt_tokens": 10, "cached_tokens": 5, "seconds": seconds}
-    return cost | {"parents": parents or []} | more
+def member(tokens: int, parents: Sequence[int] = (), seconds: float = 1.0, **more: Any) -> dict[str, Any]:
+    return documents.member(tokens, parents, seconds=seconds, **more)
 
 
 def step(score: float, *members: dict[str, Any]) -> dict[str, Any]:
-    return {"majority_correct": score, "members": list(members)}
+    return documents.step(0, members, majority=score)
+
+
+def buys(steps: Sequence[dict[str, Any]], budget: int) -> Bought:
+    """What a budget buys of steps as they stand in a results file. Keys of scripted models are none of a journal's."""
+    for cost in (cost for each in steps for m in each["members"] for cost in (m, *m.get("checks", []))):
+        cost["key"] = documents.KEY
+    return bought([read.step_result(each) for each in steps], budget)
 
 
 STEPS = [
@@ -53,7 +60,7 @@ STEPS = [
     ],
 )
 def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: Bought) -> None:
-    assert bought(STEPS, budget) == expected
+    assert buys(STEPS, budget) == expected
 
 
 def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
@@ -61,13 +68,13 @@ def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
     shown = step(0.5, member(0, again=True), member(0, again=True))
     refined = step(0.0, member(50, [0]), member(50, [1]))
     steps = [step(0.0, member(10), member(10)), best, shown, refined]
-    assert [bought(steps, budget).score for budget in (20, 119, 120)] == [1.0, 1.0, 0.0]
-    assert bought([step(0.5, member(0), member(0)), refined], 50).score == 0.5, "failed samples are an answer"
+    assert [buys(steps, budget).score for budget in (20, 119, 120)] == [1.0, 1.0, 0.0]
+    assert buys([step(0.5, member(0), member(0)), refined], 50).score == 0.5, "failed samples are an answer"
 
 
 def test_samples_that_wait_for_nobody_make_no_path() -> None:
     grown = [step(1, member(1)), step(1, member(0, [0], 0.0, again=True), member(1, seconds=2.0))]
-    assert bought(grown, 10).path == 2.0
+    assert buys(grown, 10).path == 2.0
 
 
 class Virtual(selectors.DefaultSelector):
@@ -103,13 +110,13 @@ def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: En
         return Completion(repr(names), 0, "", text, finish_reason="stop", completion_tokens=10, seconds=1 + number % 7)
 
     async def collect() -> list[Any]:
-        return [grade(PROBLEM, 0, population) async for population in made.scaffold.run(PROBLEM, ask, config)]
+        return [graded_step(PROBLEM, 0, population) async for population in made.scaffold.run(PROBLEM, ask, config)]
 
     try:
         steps = loop.run_until_complete(collect())
     finally:
         loop.close()
-    assert bought(steps, 10**6).path == pytest.approx(clock.now)
+    assert buys(steps, 10**6).path == pytest.approx(clock.now)
 
 
 def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
@@ -147,7 +154,9 @@ def test_a_budget_that_is_used_up_exactly_still_buys_the_selection() -> None:
 def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) -> None:
     def saved(name: str, scores: list[float]) -> Path:
         path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps({"problems": [{"steps": [step(score, member(100))]} for score in scores]}))
+        path.write_text(
+            json.dumps(documents.document([documents.problem("p", [step(score, member(100))]) for score in scores]))
+        )
         return path
 
     runs = {
@@ -170,18 +179,18 @@ def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
 
     async def collect() -> list[Any]:
         model = Model(lambda names, prompt: "\\boxed{42}")  # 10 tokens each
-        return [grade(PROBLEM, 0, population) async for population in first.scaffold.run(PROBLEM, model, config)]
+        return [graded_step(PROBLEM, 0, population) async for population in first.scaffold.run(PROBLEM, model, config)]
 
     steps = asyncio.run(collect())
     for budget in found["budgets"]:
-        assert bought(steps, round(10 * budget)).calls == int(budget)
+        assert buys(steps, round(10 * budget)).calls == int(budget)
         assert not float(budget).is_integer(), "of whole samples, half of the problems would just miss the last"
 
 
 def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_the_table(tmp_path: Path) -> None:
     def saved(name: str, *steps: dict[str, Any]) -> Path:
         path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps({"problems": [{"steps": list(steps)}] * 12}))
+        path.write_text(json.dumps(documents.document([documents.problem("p", steps)] * 12)))
         return path
 
     runs = {
@@ -241,9 +250,9 @@ def test_an_entry_of_no_experiment_is_one_line(capsys: pytest.CaptureFixture[str
 
 def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> None:
     def saved(tokens: int) -> Path:
-        steps = [{"completion_tokens": tokens, "completions": 4}]
+        steps = [documents.metrics_of_step(completion_tokens=tokens, completions=4)]
         path = tmp_path / f"{tokens}.json"
-        path.write_text(json.dumps({"metrics": {"steps": steps}, "problems": []}))
+        path.write_text(json.dumps(documents.document(steps=steps)))
         return path
 
     assert in_tokens((2.5,), [saved(400), saved(480)]) == [275]

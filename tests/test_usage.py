@@ -19,13 +19,14 @@ from core.plan import lengths
 from core.progress import Expected, Forecast, Kind
 from core.report import compare, page, plot, tables
 from core.report.cli import main as report
+from core.results.read import StepResult, step_result
 from core.scaffolds.rsa import rsa
 from core.types import Completion, Member, Sampling, carried
 from tests.conftest import answer, run
 from tests.endpoint.test_app import Running
 from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.generate.test_patience import Moody, ask, chat
-from tests.helpers import reports
+from tests.helpers import documents, reports
 from tests.results.test_results import SCHEMA, document, graded, member
 from tests.test_run import load
 
@@ -69,7 +70,7 @@ def test_tokens_that_nobody_told_are_unknown_in_results_table_and_warnings() -> 
     assert [s["completion_tokens"] for s in made["metrics"]["steps"]] == [None, None]
     assert [s["verification_tokens"] for s in made["metrics"]["steps"]] == [0, 0]
     assert tables.table(made).count("unknown") == 2
-    assert "the server did not tell the tokens of 3 completions and checks: figures lack them" in made["warnings"]
+    assert "the server did not report the tokens of 3 completions and side calls: figures lack them" in made["warnings"]
 
 
 def test_what_is_known_is_summed_and_said_to_be_a_part() -> None:
@@ -126,8 +127,8 @@ def test_the_page_the_figures_and_the_logs_of_a_run_without_counts(results: Path
     (results / "02_rsa_basic.json").rename(results / "a.json")
     reports.results(results)
     first, second = page.read(results / "a.json"), page.read(results / "02_rsa_basic.json")
-    assert first.problems[0]["steps"][0]["m"][0][page.TOKENS] is None
-    assert first.head["metrics"]["tokens"]["completion"] is None
+    assert first.problems[0].steps[0].members[0].cost.completion_tokens is None
+    assert first.head.metrics.tokens["completion"] is None
     known = page.data([first, second])
     assert known["comparison"]["pairs"][0]["tokens"] is None
     report([])
@@ -169,18 +170,19 @@ def test_compute_cannot_be_matched_without_counts_and_that_is_said_at_once(tmp_p
     with pytest.raises(UserError, match="counts no tokens, so that scaffolds can't be compared at equal tokens"):
         asyncio.run(collect())
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"metrics": {"steps": [{"completion_tokens": None, "completions": 4}]}, "problems": []}))
+    step = documents.metrics_of_step(completion_tokens=None, completions=4)
+    path.write_text(json.dumps(documents.document(steps=[step])))
     with pytest.raises(UserError, match="counts no tokens"):
         in_tokens((2.5,), [path])
-    step = {"completion_tokens": 300, "completions": 4, "uncounted": 1}
-    path.write_text(json.dumps({"metrics": {"steps": [step]}, "problems": []}))
+    step = documents.metrics_of_step(completion_tokens=300, completions=4, uncounted=1)
+    path.write_text(json.dumps(documents.document(steps=[step])))
     assert in_tokens((2.5,), [path]) == [250], "one of unknown length is left out"
 
 
 def test_a_budget_does_not_buy_a_step_of_unknown_length() -> None:
-    def step(tokens: int | None, right: float) -> dict[str, Any]:
-        cost = {"completion_tokens": tokens, "prompt_tokens": None, "cached_tokens": None, "seconds": 1.0}
-        return {"majority_correct": right, "members": [cost | {"parents": []}]}
+    def step(tokens: int | None, right: float) -> StepResult:
+        one = documents.member(tokens, prompt_tokens=None, cached_tokens=None)
+        return step_result(documents.step(0, [one], majority=right))
 
     found = bought([step(10, 0.5), step(None, 1.0), step(10, 0.0)], 1000)
     assert (found.score, found.tokens, found.calls, found.prompt) == (0.5, 10, 1, 0)
@@ -258,7 +260,7 @@ def test_checks_that_say_nothing_are_counted() -> None:
     checked.side_calls = [Completion("1" * 32, 2, finish_reason=r, prompt_tokens=5) for r in ("stop", "content_filter")]
     made = document(graded([[[checked]]]))
     assert made["metrics"]["checks"] == {"completions": 2, "truncated": 0, "failed": 0, "empty": 1, "filtered": 1}
-    assert "1 of 2 checks empty" in made["warnings"] and "1 of 2 checks filtered" in made["warnings"]
+    assert "1 of 2 side calls empty" in made["warnings"] and "1 of 2 side calls filtered" in made["warnings"]
 
 
 def test_a_prompt_that_a_filter_refuses_is_one_failure_and_ends_no_run(moody: Moody, results: Path) -> None:

@@ -59,6 +59,11 @@ def base_url() -> str:
     return _value("BASE_URL")
 
 
+def grader() -> tuple[str, str, str]:
+    """Address, model and key of a grader's own server; "" for what is not set. Our API_KEY is not sent there."""
+    return _value("GRADER_URL"), _value("GRADER_MODEL"), _value("GRADER_KEY")
+
+
 def engine() -> str:
     """The engine that ENGINE asks for; "" where the best is taken. Raises UserError."""
     named = _value("ENGINE").lower()

@@ -34,6 +34,18 @@ from core.errors import Elsewhere, UserError, command
 from core.files import ROOT, results_dir
 
 
+def graders_server() -> Server | None:
+    """The server that a grader asks instead of the run's own: at GRADER_URL, with GRADER_MODEL and GRADER_KEY. None
+    where none is named. Raises UserError where it does not answer."""
+    url, model, key = environment.grader()
+    if not url:
+        return None
+    found = probe(url, "GRADER_URL is set", model, key)
+    if found is None:
+        raise UserError(f"no server answers at GRADER_URL={url}. Start it, or unset GRADER_URL")
+    return found
+
+
 @contextmanager
 def serving(need: Need | None = None) -> Iterator[Server]:
     """The server of this run, ready for requests; one that the run started, for what it will `need`, is stopped at the

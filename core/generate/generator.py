@@ -11,7 +11,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -34,9 +33,23 @@ IDLE_SECONDS = 60.0  # after so long a pause, another server may have taken the 
 TRIES = 3  # questions that are to show whether a server's model thinks before it answers,
 TRY_TOKENS = 4096  # their cap, and
 CUT_TOKENS = 16  # that of one that is to be cut off
-KEY_VERSION = 2  # raise it when the meaning of a journaled completion changes
+KEY_VERSION = 3  # raise it when the meaning of a journaled completion changes, or a default of Sampling does
 REASON = 100  # characters that are kept of why an answer was not forced: more would tell the thinking, not the reason
 NEW_TURN = "the server began a new turn instead of going on with the answer that was opened"
+
+DEFAULTS = vars(Sampling())  # what keys leave out
+# The fields of Sampling that keys of version 2 held, whatever their values.
+FIELDS_2 = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "max_tokens",
+    "answer_tokens",
+    "answer_opening",
+    "opening",
+    "top_logprobs",
+)
 
 _TAG = re.compile(r"</?think>")
 
@@ -162,20 +175,31 @@ class Generator:
     async def __aexit__(self, *exception: object) -> None:
         await self._wire.__aexit__(*exception)
 
-    def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
-        """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say)."""
-        return content_key(self._content(messages, seed, sampling) + ([self.server.told] if self.server.told else []))
+    def key(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> str:
+        """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say). Of
+        the sampling it holds what differs from the defaults, so that a new field orphans no journal. `more`: what else
+        is to tell this completion from others."""
+        asked = {name: value for name, value in vars(sampling).items() if value != DEFAULTS[name]}
+        told = [self.server.told] if self.server.told else []
+        return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *told, *more])
 
-    def _content(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> list[Any]:
-        return [KEY_VERSION, self.server.identity, list(messages), vars(sampling), seed]
+    def _older_keys(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> list[str]:
+        """Keys under which earlier versions kept the same completion, none where they could not ask for it. The last
+        names no more of the server than its model."""
+        if any(value != DEFAULTS[name] for name, value in vars(sampling).items() if name not in FIELDS_2):
+            return []
+        fields = {name: getattr(sampling, name) for name in FIELDS_2}
+        asked = [2, self.server.identity, list(messages), fields, seed]
+        told = [self.server.told] if self.server.told else []
+        return [content_key([*asked, *told, *more]), content_key([*asked, *more])]
 
-    def _kept(self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling) -> Completion | None:
-        """The completion in the journal. Until November 2026 keys held no more than the model's name; what was kept
-        then is taken all the same, and known by having no origin."""
-        keys = [key, content_key(self._content(messages, seed, sampling))] if self.server.told else [key]
-        for each in keys:
+    def _kept(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> Completion | None:
+        """The completion in the journal, under its key or an older one. Until November 2026 keys held no more of a
+        server than its model's name; such a record answers for every server, and is known by having no origin."""
+        keys = [self.key(messages, seed, sampling, *more), *self._older_keys(messages, seed, sampling, *more)]
+        for number, each in enumerate(keys):
             record = self.journal.get(each)
-            if record is None or (each != key and "origin" in record):
+            if record is None or (number == 2 and self.server.told and "origin" in record):
                 continue
             try:
                 return from_record(each, record)
@@ -194,16 +218,16 @@ class Generator:
         """The completion of `messages`. Of the requests that wait for the server, the highest `priority` goes first.
         Raises Late for one that would be sent after `until`, and UserError when the server is lost, or refuses us
         altogether."""
-        key = self.key(messages, seed, sampling)
-        if found := self._kept(key, messages, seed, sampling):
+        if found := self._kept(messages, seed, sampling):
             self.on_completion(found, False)
             return found
+        key = self.key(messages, seed, sampling)
         async with self._slots.slot(priority):
             if time.monotonic() > until:
                 raise Late
             completion, is_final = await self._ask(key, messages, seed, sampling)
         if is_final:
-            self.journal.put(key, to_record(completion))
+            self.journal.put(key, to_record(completion), messages)
         self.on_completion(completion, True)
         return completion
 
@@ -417,10 +441,10 @@ class Generator:
         as it did before; where there is none (it is asked for with less patience than others), it is empty."""
         messages: list[Message] = [{"role": "user", "content": MARK}]
         sampling = Sampling(max_tokens=min(tokens, self.server.context // 2 if self.server.context else tokens))
-        key = content_key([*self._content(messages, seed, sampling), self.server.told, "as it came"])
-        with suppress(ValueError):
-            if record := self.journal.get(key):
-                return from_record(key, record)
+        as_it_came = ["as it came"] if self.server.told else [{}, "as it came"]
+        if found := self._kept(messages, seed, sampling, *as_it_came):
+            return found
+        key = self.key(messages, seed, sampling, *as_it_came)
         for attempt in range(TRIES):
             try:
                 reply = await self._wire.exchange(self._body(messages, seed, sampling), self.stall, self.timeout)
@@ -437,7 +461,7 @@ class Generator:
                 completion_tokens=reply.completion_tokens,
                 origin=self.server.origin,
             )
-            self.journal.put(key, to_record(made))
+            self.journal.put(key, to_record(made), messages)
             return made
         return Completion(key, seed)
 

@@ -1,10 +1,11 @@
 """An append-only memo of completions: what makes every experiment resumable.
 
-One file per experiment, one JSON object a line, keyed by a hash of everything that determines a completion. A run
-looks each request up before it asks the server; so a stopped run goes on where it was, and T raised from 5 to 10
-reuses every earlier step. Journals of other experiments beside it are read too (never written): step 0 of an RSA run
-is the eight samples of the baseline. Where two journals say different things under one key, the run's own counts (else
-the last by name), and the number of such keys is told.
+One file per experiment, one JSON object a line, keyed by a hash of everything that determines a completion. A record
+holds the completion and the messages of its request, as they were sent. A run looks each request up before it asks the
+server; so a stopped run goes on where it was, and T raised from 5 to 10 reuses every earlier step. Journals of other
+experiments beside it are read too (never written): step 0 of an RSA run is the eight samples of the baseline. Where two
+journals say different things under one key, the run's own counts (else the last by name), and the number of such keys
+is reported.
 
 A line reaches the operating system as soon as its completion is there (it survives kill -9), and the disk within
 SYNC_SECONDS (it survives a power cut, but for the last second). A torn last line is cut off and simply owed again;
@@ -21,8 +22,9 @@ import re
 import shutil
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_origin, get_type_hints
@@ -31,7 +33,7 @@ import numpy as np
 
 from core.errors import UserError
 from core.files import trouble
-from core.types import Completion
+from core.types import Completion, Message
 
 SYNC_SECONDS = 1.0
 READ_BYTES = 8192  # read at a time when a record is looked up; most are shorter
@@ -42,14 +44,21 @@ RECENT = 1 << 16  # records noted before they are sorted in with the others
 _BEGINNING = re.compile(rb'\{"key":"([0-9a-f]{32})","completion":\{')
 _END = b',"crc":"%08x"}\n'
 _END_BYTES = len(_END % 0)
-# As records were until November 2026, the checksum that of the completion alone. A damaged key is one nobody asks for.
-_OLD = re.compile(rb'\{"key":"([0-9a-f]{32})","crc":([0-9]+),"completion":(\{.*\})\}\n', re.DOTALL)
 
 
 def content_key(content: Any) -> str:
     """The key of whatever determines a completion (JSON-able): 128 bits of the SHA-256 of its canonical form."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept under a key: the fields of a completion, and the `messages` of its request (None: an earlier version
+    wrote the record, and kept none)."""
+
+    completion: dict[str, Any]
+    messages: list[Message] | None
 
 
 class Records:
@@ -68,6 +77,11 @@ class Records:
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The fields of the completion kept under `key`, or None."""
+        found = self.record(key)
+        return None if found is None else found.completion
+
+    def record(self, key: str) -> Record | None:
+        """All that is kept under `key`, or None."""
         place = self._index.get(_short(key))
         if place is None:
             return None
@@ -75,13 +89,13 @@ class Records:
         if _key(line) != key.encode():  # another key that starts alike, or changed since it was scanned
             return None
         try:
-            return _completion(line)
+            return _record(line)
         except ValueError as error:
             self.doubt(key, str(error))
             return None
 
     def doubt(self, key: str, why: str) -> None:
-        """Note that the record of `key` is whole and yet no completion's."""
+        """Note that the record of `key` is whole and yet holds no completion."""
         self.doubted[key] = why
 
     def disagreement(self) -> str:
@@ -103,7 +117,7 @@ class Records:
             if len(files) < 2 or one == other or not (key := _key(one)) or key != _key(other):
                 continue
             with suppress(ValueError):  # what can't be read says nothing
-                said, also = ({name: _completion(line).get(name) for name in SAID} for line in lines)
+                said, also = ({name: _record(line).completion.get(name) for name in SAID} for line in lines)
                 if said != also:
                     self.differing.add(key)
                     self._differ |= files
@@ -211,10 +225,11 @@ class Journal(Records):
             self._put_back()
         self._close()
 
-    def put(self, key: str, completion: dict[str, Any]) -> None:
-        """Keep `completion` (JSON-able) under `key`. A full disk raises UserError and leaves the journal whole."""
-        record = json.dumps({"key": key, "completion": completion}, ensure_ascii=True, separators=(",", ":"))
-        head = record[:-1].encode()
+    def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message] | None = None) -> None:
+        """Keep `completion` (JSON-able) under `key`, with the `messages` that it answers. A full disk raises UserError
+        and leaves the journal whole."""
+        record = {"key": key, "completion": completion} | ({} if messages is None else {"messages": list(messages)})
+        head = json.dumps(record, ensure_ascii=True, separators=(",", ":"))[:-1].encode()
         line = head + _END % zlib.crc32(head)
         try:
             if self._refused:
@@ -254,7 +269,7 @@ def _opened(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise UserError(f"the journal {path} can't be read ({error.strerror}). Mend that, or move it away") from None
+        raise UserError(f"the journal {path} can't be read ({error.strerror}). Fix that, or move it away") from None
 
 
 class _Index:
@@ -285,7 +300,7 @@ class _Index:
             self._sort_in()
 
     def shared(self) -> list[tuple[int, int]]:
-        """Pairs of places for one key, that were not told before."""
+        """Pairs of places for one key that were not given before."""
         self._sort_in()
         shared, self._shared = self._shared, []
         return shared
@@ -305,15 +320,23 @@ class _Index:
         self._recent.clear()
 
 
-def _completion(line: bytes) -> dict[str, Any]:
-    """The completion of a whole record. Raises ValueError where it is none."""
+def _record(line: bytes) -> Record:
+    """What a whole line holds. Raises ValueError where it holds no completion; messages of another shape are none."""
     try:
-        found = json.loads(line)["completion"]
+        fields = json.loads(line)
+        completion, messages = fields["completion"], fields.get("messages")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"completion: {found!r:.40}")
-    return found
+    if not isinstance(completion, dict):
+        raise ValueError(f"completion: {completion!r:.40}")
+    return Record(completion, messages if _are_messages(messages) else None)
+
+
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, dict) and all(isinstance(each.get(name), str) for name in ("role", "content"))
+        for each in value
+    )
 
 
 def _short(key: str | bytes) -> int:
@@ -322,12 +345,9 @@ def _short(key: str | bytes) -> int:
 
 def _key(line: bytes) -> bytes | None:
     """The key of a whole record; None where it is damaged, or no record at all."""
-    head = memoryview(line)[:-_END_BYTES]
-    if line[-_END_BYTES:] == _END % zlib.crc32(head):
-        found = _BEGINNING.match(line)
-        return found[1] if found else None
-    old = _OLD.fullmatch(line)
-    return old[1] if old and zlib.crc32(old[3]) == int(old[2]) else None
+    is_whole = line[-_END_BYTES:] == _END % zlib.crc32(memoryview(line)[:-_END_BYTES])
+    found = _BEGINNING.match(line) if is_whole else None
+    return found[1] if found else None
 
 
 # Completions as records

@@ -1,7 +1,7 @@
 """How long completions and prompts are: measured by earlier runs of the model, else assumed, and then said so."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from core.errors import UserError, one_line
 from core.files import amount
 from core.results import read
+from core.results.read import CallCost, Head, MemberResult, ProblemResult
 
 # Assumed until a run has measured them. Lengths are log-normal, as those of reasoning models nearly are. The median
 # makes the mean 7.6k tokens under a cap of 16,384: 11M in the 1,440 completions of 02_rsa_basic, what the project's
@@ -28,7 +29,7 @@ SAMPLE = 400  # points that stand for a distribution
 FEWEST = 8  # measured completions that replace an assumption
 MOST = 5000  # completions of one results file that are looked at, and files: a run must start at once
 MOST_FILES = 20
-FOREIGN = (UserError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError)  # not our file
+FOREIGN = (UserError, KeyError, ValueError)  # no file of ours, or no cap in it
 
 Sample = NDArray[np.float64]
 
@@ -42,8 +43,8 @@ def log_normal(median: float) -> Sample:
 @dataclass(frozen=True)
 class Lengths:
     """Tokens of completions and prompts. `solutions[t]` samples step t, its last entry all later steps. `assumed`:
-    the fields that no results told. `cap`: what solutions were cut off at when they were measured. `speed`: seconds of
-    the whole engine per completion token, the least and the most of any step; None where not measured."""
+    the fields that no results measured. `cap`: what solutions were cut off at when they were measured. `speed`: seconds
+    of the whole engine per completion token, the least and the most of any step; None where not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
@@ -66,86 +67,83 @@ def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
     for path in folder.glob("*.json"):
         with suppress(*FOREIGN):
             head, _ = read.read(path)
-            if head["schema"] == 1 and head["schema"] is not True and head["model"]["name"] == model:
-                ranked.append(((head["experiment"] == experiment, bool(head["complete"]), str(head["started"])), path))
+            if head.model["name"] == model:
+                ranked.append(((head.experiment == experiment, head.complete, head.started), path))
     best: Lengths | None = None
     for _, path in sorted(ranked, reverse=True)[:MOST_FILES]:
         with suppress(*FOREIGN):
             if other := _lengths(path.name, *read.read(path)):
                 best = best or other
-                told: dict[str, Any] = {
+                found: dict[str, Any] = {
                     name: getattr(other, name) for name in best.assumed if name not in other.assumed
                 }
-                left = tuple(name for name in best.assumed if name not in told)
-                source = "".join([best.source, *(f"; {name} from {one_line(path.name)}" for name in told)])
-                best = replace(best, source=source, assumed=left, **told)
+                left = tuple(name for name in best.assumed if name not in found)
+                source = "".join([best.source, *(f"; {name} from {one_line(path.name)}" for name in found)])
+                best = replace(best, source=source, assumed=left, **found)
         if best and not best.assumed:
             return best
     return best and replace(best, source=f"{best.source}; assumed: {', '.join(best.assumed)}")
 
 
-def _lengths(name: str, data: Mapping[str, Any], problems: Iterable[dict[str, Any]]) -> Lengths | None:
-    """What the first problems of a results document tell; None where it has too few completions, or no counts of
+def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Lengths | None:
+    """What the first problems of a results file measure; None where it has too few completions, or no counts of
     tokens."""
-    by_step: dict[int, list[dict[str, Any]]] = {}
+    by_step: dict[int, list[MemberResult]] = {}
     seen = 0
     for problem in problems:
-        for step in problem["steps"]:
-            made = [m for m in step["members"] if "error" not in m and _is_counted(m)]
-            by_step.setdefault(step["step"], []).extend(made)
-            seen += len(step["members"])
-            for each in (each for m in made for each in (m, *_checks(m))):
-                for count in ("prompt_tokens", "completion_tokens", "seconds"):
-                    amount(each[count])
+        for step in problem.steps:
+            made = [m for m in step.members if m.cost.error is None and m.cost.is_counted]
+            by_step.setdefault(step.step, []).extend(made)
+            seen += len(step.members)
         if seen >= MOST:
             break
-    cap, concurrency = amount(data["config"]["MAX_TOKENS"]), amount(data["engine"]["concurrency"])
+    config = head.config
+    cap, concurrency = amount(config["MAX_TOKENS"]), amount(head.engine["concurrency"])
     steps = [by_step[t] for t in sorted(by_step) if len(by_step[t]) >= FEWEST]
     members = [m for step in steps for m in step]
-    if not _tokens(members) or ("T" not in data["config"] and any(m["parents"] for m in members)):
+    if not _tokens(members) or not concurrency or ("T" not in config and any(m.parents for m in members)):
         return None  # a scaffold that is not RSA reads and writes other things
-    whole = [m for m in members if "unforced" not in m]  # a forced answer's prompt holds its own thinking
-    prompt = float(np.mean([m["prompt_tokens"] for m in whole if not m["parents"]] or PROMPT_TOKENS))
-    carried = [(m["prompt_tokens"] - prompt) / len(m["parents"]) for m in whole if m["parents"]]
-    if data["config"].get("CARRY") != "answer":
+    whole = [m for m in members if m.unforced is None]  # a forced answer's prompt holds its own thinking
+    prompt = float(np.mean([m.cost.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
+    carried = [((m.cost.prompt_tokens or 0) - prompt) / len(m.parents) for m in whole if m.parents]
+    if config.get("CARRY") != "answer":
         carried = []
-    checks = [c["completion_tokens"] for m in members for c in _checks(m)]
-    if data["config"].get("VERIFY_MODE") != "verdict":
+    checks = [call.completion_tokens or 0 for m in members for call in _side_calls(m)]
+    if config.get("VERIFY_MODE") != "verdict":
         checks = []
-    cut = sum(m["finish_reason"] == "length" for m in members) / len(members)
-    told = {"verifications": len(checks) >= FEWEST, "answer": len(carried) >= FEWEST}
+    cut = sum(m.cost.finish_reason == "length" for m in members) / len(members)
+    measured = {"verifications": len(checks) >= FEWEST, "answer": len(carried) >= FEWEST}
     speeds = [_seconds(step) / concurrency / _tokens(step) for step in steps if _tokens(step)]
     return Lengths(
         tuple(_sample(step) for step in steps),
-        np.maximum(1.0, checks) if told["verifications"] else ASSUMED.verifications,
+        np.maximum(1.0, checks) if measured["verifications"] else ASSUMED.verifications,
         prompt,
-        max(0.0, float(np.mean(carried))) if told["answer"] else ASSUMED.answer,
+        max(0.0, float(np.mean(carried))) if measured["answer"] else ASSUMED.answer,
         one_line(
-            f"measured: {name} ({len(members):,} completions on {data['problem_set']['name']}, {cut:.0%} of them cut "
+            f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, {cut:.0%} of them cut "
             f"off at {cap:,})"
         ),
-        tuple(field for field, is_told in told.items() if not is_told),
+        tuple(field for field, is_measured in measured.items() if not is_measured),
         cap if cut else math.inf,
         (min(speeds), max(speeds)),
     )
 
 
-def _checks(member: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [check for check in member.get("checks", []) if _is_counted(check)]
+def _calls(members: Sequence[MemberResult]) -> list[CallCost]:
+    return [call for m in members for call in (m.cost, *_side_calls(m))]
 
 
-def _is_counted(made: Mapping[str, Any]) -> bool:
-    """Whether its server told how long it is."""
-    return made["prompt_tokens"] is not None and made["completion_tokens"] is not None
+def _side_calls(member: MemberResult) -> list[CallCost]:
+    return [call for call in member.side_calls if call.is_counted]
 
 
-def _sample(members: Sequence[Mapping[str, Any]]) -> Sample:
-    return np.array([max(1, m["completion_tokens"]) for m in members], dtype=np.float64)
+def _sample(members: Sequence[MemberResult]) -> Sample:
+    return np.array([max(1, m.cost.completion_tokens or 0) for m in members], dtype=np.float64)
 
 
-def _tokens(members: Sequence[Mapping[str, Any]]) -> int:
-    return sum(each["completion_tokens"] for m in members for each in (m, *_checks(m)))
+def _tokens(members: Sequence[MemberResult]) -> int:
+    return sum(call.completion_tokens or 0 for call in _calls(members))
 
 
-def _seconds(members: Sequence[Mapping[str, Any]]) -> float:
-    return float(sum(each["seconds"] for m in members for each in (m, *_checks(m))))
+def _seconds(members: Sequence[MemberResult]) -> float:
+    return float(sum(call.seconds for call in _calls(members)))

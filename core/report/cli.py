@@ -32,12 +32,12 @@ def show(runs: Sequence[Run], path: Path) -> None:
     """The tables of `runs`, as text."""
     for run in runs:
         print(f"{run.title}\n\n{run.table}")
-        if len(run.head["metrics"]["steps"]) == 1:
-            print(f"\n{tables.pass_table(run.head)}")
+        if len(run.head.metrics.steps) == 1:
+            print(f"\n{tables.pass_table(run.document)}")
         else:
             lost, won = fates(run)
             print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}")
-        for warning in run.head["warnings"]:
+        for warning in run.head.warnings:
             print(f"note: {one_line(warning)}")
         print()
     if len(runs) > 1:
@@ -49,7 +49,7 @@ def show(runs: Sequence[Run], path: Path) -> None:
 
 def fates(run: Run) -> tuple[int, int]:
     """(lost, won): problems whose majority was right at t=0 and is not at the end, and the reverse."""
-    ends = [(p["steps"][0]["right"] > 0.5, p["steps"][-1]["right"] > 0.5) for p in run.problems if p["steps"]]
+    ends = [(p.steps[0].majority_correct > 0.5, p.steps[-1].majority_correct > 0.5) for p in run.problems if p.steps]
     return sum(first and not last for first, last in ends), sum(last and not first for first, last in ends)
 
 
@@ -58,17 +58,17 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
     drawn = []
     for ending in ("png", "svg"):
         for run in runs:
-            if not run.head["metrics"]["steps"]:
+            if not run.head.metrics.steps:
                 continue
             shares = {
-                p["id"]: [sum(m[page.CORRECT] for m in step["m"]) / len(step["m"]) for step in p["steps"]]
+                p.id: [sum(m.correct for m in step.members) / len(step.members) for step in p.steps]
                 for p in run.problems
             }
             drawn.append(folder / f"{run.name}-accuracy.{ending}")
             plot.plot(run.document, drawn[-1])
             drawn.append(folder / f"{run.name}-map.{ending}")
             plot.problem_map(run.document, shares, drawn[-1])
-        if len(runs) > 1 and all(run.head["metrics"]["steps"] for run in runs):
+        if len(runs) > 1 and all(run.head.metrics.steps for run in runs):
             drawn.append(folder / f"frontier.{ending}")
             plot.frontier([run.document for run in runs], drawn[-1])
     return drawn
@@ -109,8 +109,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             for run in runs:
                 if run.missing:
                     print(f"note: {run.missing} completions of {run.name} are in no journal; their texts are not shown")
-            for told in sorted({run.disagreement for run in runs} - {""}):
-                print(f"note: {one_line(told)}")
+            for disagreement in sorted({run.disagreement for run in runs} - {""}):
+                print(f"note: {one_line(disagreement)}")
             print(f"report  {made[0]} ({os.path.getsize(made[0]) / 1e6:.1f} MB)")
             if len(made) > 1:
                 print(f"texts   {made[1]} (keep it beside the report; --all-inside makes it one file)")

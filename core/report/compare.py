@@ -4,7 +4,6 @@ Differences are paired by problem: two runs share the problems, and most of what
 """
 
 import argparse
-import json
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -14,9 +13,10 @@ from typing import Any
 
 from core import interrupts as interrupts
 from core.errors import UserError, command, one_line
-from core.files import amount, results_dir
+from core.files import results_dir
 from core.report.tables import chance, interval, shift, spent_tokens
 from core.results import read as stored
+from core.results.read import Head, ProblemResult, StepResult
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
 
 
@@ -24,7 +24,7 @@ class NoResults(UserError):
     """There is no such results file (yet)."""
 
 
-METRICS = {"mean accuracy": "mean_accuracy", "majority accuracy": "majority_correct"}
+METRICS = ("mean accuracy", "majority accuracy")
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Result:
     set_name: str
     set_sha256: str
     model: str
-    weights: dict[str, str | None]  # revision and sha256, None where the server does not tell
-    told: Any  # what the server tells of them besides
+    weights: dict[str, str | None]  # revision and sha256, None where they are not known
+    told: str | None  # what else the server says of them, in JSON
     engine: str
     complete: bool
     step: int
-    completion_tokens: int | None  # None where the server told none
+    completion_tokens: int | None  # None where the server counted none
     problems: int
     final: dict[tuple[str, str], tuple[float, ...]]
-    tokens: dict[tuple[str, str], int | None]  # generated for each of them, verifications included; None: not all known
+    tokens: dict[tuple[str, str], int | None]  # generated for each of them, side calls included; None: not all known
 
 
 def path_of(name: str, folder: Path) -> Path:
@@ -63,61 +63,49 @@ def read(name: str, folder: Path) -> Result:
     """The results `name`, found as by path_of. Raises UserError where there are none, or they can't be read, or are no
     results file of schema 1."""
     path = path_of(name, folder)
-    try:
-        return _result(one_line(path.stem), *stored.read(path))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{path} is not a results file of this project ({type(error).__name__}: {error})") from None
+    return _result(one_line(path.stem), *stored.read(path))
 
 
-def _result(name: str, head: dict[str, Any], problems: Iterable[dict[str, Any]]) -> Result:
-    if head["schema"] != 1:
-        raise UserError(f"results {name} have schema {head['schema']!r:.40}; this version reads 1")
+def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
     reached: dict[tuple[str, str], float] = {}  # the last step of each problem, or inf for one that ended
     final, tokens = {}, {}
     step = 0
     for problem in problems:
-        if steps := problem["steps"]:
-            id = (str(problem["id"]), str(problem["answer"]))
-            last = int(amount(steps[-1]["step"]))
-            step = max(step, last)
-            reached[id] = last if not problem.get("finished") else math.inf
-            final[id] = tuple(amount(steps[-1][key], 1) for key in METRICS.values())
-            counts = [_generated(step) for step in steps]
+        if steps := problem.steps:
+            id = (problem.id, str(problem.answer))
+            last = steps[-1]
+            step = max(step, last.step)
+            reached[id] = last.step if not problem.finished else math.inf
+            final[id] = (last.mean_accuracy, last.majority_correct)  # as METRICS names them
+            counts = [_generated(each) for each in steps]
             tokens[id] = None if None in counts else sum(count for count in counts if count)
     ended = [id for id in final if reached[id] >= step]
     return Result(
         name=name,
-        set_name=_name(head["problem_set"]["name"]),
-        set_sha256=_name(head["problem_set"]["sha256"]),
-        model=_name(head["model"]["name"]),
-        weights={key: _name(told) if (told := head["model"].get(key)) else None for key in ("revision", "sha256")},
-        told=head["model"].get("told"),
-        engine=_name(head["engine"]["kind"]),
-        complete=head["complete"] is True,
+        set_name=_name(head.problem_set["name"]),
+        set_sha256=_name(head.problem_set["sha256"]),
+        model=_name(head.model["name"]),
+        weights={key: _name(said) if (said := head.model.get(key)) else None for key in ("revision", "sha256")},
+        told=_name(said, 300) if (said := head.model.get("told")) not in (None, "{}") else None,
+        engine=_name(head.engine["kind"]),
+        complete=head.complete,
         step=step,
-        completion_tokens=_tokens(head["metrics"]["tokens"]["completion"]),
-        problems=int(amount(head["problem_set"]["n"])),
+        completion_tokens=head.metrics.tokens["completion"],
+        problems=int(head.problem_set["n"]),
         final={id: final[id] for id in ended},
         tokens={id: tokens[id] for id in ended},
     )
 
 
-def _generated(step: dict[str, Any]) -> int | None:
-    """Tokens generated for one step of a problem; None where the server did not tell all of them."""
-    made = [done for m in step["members"] for done in (m, *m.get("checks", []))]
-    counts = [_tokens(done["completion_tokens"]) for done in made]
+def _generated(step: StepResult) -> int | None:
+    """Tokens generated for one step of a problem; None where the server did not count all of them."""
+    counts = [call.completion_tokens for member in step.members for call in member.calls]
     return None if None in counts else sum(count for count in counts if count)
 
 
-def _tokens(told: Any) -> int | None:
-    return None if told is None else int(amount(told))
-
-
-def _name(told: Any) -> str:
-    """A name that can be shown. Raises TypeError for what is no text."""
-    if not isinstance(told, str):
-        raise TypeError(f"{told!r:.40} is no name")
-    return one_line(told, 200)
+def _name(value: Any, most: int = 200) -> str:
+    """A name as it can be shown."""
+    return one_line(str(value), most)
 
 
 def _check(first: Result, other: Result, anyway: bool) -> list[str]:
@@ -137,8 +125,7 @@ def _check(first: Result, other: Result, anyway: bool) -> list[str]:
     if not first.final.keys() & other.final.keys():
         raise UserError(f"{both} have no finished problem in common")
     if first.told and other.told and first.told != other.told and first.model == other.model:
-        shown = "; ".join(one_line(json.dumps(each.told), 300) for each in (first, other))
-        differences.append(f"{both} had different servers of {first.model} ({shown})")
+        differences.append(f"{both} had different servers of {first.model} ({first.told}; {other.told})")
     elif first.engine != other.engine:
         differences.append(f"{both} ran on different engines ({first.engine}; {other.engine})")
     return differences
@@ -157,7 +144,7 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
         notes += p.notes
-    rows = [("result", "problems", "step", *METRICS, "completion tokens")]
+    rows: list[tuple[str, ...]] = [("result", "problems", "step", *METRICS, "completion tokens")]
     for r in results:
         accuracies = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
         rows.append((r.name, str(len(r.final)), str(r.step), *accuracies, spent_tokens(r.completion_tokens)))
@@ -167,12 +154,12 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     for p in pairs:
         lines += ["", f"{p.name} minus {first.name}, paired over {p.problems} problems"]
         for metric, d in p.metrics.items():
-            told, ps = shift(d.difference, d.low, d.high), f"p {chance(d.p):<7}"
+            difference, ps = shift(d.difference, d.low, d.high), f"p {chance(d.p):<7}"
             if len(pairs) > 1:
                 ps += f"  Holm {chance(next(corrected)):<7}"
-            lines.append(f"{metric:<17}  {told:<22}  {ps}  {d.wins} wins, {d.losses} losses, {d.ties} ties")
-        told = f"{shift(p.tokens.value, p.tokens.low, p.tokens.high)} %" if p.tokens else "unknown"
-        lines.append(f"completion tokens  {told}")
+            lines.append(f"{metric:<17}  {difference:<22}  {ps}  {d.wins} wins, {d.losses} losses, {d.ties} ties")
+        change = f"{shift(p.tokens.value, p.tokens.low, p.tokens.high)} %" if p.tokens else "unknown"
+        lines.append(f"completion tokens  {change}")
     if len(pairs) > 1:
         notes.append("Holm: p corrected for all p-values of this table")
     return "\n".join([*lines, *([""] if notes else []), *(f"note: {note}" for note in notes)])

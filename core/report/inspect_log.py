@@ -9,22 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.report.page import (
-    ANSWER,
-    CACHED,
-    CORRECT,
-    DOUBT,
-    ERROR,
-    FINISH,
-    GROUP,
-    PARENTS,
-    PROMPT,
-    SECONDS,
-    TOKENS,
-    Run,
-    journals,
-    texts,
-)
+from core.report import texts
+from core.report.page import Run
+from core.report.texts import Texts
+from core.types import Message
 
 STOPS: dict[str, Any] = {
     "stop": "stop",
@@ -43,16 +31,16 @@ def write(runs: Sequence[Run], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for run in runs:
-        with journals(run) as archive:
-            said = [texts(run, number, archive) for number in range(len(run.problems))]
-        for t in range(len(run.head["metrics"]["steps"])):
+        with texts.archive(run.path, run.head.experiment) as journals:
+            found = [texts.of_problem(problem, journals) for problem in run.problems]
+        for t in range(len(run.head.metrics.steps)):
             path = folder / f"{run.name}-t{t}.eval"
-            inspect.write_eval_log(_log(run, t, said), path)
+            inspect.write_eval_log(_log(run, t, found), path)
             written.append(path)
     return written
 
 
-def _log(run: Run, t: int, said: Sequence[dict[str, dict[str, Any]]]) -> Any:
+def _log(run: Run, t: int, found: Sequence[Texts]) -> Any:
     from inspect_ai.log import (
         EvalConfig,
         EvalDataset,
@@ -66,38 +54,37 @@ def _log(run: Run, t: int, said: Sequence[dict[str, dict[str, Any]]]) -> Any:
     )
     from inspect_ai.model import GenerateConfig, ModelUsage
 
-    head, step = run.head, run.head["metrics"]["steps"][t]
-    config = head["config"]
+    head, step = run.head, run.head.metrics.steps[t]
+    config = head.config
     samples = [
-        _sample(run, number, t, i, said[number])
+        _sample(run, number, t, i, found[number])
         for number, problem in enumerate(run.problems)
-        if t < len(problem["steps"])
-        for i in range(len(problem["steps"][t]["m"]))
+        if t < len(problem.steps)
+        for i in range(len(problem.steps[t].members))
     ]
     metrics = {}
-    for name in ("mean_accuracy", "majority_accuracy"):
-        found = step[name]
-        if found["value"] is not None:
-            about = {part: found[part] for part in ("low", "high", "n")}
-            metrics[name] = EvalMetric(name=name, value=found["value"], metadata=about)
-    commit = head["provenance"].get("git_commit")
-    ids = [problem["id"] for problem in run.problems if t < len(problem["steps"])]
+    for name, rate in (("mean_accuracy", step.mean_accuracy), ("majority_accuracy", step.majority_accuracy)):
+        if rate.value is not None:
+            about = {"low": rate.low, "high": rate.high, "n": rate.n}
+            metrics[name] = EvalMetric(name=name, value=rate.value, metadata=about)
+    commit = head.provenance.get("git_commit")
+    ids: list[int | str] = [problem.id for problem in run.problems if t < len(problem.steps)]
     return EvalLog(
-        status="success" if head["complete"] else "cancelled",
+        status="success" if head.complete else "cancelled",
         eval=EvalSpec(
-            created=head["started"],
+            created=head.started,
             task=f"{run.name}_t{t}",
             task_id=f"{run.name}_t{t}",
             eval_id=f"{run.name}_t{t}",
             run_id=run.name,
-            dataset=EvalDataset(name=head["problem_set"]["name"], samples=len(ids), sample_ids=ids),
-            model=f"{head['engine']['kind']}/{head['model']['name']}",
+            dataset=EvalDataset(name=head.problem_set["name"], samples=len(ids), sample_ids=ids),
+            model=f"{head.engine['kind']}/{head.model['name']}",
             model_generate_config=GenerateConfig(
                 temperature=config.get("TEMPERATURE"), top_p=config.get("TOP_P"), max_tokens=config.get("MAX_TOKENS")
             ),
             config=EvalConfig(epochs=max((s.epoch for s in samples), default=1), epochs_reducer=["mean"]),
             revision=EvalRevision(type="git", origin="", commit=commit) if isinstance(commit, str) else None,
-            metadata={"step": t, "config": config, "model": head["model"], "warnings": head["warnings"]},
+            metadata={"step": t, "config": config, "model": head.model, "warnings": head.warnings},
         ),
         results=EvalResults(
             total_samples=len(samples),
@@ -105,19 +92,18 @@ def _log(run: Run, t: int, said: Sequence[dict[str, dict[str, Any]]]) -> Any:
             scores=[EvalScore(name="boxed", scorer="boxed", reducer="mean", metrics=metrics)],
         ),
         stats=EvalStats(
-            started_at=head["started"],
-            completed_at=head["ended"],
-            model_usage={head["model"]["name"]: sum((s.output.usage for s in samples if s.output.usage), ModelUsage())},
+            started_at=head.started,
+            completed_at=head.ended,
+            model_usage={head.model["name"]: sum((s.output.usage for s in samples if s.output.usage), ModelUsage())},
         ),
         samples=samples,
     )
 
 
-def _sample(run: Run, number: int, t: int, i: int, said: dict[str, dict[str, Any]]) -> Any:
+def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> Any:
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.model import (
         ChatMessageAssistant,
-        ChatMessageUser,
         ContentReasoning,
         ContentText,
         ModelOutput,
@@ -129,59 +115,59 @@ def _sample(run: Run, number: int, t: int, i: int, said: dict[str, dict[str, Any
     from inspect_ai.scorer import Score
 
     problem = run.problems[number]
-    row = problem["steps"][t]["m"][i]
-    answers, more = said["a"].get(f"{t},{i}", {}), said["b"].get(f"{t},{i}", {})
-    model = run.head["model"]["name"]
-    pieces = answers.get("p") or more.get("p")
-    if pieces:
-        prompt = "".join(
-            piece if isinstance(piece, str) else _text(said["a"].get(f"{t - 1},{piece}", {})) for piece in pieces
-        )
-    else:  # what was sent is not known; the problem stands for it
-        prompt = problem["statement"] or f"(the statement of {problem['id']} is not in these results)"
-    content: list[Any] = [ContentReasoning(reasoning=more["t"])] if "t" in more else []
-    content.append(ContentText(text=_text(answers)))
+    member = problem.steps[t].members[i]
+    cost, doubt = member.cost, ", ".join(member.doubts)
+    answers, more = found.tiers["a"].get(f"{t},{i}", {}), found.tiers["b"].get(f"{t},{i}", {})
+    model = run.head.model["name"]
+    sent = texts.messages_of(found, t, i)
+    # Where the messages are not known, the problem stands for them.
+    statement = problem.statement or f"(the statement of {problem.id} is not in these results)"
+    question = [_message(message) for message in sent or [{"role": "user", "content": statement}]]
+    content: list[Any] = [ContentReasoning(reasoning=more["thinking"])] if "thinking" in more else []
+    content.append(ContentText(text=str(answers.get("forced") or answers.get("answer") or "").strip()))
     reply = ChatMessageAssistant(content=content, model=model, source="generate")
-    usage = None
-    if None not in (row[PROMPT], row[TOKENS]):  # else the server told none, and inspect knows no other word for that
+    usage = None  # where the server counted no tokens: inspect knows no other word for that
+    if cost.prompt_tokens is not None and cost.completion_tokens is not None:
         usage = ModelUsage(
-            input_tokens=row[PROMPT],
-            output_tokens=row[TOKENS],
-            total_tokens=row[PROMPT] + row[TOKENS],
-            input_tokens_cache_read=row[CACHED],
+            input_tokens=cost.prompt_tokens,
+            output_tokens=cost.completion_tokens,
+            total_tokens=cost.prompt_tokens + cost.completion_tokens,
+            input_tokens_cache_read=cost.cached_tokens,
         )
-    question = ChatMessageUser(content=prompt, source="input")
     return EvalSample(
-        id=problem["id"],
+        id=problem.id,
         epoch=i + 1,
-        input=[question],
-        target=problem["answer"],
-        messages=[question, reply],
+        input=question,
+        target=problem.answer or "",
+        messages=[*question, reply],
         output=ModelOutput(
             model=model,
-            choices=[ChatCompletionChoice(message=reply, stop_reason=STOPS.get(row[FINISH], "unknown"))],
+            choices=[ChatCompletionChoice(message=reply, stop_reason=STOPS.get(cost.finish_reason or "", "unknown"))],
             usage=usage,
-            time=row[SECONDS],
+            time=cost.seconds,
         ),
         scores={
             "boxed": Score(
-                value=RIGHT if row[CORRECT] else WRONG,
-                answer=row[ANSWER],
-                explanation=f"doubt: {row[DOUBT]}" if row[DOUBT] else None,
+                value=RIGHT if member.correct else WRONG,
+                answer=member.answer,
+                explanation=f"doubt: {doubt}" if doubt else None,
                 metadata={
-                    "doubt": row[DOUBT],
-                    "parents": row[PARENTS],
-                    "finish_reason": row[FINISH],
-                    "group": row[GROUP],  # of members that say the same; 0 is the largest
+                    "doubt": doubt or None,
+                    "parents": member.parents,
+                    "finish_reason": cost.finish_reason,
+                    "group": member.group,  # of members that say the same; 0 is the largest
                 },
             )
         },
-        metadata={"step": t, "member": i, "parents": row[PARENTS], "input": "the prompt" if pieces else "the problem"},
+        metadata={"step": t, "member": i, "parents": member.parents, "input": "the prompt" if sent else "the problem"},
         model_usage={model: usage} if usage else {},
-        error=EvalError(message=row[ERROR], traceback="", traceback_ansi="") if row[ERROR] else None,
-        total_time=row[SECONDS],
+        error=EvalError(message=cost.error, traceback="", traceback_ansi="") if cost.error else None,
+        total_time=cost.seconds,
     )
 
 
-def _text(answers: dict[str, Any]) -> str:
-    return str(answers.get("f") or answers.get("a") or "").strip()
+def _message(message: Message) -> Any:
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+
+    kinds: dict[str, Any] = {"system": ChatMessageSystem, "assistant": ChatMessageAssistant}
+    return kinds.get(message["role"], ChatMessageUser)(content=message["content"], source="input")

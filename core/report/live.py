@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from core.endpoint import guard
 from core.errors import UserError
-from core.report import cli, page
+from core.report import cli, page, texts
 from core.report.compare import NoResults
 from core.report.page import Run
 
@@ -84,18 +84,18 @@ def application(live: Live, port: int) -> Starlette:
                 return Response(status_code=304, headers=HEADERS | {"ETag": live.tag})
             return Response(live.body, 200, HEADERS | {"ETag": live.tag}, "application/json")
         run, number, tier = (request.path_params[name] for name in ("run", "number", "tier"))
-        if run >= len(live.runs) or number >= len(live.runs[run].problems) or tier not in page.TIERS:
+        if run >= len(live.runs) or number >= len(live.runs[run].problems) or tier not in texts.TIERS:
             return Response("no such problem\n", 404, HEADERS, "text/plain")
         found = await asyncio.to_thread(_texts, live.runs[run], number)
-        return Response(json.dumps(found[tier], ensure_ascii=True), 200, HEADERS, "application/json")
+        return Response(json.dumps(found.tiers[tier], ensure_ascii=True), 200, HEADERS, "application/json")
 
     paths = ("/", "/data", "/part/p{run:int}-{number:int}-{tier}")
     return Starlette(routes=[Route(path, answer) for path in paths])
 
 
-def _texts(run: Run, number: int) -> dict[str, dict[str, object]]:
-    with page.journals(run) as archive:
-        return page.texts(run, number, archive)
+def _texts(run: Run, number: int) -> texts.Texts:
+    with texts.archive(run.path, run.head.experiment) as journals:
+        return texts.of_problem(run.problems[number], journals)
 
 
 def serve(names: Sequence[str], folder: Path, port: int) -> None:

@@ -11,7 +11,7 @@ from core.files import write_atomically
 from core.report.tables import over, title
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
-COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")  # tell runs apart, with MARKS, also in grey
+COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")  # with MARKS they set runs apart, also in grey
 MARKS = "os^Dv*"
 
 
@@ -40,7 +40,7 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "maj
         for n, document in enumerate(documents):
             steps = document["metrics"]["steps"]
             if any(step[kind] is None for step in steps for kind in ("completion_tokens", "verification_tokens")):
-                continue  # the server told none: its accuracies have no place here
+                continue  # the server counted none: its accuracies have no place here
             sums: list[float] = []
             for step in steps:
                 spent = step["completion_tokens"] + step["verification_tokens"]

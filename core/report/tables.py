@@ -37,7 +37,7 @@ def shift(difference: float, low: float, high: float) -> str:
 
 
 def spent_tokens(count: int | None, is_partly: bool = False) -> str:
-    """A number of tokens; `is_partly`: those of some completions are not in it, for nobody has told them."""
+    """A number of tokens; `is_partly`: those of some completions are not in it, for nobody has counted them."""
     return "unknown" if count is None else f"{'≥ ' if is_partly else ''}{count:,}"
 
 

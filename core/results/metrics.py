@@ -1,7 +1,7 @@
-"""The figures of a run while it grows: counts by step, and three numbers for each population.
+"""The figures of a run while it grows: counts by step, and four numbers for each population.
 
 A run may hold a million completions. What was graded goes to the results file by way of the disk (spool.py);
-what the metrics need of it stays here, 16 bytes a population.
+what the metrics need of it stays here, 24 bytes a population.
 """
 
 from array import array
@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import stats
-from core.stats import pass_at_k
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
 COUNTED = ("truncated", "forced", "doubtful", "failed", "identical")
-# Told only where there are any, as "uncounted" is.
+# Written only where there are any, as "uncounted" is.
 SILENT = ("empty", "filtered")  # replies that say nothing, or not all
 UNDECIDED = ("undecided", "undecided_pairs")  # comparisons without a verdict
 
@@ -29,20 +28,22 @@ class _Step:
     def __init__(self, problems: int) -> None:
         self.size = np.zeros(problems, np.int32)
         self.correct = np.zeros(problems, np.int32)
+        self.mean = np.zeros(problems)
         self.majority = np.zeros(problems)
         self.counts: Counter[str] = Counter()
-        self.untold: Counter[str] = Counter()  # completions of unknown length: of solutions, of checks
+        self.uncounted: Counter[str] = Counter()  # completions of unknown length: of solutions, of side calls
         self.seconds = 0.0
 
     def set(self, problem: int, record: dict[str, Any]) -> None:
         members = record["members"]
         self.size[problem] = len(members)
         self.correct[problem] = sum(m["correct"] for m in members)
+        self.mean[problem] = record["mean_accuracy"]
         self.majority[problem] = record["majority_correct"]
 
 
 class Figures:
-    """Told of every graded population, it knows the metrics of the results JSON."""
+    """The metrics of the results JSON, from every graded population that was added."""
 
     def __init__(self, problems: int) -> None:
         self.finished = np.zeros(problems, bool)
@@ -50,28 +51,28 @@ class Figures:
         self._steps: list[_Step] = []
         self._newest = _Step(problems)  # the last population of each problem, whatever its step
         self._tokens: Counter[str] = Counter()
-        self._untold: Counter[str] = Counter()  # completions whose tokens of this kind nobody has told
+        self._uncounted: Counter[str] = Counter()  # completions whose tokens of this kind nobody has counted
         self._errors: Counter[str] = Counter()
         self._not_forced: Counter[str] = Counter()  # by why
         self._scores = {True: array("d"), False: array("d")}  # of right and wrong candidates, where they are readable
         self._verification: Counter[str] = Counter()
         self._notes: Counter[str] = Counter()
-        self._checks: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
+        self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
     def add(self, problem: int, record: dict[str, Any]) -> None:
-        """The record of the next step of problem number `problem` (results.grade)."""
+        """The record of the next step of problem number `problem` (core/results/records.py)."""
         if record["step"] == len(self._steps):
             self._steps.append(_Step(self._problems))
         step = self._steps[record["step"]]
         step.set(problem, record)
         self._newest.set(problem, record)
         members = record["members"]
-        checks = [check for m in members for check in m.get("checks", [])]
-        costs = [*members, *checks]
+        side_calls = [call for m in members for call in m.get("checks", [])]
+        costs = [*members, *side_calls]
         step.seconds += sum(cost["seconds"] for cost in costs)
-        for kind, of in (("completion_tokens", members), ("verification_tokens", checks)):
+        for kind, of in (("completion_tokens", members), ("verification_tokens", side_calls)):
             step.counts[kind] += sum(cost["completion_tokens"] or 0 for cost in of)
-            step.untold[kind] += sum(cost["completion_tokens"] is None for cost in of)
+            step.uncounted[kind] += sum(cost["completion_tokens"] is None for cost in of)
         step.counts.update({name: sum(name in m for m in members) for name in SILENT})
         step.counts.update(
             truncated=sum(m["finish_reason"] == "length" for m in members),
@@ -84,15 +85,15 @@ class Figures:
         )
         for kind in TOKENS:
             self._tokens[kind] += sum(cost[f"{kind}_tokens"] or 0 for cost in costs)
-            self._untold[kind] += sum(cost[f"{kind}_tokens"] is None for cost in costs)
+            self._uncounted[kind] += sum(cost[f"{kind}_tokens"] is None for cost in costs)
         self._notes.update(note for m in members for note in m.get("notes", []))
         self._errors.update(cost["error"] for cost in costs if "error" in cost)
         self._not_forced.update(c["not_forced"] for c in costs if "not_forced" in c and "again" not in c)
-        self._checks.update(
-            completions=len(checks),
-            truncated=sum(check["finish_reason"] == "length" for check in checks),
-            failed=sum("error" in check for check in checks),
-            **{name: n for name in SILENT if (n := sum(name in check for check in checks))},
+        self._side_calls.update(
+            completions=len(side_calls),
+            truncated=sum(call["finish_reason"] == "length" for call in side_calls),
+            failed=sum("error" in call for call in side_calls),
+            **{name: n for name in SILENT if (n := sum(name in call for call in side_calls))},
         )
         self._add_scores([m for m in members if "verdicts" in m])
 
@@ -115,7 +116,7 @@ class Figures:
     def accuracy(self) -> float | None:
         """Mean accuracy of the newest population of every problem that has one."""
         there = self._newest.size > 0
-        return float((self._newest.correct[there] / self._newest.size[there]).mean()) if there.any() else None
+        return float(self._newest.mean[there].mean()) if there.any() else None
 
     @property
     def is_all_failed(self) -> bool:
@@ -141,15 +142,15 @@ class Figures:
         found: dict[str, Any] = {
             "steps": steps,
             "final": {name: steps[-1][name] for name in names} if steps else {},
-            "tokens": {kind: _known(self._tokens[kind], self._untold[kind]) for kind in TOKENS},
+            "tokens": {kind: _known(self._tokens[kind], self._uncounted[kind]) for kind in TOKENS},
             "seconds": round(seconds, 1),
         }
         if self._notes:
             found["notes"] = {note: self._notes[note] for note in sorted(self._notes)}
         if self._not_forced:
             found["not_forced"] = dict(sorted(self._not_forced.items()))
-        if self._checks["completions"]:
-            found["checks"] = dict(self._checks)
+        if self._side_calls["completions"]:
+            found["checks"] = dict(self._side_calls)
         if self._verification:
             right, wrong = self._scores[True], self._scores[False]
             counts: dict[str, Any] = {name: self._verification[name] for name in ("verdicts", "unreadable")}
@@ -163,24 +164,25 @@ class Figures:
         step, newest = self._steps[t], self._newest
         here = step.size > 0
         ended = ~here & self.finished & (newest.size > 0)
-        size, correct, majority = (
+        size, correct, mean, majority = (
             np.concatenate([now[here], last[ended]])
             for now, last in (
                 (step.size, newest.size),
                 (step.correct, newest.correct),
+                (step.mean, newest.mean),
                 (step.majority, newest.majority),
             )
         )
         return {
             "step": t,
-            "mean_accuracy": stats.mean_by_problem(correct / size).to_json(),
+            "mean_accuracy": stats.mean_by_problem(mean).to_json(),
             "majority_accuracy": stats.mean_by_problem(majority).to_json(),
             "pass_at_k": {
                 str(k): stats.mean_by_problem(passed).to_json()
                 for k, passed in _pass_at(size, correct, (k for k in PASS_AT if k <= size.min()))
             },
             **{
-                kind: _known(step.counts[kind], step.untold[kind])
+                kind: _known(step.counts[kind], step.uncounted[kind])
                 for kind in ("completion_tokens", "verification_tokens")
             },
             "generation_seconds": round(step.seconds, 1),
@@ -188,7 +190,7 @@ class Figures:
             "problems": int(here.sum()),
             **{name: step.counts[name] for name in COUNTED},
             **{name: step.counts[name] for name in (*SILENT, *UNDECIDED) if step.counts[name]},
-            **({"uncounted": step.untold.total()} if step.untold.total() else {}),
+            **({"uncounted": step.uncounted.total()} if step.uncounted.total() else {}),
         }
 
 
@@ -198,9 +200,9 @@ def _pass_at(
     """(k, pass@k of each problem), computed once for all problems that are alike."""
     kinds, which = np.unique(np.stack([size, correct]), axis=1, return_inverse=True)
     for k in ks:
-        yield k, np.array([pass_at_k(int(n), int(c), k) for n, c in kinds.T])[which.ravel()]
+        yield k, np.array([stats.pass_at_k(int(n), int(c), k) for n, c in kinds.T])[which.ravel()]
 
 
-def _known(tokens: int, untold: int) -> int | None:
-    """A sum of tokens, without those of `untold` completions; None where it is nothing for their sake."""
-    return None if untold and not tokens else tokens
+def _known(tokens: int, uncounted: int) -> int | None:
+    """A sum of tokens, without those of `uncounted` completions; None where nothing else is in it."""
+    return None if uncounted and not tokens else tokens

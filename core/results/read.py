@@ -1,33 +1,208 @@
-"""Results files, read problem by problem: one of a million completions takes no more memory than a small one."""
+"""Results files, read in one place: checked, typed, and problem by problem.
 
-from collections.abc import Iterator
+A file may come from anyone, and so every value that is used is checked on the way in; a file with a wrong one is
+refused in one line. Of a file of a million completions, one problem is in memory at a time. Names are those of
+core/types.py where the file (schema 1) has older ones: its `checks` are side calls, `again` is carried over, `score` a
+self-score.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.files import parse_json, read_lines
+from core.files import amount, parse_json, read_lines
+from core.grading.answers import Groups
 
+SCHEMA = 1
 START, END = ' "problems": [\n', " ]\n"  # the lines around the problems, as core/results/write.py lays a file out
-MEND = "Move the file away and run it again"
+FIX = "Move the file away and run it again"
+TEXT = 2000  # characters that are kept of an answer, a doubt, an error; the journal has all of them
+STATEMENT = 100_000
+
+_KEY = re.compile(r"[0-9a-f]{32}")
 
 
-def read(path: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """Everything but "problems", and the problems one by one. A file that is laid out otherwise is read whole.
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A share with its 95% interval, over `n` problems. None: over no problems."""
 
-    Raises UserError where the file can't be read or is no JSON; of the problems, as they come. What it holds is for the
-    caller to check.
-    """
-    lines = read_lines(path, "results", MEND)
-    head: list[str] = []
+    value: float | None
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepMetrics:
+    """The figures of a step over all problems that reached it. Tokens are None where the server counted none."""
+
+    step: int
+    completions: int
+    problems: int
+    truncated: int
+    forced: int
+    doubtful: int
+    failed: int
+    identical: int
+    uncounted: int
+    undecided: int
+    undecided_pairs: int
+    completion_tokens: int | None
+    verification_tokens: int | None
+    generation_seconds: float
+    mean_accuracy: Rate
+    majority_accuracy: Rate
+    pass_at_k: dict[str, Rate]
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """How well self-scores part right candidates from wrong ones. `auc` is None where there are none of one kind."""
+
+    right: int
+    wrong: int
+    auc: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """`tokens`: of prompts, of those the cached ones, and of completions; None where the server counted none."""
+
+    steps: list[StepMetrics]
+    tokens: dict[str, int | None]
+    seconds: float
+    verification: Verification | None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Everything but the problems. The parts that are dictionaries hold numbers, truth values and texts, and of any
+    other value its JSON as text; what is in them by all means is in `_head`."""
+
+    experiment: str
+    complete: bool
+    started: str
+    ended: str
+    model: dict[str, Any]
+    engine: dict[str, Any]
+    problem_set: dict[str, Any]
+    config: dict[str, Any]
+    provenance: dict[str, Any]
+    metrics: Metrics
+    warnings: list[str]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The same as plain values, as tables, plots and the page take it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """One completion: its key in the journal, how it ended, and what it took. Tokens are None where the server counted
+    none."""
+
+    key: str
+    finish_reason: str | None
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    error: str | None
+
+    @property
+    def is_counted(self) -> bool:
+        return self.prompt_tokens is not None and self.completion_tokens is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An answer and its grade."""
+
+    answer: str | None
+    correct: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemberResult:
+    """One member of a population, graded. `group`: members of one group say the same, and 0 is the largest; None
+    without an answer. `unforced`: the answer as the model left it, where another was forced. `self_score` and
+    `verdicts` are None where nobody asked for verdicts."""
+
+    cost: CallCost
+    answer: str | None
+    correct: bool
+    doubt: str | None
+    undecided: bool
+    group: int | None
+    parents: list[int]
+    unforced: Reading | None
+    carried_over: bool
+    self_score: float | None
+    verdicts: list[float | None] | None
+    side_calls: list[CallCost]
+    notes: list[str]
+
+    @property
+    def doubts(self) -> list[str]:
+        """All that is doubtful about its grade."""
+        return list(dict.fromkeys(filter(None, [self.doubt, "undecided" if self.undecided else None])))
+
+    @property
+    def calls(self) -> list[CallCost]:
+        """All completions that were made for it."""
+        return [self.cost, *self.side_calls]
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The population of a step of one problem, and its vote. A tie in the vote scores its share of right answers."""
+
+    step: int
+    mean_accuracy: float
+    majority_answer: str | None
+    majority_correct: float
+    members: list[MemberResult]
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemResult:
+    """One problem. `answer` is the reference, `finished` whether its scaffold came to its end."""
+
+    id: str
+    statement: str | None
+    answer: str | None
+    finished: bool
+    steps: list[StepResult]
+
+
+def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
+    """Everything but "problems", and the problems one by one. Raises UserError where the file can't be read or is no
+    results file of schema 1; of the problems, as they come."""
+    with _refusing(path):
+        head, problems = parsed(path)
+        return _head(path, head), _checked(path, problems)
+
+
+def parsed(path: Path) -> tuple[dict[str, Any], Iterator[Any]]:
+    """The same as it stands in the file, unchecked. A file that is laid out otherwise is read whole. Raises UserError
+    where it can't be read or is no JSON, and TypeError or ValueError where the JSON is no object with problems."""
+    lines = read_lines(path, "results", FIX)
+    before: list[str] = []
     for line in lines:
         if line == START:
-            return _json(path, [*head, '"problems": []}']), _problems(path, lines)
-        head.append(line)
-    data = _json(path, head)
-    return data, iter(data.get("problems", []))
+            return dict(_json(path, [*before, '"problems": []}'])), _problems(path, lines)
+        before.append(line)
+    whole = dict(_json(path, before))
+    return whole, iter(whole.pop("problems", []))
 
 
-def _problems(path: Path, rest: Iterator[str]) -> Iterator[dict[str, Any]]:
+def _problems(path: Path, rest: Iterator[str]) -> Iterator[Any]:
     lines: list[str] = []
     for line in rest:
         if lines and (line == END or line.startswith("  {")):
@@ -36,8 +211,177 @@ def _problems(path: Path, rest: Iterator[str]) -> Iterator[dict[str, Any]]:
         if line == END:
             return
         lines.append(line)
-    raise UserError(f"results {path} end in the middle. {MEND}")
+    raise UserError(f"results {path} end in the middle. {FIX}")
 
 
 def _json(path: Path, lines: list[str]) -> Any:
-    return parse_json("".join(lines), f"results {path}", MEND)
+    return parse_json("".join(lines), f"results {path}", FIX)
+
+
+# Checks
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise UserError(f"{path} is not a results file of this project ({type(error).__name__}: {error})") from None
+
+
+def _checked(path: Path, problems: Iterator[Any]) -> Iterator[ProblemResult]:
+    for problem in problems:
+        with _refusing(path):
+            checked = _problem(problem)
+        yield checked
+
+
+def _head(path: Path, head: dict[str, Any]) -> Head:
+    schema = head["schema"]
+    if schema is True or schema != SCHEMA:
+        raise UserError(f"results {path} have schema {schema!r:.40}; this version reads {SCHEMA}")
+    parts = {
+        name: {_text(key, 60): _plain(value) for key, value in head[name].items()}
+        for name in ("model", "engine", "problem_set", "config", "provenance")
+    }
+    for name, key in (("model", "name"), ("engine", "kind"), ("problem_set", "name"), ("problem_set", "sha256")):
+        _text(parts[name][key])
+    amount(parts["problem_set"]["n"])
+    metrics = head["metrics"]
+    checked = metrics.get("verification")
+    return Head(
+        experiment=_text(head["experiment"], 100),
+        complete=head["complete"] is True,
+        started=_text(head["started"], 40),
+        ended=_text(head["ended"], 40),
+        **parts,
+        metrics=Metrics(
+            steps=[_step_metrics(step) for step in metrics["steps"]],
+            tokens={kind: _tokens(metrics["tokens"][kind]) for kind in ("prompt", "cached", "completion")},
+            seconds=amount(metrics["seconds"]),
+            verification=_verification(checked) if checked else None,
+        ),
+        warnings=[_text(warning) for warning in head["warnings"]],
+    )
+
+
+def _step_metrics(step: dict[str, Any]) -> StepMetrics:
+    counts = ("step", "completions", "problems", "truncated", "forced", "doubtful", "failed", "identical")
+    rare = ("uncounted", "undecided", "undecided_pairs")
+    return StepMetrics(
+        **{name: _count(step[name]) for name in counts},
+        **{name: _count(step.get(name, 0)) for name in rare},
+        completion_tokens=_tokens(step["completion_tokens"]),
+        verification_tokens=_tokens(step["verification_tokens"]),
+        generation_seconds=amount(step["generation_seconds"]),
+        mean_accuracy=_rate(step["mean_accuracy"]),
+        majority_accuracy=_rate(step["majority_accuracy"]),
+        pass_at_k={str(int(k)): _rate(rate) for k, rate in step["pass_at_k"].items()},
+    )
+
+
+def _verification(checked: dict[str, Any]) -> Verification:
+    return Verification(_count(checked["right"]), _count(checked["wrong"]), _share_or_none(checked["auc"]))
+
+
+def _problem(problem: dict[str, Any]) -> ProblemResult:
+    statement, answer = problem.get("statement"), problem["answer"]
+    return ProblemResult(
+        id=_text(problem["id"], None),
+        statement=None if statement is None else _text(statement, STATEMENT),
+        answer=None if answer is None else _text(answer, None),
+        finished=problem.get("finished") is True,
+        steps=[step_result(step) for step in problem["steps"]],
+    )
+
+
+def step_result(step: dict[str, Any]) -> StepResult:
+    """A step of a problem, as a results file has it, checked. Raises KeyError, TypeError or ValueError."""
+    members = step["members"]
+    if not members:
+        raise ValueError("a population without members")
+    groups = _groups(members)
+    return StepResult(
+        step=_count(step["step"]),
+        mean_accuracy=amount(step["mean_accuracy"], 1),
+        majority_answer=_text_or_none(step["majority_answer"]),
+        majority_correct=amount(step["majority_correct"], 1),
+        members=[_member(m, group) for m, group in zip(members, groups, strict=True)],
+    )
+
+
+def _groups(members: Sequence[dict[str, Any]]) -> list[int | None]:
+    """The group of each member. Results of earlier versions name none; there, answers of one spelling are a group."""
+    if all("group" in m for m in members):
+        return [None if m["group"] is None else _count(m["group"]) for m in members]
+    answers = [_text_or_none(m["answer"]) for m in members]
+    ranks = {name: rank for rank, name in enumerate(Groups(tuple(answers), {}).counts)}
+    return [None if answer is None else ranks[answer] for answer in answers]
+
+
+def _member(m: dict[str, Any], group: int | None) -> MemberResult:
+    unforced, verdicts = m.get("unforced"), m.get("verdicts")
+    return MemberResult(
+        cost=_cost(m),
+        answer=_text_or_none(m["answer"]),
+        correct=m["correct"] is True,
+        doubt=_text_or_none(m["doubt"]),
+        undecided=m.get("undecided") is True,
+        group=group,
+        parents=[_count(j) for j in m["parents"]],
+        unforced=None if unforced is None else Reading(_text_or_none(unforced["answer"]), unforced["correct"] is True),
+        carried_over=m.get("again") is True,
+        self_score=None if verdicts is None else _share_or_none(m["score"]),
+        verdicts=None if verdicts is None else [_share_or_none(verdict) for verdict in verdicts],
+        side_calls=[_cost(call) for call in m.get("checks", ())],
+        notes=[_text(note, 100) for note in m.get("notes", ())],
+    )
+
+
+def _cost(made: dict[str, Any]) -> CallCost:
+    key = made["key"]
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"{key!r:.40} is no journal key")
+    return CallCost(
+        key=key,
+        finish_reason=_text_or_none(made["finish_reason"]),
+        prompt_tokens=_tokens(made["prompt_tokens"]),
+        cached_tokens=_tokens(made["cached_tokens"]),
+        completion_tokens=_tokens(made["completion_tokens"]),
+        seconds=amount(made["seconds"]),
+        error=_text_or_none(made.get("error")),
+    )
+
+
+def _count(value: Any) -> int:
+    return int(amount(value))
+
+
+def _tokens(value: Any) -> int | None:
+    return None if value is None else int(amount(value))
+
+
+def _rate(rate: dict[str, Any]) -> Rate:
+    return Rate(_share_or_none(rate["value"]), amount(rate["low"], 1), amount(rate["high"], 1), _count(rate["n"]))
+
+
+def _share_or_none(value: Any) -> float | None:
+    return None if value is None else amount(value, 1)
+
+
+def _text(value: Any, most: int | None = TEXT) -> str:
+    """`value`, cut off behind `most` characters."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value if most is None or len(value) <= most else value[: most - 1] + "…"
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _plain(value: Any) -> Any:
+    """A number, a truth value or a text; of anything else, its JSON."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return _text(value if isinstance(value, str) else json.dumps(value, sort_keys=True))

@@ -9,7 +9,7 @@ from core.files import trouble
 
 
 class Spool:
-    """Texts by number, in the order they came. The file has no name: it goes with the process, whatever ends that."""
+    """Texts by number, in the order they came. The file has no name: it goes with the process, however that ends."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

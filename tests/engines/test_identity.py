@@ -22,7 +22,7 @@ from core.errors import UserError
 from core.generate import generator
 from core.generate.generator import Generator
 from core.generate.journal import Archive, Journal, content_key
-from core.report import compare, page
+from core.report import compare, page, texts
 from core.types import Completion, Sampling
 from tests.conftest import ROOT, answer, python, reset, run
 from tests.results.test_results import SCHEMA
@@ -333,8 +333,8 @@ def test_a_run_on_llama_cpp_started_again_with_other_weights_is_its_own(
     assert first["engine"]["origin"] == third["engine"]["origin"] != second["engine"]["origin"]
     assert set(third["metrics"]["reused"]) == {third["engine"]["origin"]}
     told = page.read(results / "01_baseline.json")
-    with page.journals(told) as archive:
-        assert "p" in page.texts(told, 0, archive)["a"]["0,0"], "the prompt is confirmed by its key"
+    with texts.archive(told.path, told.head.experiment) as journals:
+        assert texts.messages_of(texts.of_problem(told.problems[0], journals), 0, 0), "the prompt as it was sent"
 
 
 def test_the_embedded_engine_shares_its_completions_with_one_attached_to(engine: Server, results: Path) -> None:
@@ -352,7 +352,7 @@ def made_old(path: Path, name: str) -> None:
     for line in path.read_text().splitlines():
         completion = json.loads(line)["completion"]
         del completion["origin"]
-        asked = [generator.KEY_VERSION, name, MESSAGES, vars(SHORT), completion["seed"]]
+        asked = [2, name, MESSAGES, vars(SHORT), completion["seed"]]
         head = json.dumps({"key": content_key(asked), "completion": completion}, separators=(",", ":"))[:-1].encode()
         lines.append(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
     path.write_bytes(b"".join(lines))
@@ -383,7 +383,7 @@ def test_results_count_what_was_reused_by_origin_and_warn(serve: Any, results: P
     note = f"4 completions from the journal were not made by this run's {before.replace('22', '23')}: 4 by {before}"
     assert note in document["warnings"] and f"note: {note}" in out
     run_page = page.read(results / "01_baseline.json")
-    assert note in run_page.head["warnings"]
+    assert note in run_page.head.warnings
     journal = results / "journal" / "01_baseline.jsonl"
     lines = []
     for line in journal.read_text().splitlines():  # a journal of before, under the same keys
@@ -517,12 +517,12 @@ def test_a_record_that_is_whole_and_no_completion_is_made_again(serve: Any, tmp_
     put_raw(tmp_path / "test.jsonl", made.key, wrong)
     with Journal(tmp_path / "test.jsonl") as journal:
         assert not journal.damaged and len(journal) == 1
-        assert page._completion(journal, made.key) is None
+        assert texts._kept(journal, made.key) == (None, None)
     (again,) = complete(server, tmp_path, (1,))
     assert not again.reused and complete(server, tmp_path, (1,)) == [again]
     assert reused(complete(server, tmp_path, (1,))) == [True]
     with Archive(tmp_path) as archive:
-        assert page._completion(archive, made.key) == again and not archive.differing
+        assert texts._kept(archive, made.key)[0] == again and not archive.differing
 
 
 def test_it_is_told_in_a_line(serve: Any, results: Path, tmp_path: Path) -> None:
@@ -535,8 +535,9 @@ def test_it_is_told_in_a_line(serve: Any, results: Path, tmp_path: Path) -> None
     for key in keys:
         put_raw(path, key, '"seed":1,"answer":["\x1b[2J"]}')
     told = page.read(results / "01_baseline.json")
-    with page.journals(told) as archive:
-        assert not page.texts(told, 0, archive)["a"] and told.missing == 2
+    with texts.archive(told.path, told.head.experiment) as journals:
+        found = texts.of_problem(told.problems[0], journals)
+        assert not found.tiers["a"] and found.missing == 2
     status, out, err = run("01_baseline", *constants, BASE_URL=here.url)
     notes = [line for line in err.splitlines() if line.startswith("note:")]
     assert status == 0 and len(notes) == 1 and "2 records in" in notes[0] and "no completions" in notes[0], err

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from core.grading.answers import grade_answers
+from core.results.records import record
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.deepseek_math import DEEPSEEK_MATH
 from core.scaffolds.majority import MAJORITY
@@ -146,3 +148,8 @@ def stopped_and_resumed(
     populations = run(scaffold, again, **constants)
     assert kept.keys() <= {(names, prompt) for names, prompt, _ in again.asked}
     return populations
+
+
+def graded_step(problem: Problem, step: int, population: Population) -> dict[str, Any]:
+    """The record of a step, graded_step by its boxed answers."""
+    return record(step, population, grade_answers(problem, population))

@@ -82,7 +82,7 @@ def room(undisturbed: Path, place: str) -> int:
     """Bytes that let a run come as far as `place` and no further. Its graded steps are on the disk too while it runs,
     as large as they are in the results."""
     kept, results = (-(-path.stat().st_size // BLOCK) for path in (journal(undisturbed), undisturbed / f"{NAME}.json"))
-    head = read.read(undisturbed / f"{NAME}.json")[0]
+    head = read.parsed(undisturbed / f"{NAME}.json")[0]
     steps = results - len(json.dumps(head, indent=1)) // BLOCK
     ends = {"start": 0, "journal": kept // 2, "results": kept + steps + 2, "plot": kept + steps + results + 4}
     return BLOCK * ends[place]

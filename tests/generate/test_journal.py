@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from core.errors import UserError
 from core.generate import journal as journals
-from core.generate.journal import Journal, content_key
+from core.generate.journal import Archive, Journal, Record, content_key
 from tests.conftest import ROOT
 
 
@@ -102,23 +102,43 @@ def test_every_byte_of_a_record_is_covered_that_of_the_key_and_of_the_checksum_t
                 assert journal.damaged[0] == 2 and len(journal) == 2
 
 
-def old_line(key: str, completion: dict[str, Any]) -> str:
-    """A record as versions until November 2026 wrote it."""
-    body = json.dumps(completion, separators=(",", ":"))
-    return f'{{"key":"{key}","crc":{zlib.crc32(body.encode())},"completion":{body}}}\n'
+MESSAGES = [{"role": "system", "content": "Be brief. é"}, {"role": "user", "content": "What is 1 + 1?\n"}]
 
 
-def test_a_journal_of_an_earlier_version_is_read_and_gone_on_with(tmp_path: Path) -> None:
+def test_messages_are_kept_beside_a_completion_as_they_were_sent(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    made = [{"answer": f"é {i}", "seconds": i / 7, "logprobs": {}} for i in range(4)]
-    lines = [old_line(content_key(i), completion) for i, completion in enumerate(made)]
-    lines[1] = lines[1].replace('"seconds":0', '"seconds":1')
-    path.write_text("".join(lines[:3]))
     with Journal(path) as journal:
-        assert journal.damaged == [2]
-        journal.put(content_key(3), made[3])
-    with Journal(path) as journal:
-        assert [journal.get(content_key(i)) for i in range(4)] == [made[0], None, made[2], made[3]]
+        journal.put(content_key(0), {"answer": "2"}, MESSAGES)
+        journal.put(content_key(1), {"answer": "3"})
+    with Archive(tmp_path) as archive:
+        assert archive.record(content_key(0)) == Record({"answer": "2"}, MESSAGES)
+        assert archive.get(content_key(0)) == {"answer": "2"}
+        assert archive.record(content_key(1)) == Record({"answer": "3"}, None), "as earlier versions wrote it"
+        assert archive.record(content_key(2)) is None
+
+
+@pytest.mark.parametrize("messages", [None, 3, "x", {}, [None], [{}], [{"role": "user", "content": 3}], [["role"]]])
+def test_messages_of_another_shape_are_none_and_the_completion_counts(tmp_path: Path, messages: Any) -> None:
+    head = json.dumps(
+        {"key": content_key(0), "completion": {"answer": "2"}, "messages": messages}, separators=(",", ":")
+    )
+    line = head[:-1].encode()
+    (tmp_path / "a.jsonl").write_bytes(line + b',"crc":"%08x"}\n' % zlib.crc32(line))
+    with Archive(tmp_path) as archive:
+        assert archive.record(content_key(0)) == Record({"answer": "2"}, None)
+
+
+def test_a_record_costs_little_more_with_its_messages(tmp_path: Path) -> None:
+    """At a real run's sizes: 12,000 characters of thinking, 2,000 of answer, prompts that show 3 such answers."""
+    whole = {"thinking": "t" * 12_000, "answer": "a" * 2_000, "seed": 1}
+    prompt = [{"role": "user", "content": "p" * (600 + 3 * 2_000)}]
+    sizes = []
+    for name, messages in (("without", None), ("with", prompt)):
+        with Journal(tmp_path / name / "a.jsonl") as journal:
+            journal.put(content_key(0), whole, messages)
+        sizes.append((tmp_path / name / "a.jsonl").stat().st_size)
+    assert sizes[1] - sizes[0] == len(prompt[0]["content"]) + len('"messages":[{"role":"user","content":""}],')
+    assert sizes[1] < 1.5 * sizes[0]
 
 
 def test_what_changes_behind_a_runs_back_is_a_miss(tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ from typing import Any
 
 import uvicorn
 
+from core import prompts
 from core.generate.journal import Journal, content_key
+from core.results import provenance, warnings
 from core.results import write as files
 from core.results.metrics import Figures
 from core.types import Completion, Member, Problem
+from tests.fakes.model import graded_step
 
 EVIL = (
     "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'></script><!--"
@@ -34,10 +37,12 @@ def results(
     counted: bool = True,
     say: Callable[[int, int, int], str] = lambda p, t, i: f"Adding up, \\boxed{{{p + 1}}}.",
     reached: Sequence[int] = (),
+    messages: bool = True,
 ) -> Path:
-    """A folder with 02_rsa_basic.json and its journal. Aggregation loses the majorities of the problems in `lost`.
-    Not `counted`: the server told no tokens. `reached`: how many steps each problem has so far; all, where it does not
-    say."""
+    """A folder with 02_rsa_basic.json and its journal (not `messages`: one of before those were kept). Aggregation
+    loses the majorities of the problems in `lost`.
+    Not `counted`: the server counted no tokens. `reached`: how many steps each problem has so far; all, where it does
+    not say."""
     rng = random.Random(5)
     chosen = [Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1)) for p in range(problems)]
     figures, rows = Figures(problems), []
@@ -46,8 +51,10 @@ def results(
     with Journal(path) as journal:
         for p, problem in enumerate(chosen):
             steps = []
+            before: list[Member] = []
             for t in range(reached[p] if reached else T + 1):
-                population = []
+                population: list[Member] = []
+                said = [member.completion.answer for member in before]
                 for i in range(N):
                     is_right = (t == 0) if p in lost else rng.random() < 0.4 + 0.1 * t
                     text = say(p, t, i) if is_right else "Wrong: \\boxed{999}"
@@ -64,9 +71,12 @@ def results(
                     )
                     kept = dict(vars(made))
                     del kept["key"], kept["reused"]
-                    journal.put(made.key, kept)
+                    shown = [said[j] for j in parents]
+                    asked = prompts.aggregate(problem.statement, shown) if t else prompts.solve(problem.statement)
+                    journal.put(made.key, kept, asked if messages else None)
                     population.append(Member(made, parents))
-                record = files.grade(problem, t, population)
+                before = population
+                record = graded_step(problem, t, population)
                 figures.add(p, record)
                 steps.append(json.dumps(record).encode())
             figures.finished[p] = complete
@@ -90,10 +100,10 @@ def results(
             "CARRY": "answer",
             "CARRY_TOKENS": 4096,
         },
-        "provenance": files.provenance(),
+        "provenance": provenance.collect(),
         "metrics": figures.metrics(12.0),
     }
-    document["warnings"] = files.warnings(document, None)
+    document["warnings"] = warnings.of_run(document, None)
     files.save(document, rows, folder)
     return folder
 

@@ -30,6 +30,7 @@ from core.scaffolds.rsa import RSA
 from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.types import Problem
 from tests.conftest import ROOT, environment, run
+from tests.helpers import documents
 
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("[0-9]*.py"))
 # The figures of Qwen3-4B's config.json.
@@ -444,21 +445,10 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, capsys: pytest
 
 
 def test_of_a_large_results_file_only_the_first_problems_are_read(tmp_path: Path) -> None:
-    member = {"parents": [], "prompt_tokens": 9, "seconds": 1.0, "finish_reason": "stop"}
-    document = {
-        "schema": 1,
-        "experiment": "x",
-        "complete": True,
-        "started": "2026",
-        "model": {"name": "m"},
-        "engine": {"concurrency": 8},
-        "config": {"MAX_TOKENS": 100},
-        "problem_set": {"name": "s"},
-    }
+    document = {name: value for name, value in documents.document().items() if name != "problems"}
     rows = []
     for i in range(20):
-        members = [member | {"completion_tokens": i}] * 500
-        steps = [json.dumps({"step": 0, "members": members}).encode()]
+        steps = [json.dumps(documents.step(0, [documents.member(i)] * 500)).encode()]
         rows.append(results_file.row(Problem(f"p{i}", "?", "4"), True, steps))
     path = results_file.save(document, [*rows, b"what comes after is not looked at"], tmp_path)
     lengths = measured(tmp_path, "m")
@@ -469,18 +459,7 @@ def test_of_a_large_results_file_only_the_first_problems_are_read(tmp_path: Path
 @given(whole=JSON, place=st.sampled_from(["schema", "model", "config", "engine", "problems", "steps", "members"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_damaged_results_file_is_passed_over(whole: Any, place: str, tmp_path: Path) -> None:
-    member = {"parents": [], "prompt_tokens": 9, "completion_tokens": 9, "seconds": 1.0, "finish_reason": "stop"}
-    document: dict[str, Any] = {
-        "schema": 1,
-        "experiment": "x",
-        "complete": True,
-        "started": "2026",
-        "model": {"name": "m"},
-        "engine": {"concurrency": 8},
-        "config": {"MAX_TOKENS": 100},
-        "problem_set": {"name": "s"},
-        "problems": [{"steps": [{"step": 0, "members": [member] * FEWEST}]}],
-    }
+    document = documents.document([documents.problem("p", [documents.step(0, [documents.member(9)] * FEWEST)])])
     (tmp_path / "x.json").write_text(json.dumps(document))
     assert measured(tmp_path, "m") is not None
     if place == "steps":

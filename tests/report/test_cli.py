@@ -226,7 +226,7 @@ def test_the_live_server_is_for_this_machine_alone(folder: Path) -> None:
                 urllib.request.urlopen(urllib.request.Request(base + path, headers=headers))
             assert error.value.code == status
         with urllib.request.urlopen(f"{base}/part/p0-0-a") as answer:
-            assert json.load(answer)["0,0"]["a"]
+            assert json.load(answer)["0,0"]["answer"]
         (folder / "02_rsa_basic.json").write_text("{")
         with pytest.raises(urllib.error.HTTPError) as error:
             urllib.request.urlopen(f"{base}/data")

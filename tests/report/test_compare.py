@@ -7,37 +7,32 @@ from typing import Any
 import pytest
 
 from core.report.compare import main, read, table
+from tests.helpers import documents
 
 
 def results(means: list[float], majorities: list[float], **fields: Any) -> dict[str, Any]:
     """A results file with one problem for each mean, solved that often after two steps of 100 tokens."""
-    made = [{"completion_tokens": 60, "checks": [{"completion_tokens": 40}]}]
+    made = [documents.member(60, checks=[documents.cost(40)])]
     problems = [
-        {
-            "id": f"p{i}",
-            "answer": str(i),
-            "steps": [
-                {"step": 0, "mean_accuracy": 0.0, "majority_answer": None, "majority_correct": 0.0, "members": made},
-                {
-                    "step": 1,
-                    "mean_accuracy": mean,
-                    "majority_answer": "1",
-                    "majority_correct": majority,
-                    "members": made,
-                },
-            ],
-        }
+        documents.problem(
+            f"p{i}",
+            [documents.step(0, made, 0.0, 0.0), documents.step(1, made, mean, majority)],
+            answer=str(i),
+            finished=False,
+        )
         for i, (mean, majority) in enumerate(zip(means, majorities, strict=True))
     ]
-    return {
-        "schema": 1,
-        "complete": True,
-        "model": {"name": "QED-Nano", "revision": "1f", "sha256": None},
-        "engine": {"kind": "sglang"},
-        "problem_set": {"name": "aime_2025", "n": len(problems), "sha256": "ab"},
-        "metrics": {"tokens": {"prompt": 10, "cached": 0, "completion": 1_234_567}},
-        "problems": problems,
-    } | fields
+    found = documents.document(
+        problems,
+        model={"name": "QED-Nano", "revision": "1f"},
+        engine={"kind": "sglang"},
+        problem_set={"name": "aime_2025", "n": len(problems), "sha256": "ab"},
+        metrics={"tokens": {"prompt": 10, "cached": 0, "completion": 1_234_567}},
+    )
+    made_of: dict[str, Any] = found | {
+        name: found[name] | value if isinstance(value, dict) else value for name, value in fields.items()
+    }
+    return made_of
 
 
 @pytest.fixture
@@ -114,8 +109,7 @@ def spending(tokens: list[int]) -> dict[str, Any]:
     """A results file whose problems took so many tokens."""
     made = results([0.5] * len(tokens), [1.0] * len(tokens))
     for problem, spent in zip(made["problems"], tokens, strict=True):
-        problem["steps"][0]["members"] = []
-        problem["steps"][1]["members"] = [{"completion_tokens": spent}]
+        problem["steps"] = [documents.step(1, [documents.member(spent)])]
     return made
 
 

@@ -107,7 +107,7 @@ def test_tokens_that_no_server_told_are_unknown(tab: Tab, tmp_path: Path) -> Non
         assert shown.count("unknown") >= least and "NaN" not in shown and "null" not in shown, (route, shown)
         tab.page.goto("about:blank")
     shown = tab.open(path, "#/0/overview").inner_text("main")
-    assert "1,200" in shown and "the server did not tell" not in shown
+    assert "1,200" in shown and "the server did not report" not in shown
 
 
 @pytest.mark.parametrize("reached", [[3, 2, 1, 3], [1, 1, 0, 0], [3, 3, 3, 3]])
@@ -212,7 +212,7 @@ def test_members_of_one_group_stand_together_however_they_spell_it(tab: Tab, tmp
 
 
 def test_the_prompt_is_the_one_that_was_sent(tab: Tab, results_of_runs: Path) -> None:
-    """Its hash, with model, sampling and seed, is the journal's key."""
+    """As the journal keeps it, and as the key of the completion, its hash with model, sampling and seed, has it."""
     path = written(results_of_runs, "02_rsa_basic")
     document = json.loads((results_of_runs / "02_rsa_basic.json").read_text())
     config = document["config"]
@@ -220,10 +220,13 @@ def test_the_prompt_is_the_one_that_was_sent(tab: Tab, results_of_runs: Path) ->
     for t, i in ((0, 1), (1, 0), (2, 3)):
         told = document["problems"][0]["steps"][t]["members"][i]
         prompt = shown.evaluate(
-            "async ([t, i]) => { const said = await texts(0, 0, 'a');"
-            "return promptText(said[`${t},${i}`].p, data.runs[0].problems[0], t, said); }",
+            "async ([t, i]) => { const [a, b] = await Promise.all(['a', 'b'].map((tier) => texts(0, 0, tier)));"
+            "return sentMessages((a[`${t},${i}`].prompt ?? b[`${t},${i}`].prompt), a, b); }",
             [t, i],
         )
+        with Archive(results_of_runs / "journal") as archive:
+            kept = archive.record(told["key"])
+        assert kept is not None and prompt == kept.messages and len(prompt) == 1
         sampling = Sampling(
             config["TEMPERATURE"],
             config["TOP_P"],
@@ -232,14 +235,27 @@ def test_the_prompt_is_the_one_that_was_sent(tab: Tab, results_of_runs: Path) ->
             config["MAX_TOKENS"],
             config["ANSWER_TOKENS"],
         )
-        asked = [
-            KEY_VERSION,
-            document["model"]["name"],
-            [{"role": "user", "content": prompt}],
-            vars(sampling),
-            told["seed"],
-        ]
-        assert content_key(asked) == told["key"]
+        changed = {name: value for name, value in vars(sampling).items() if value != vars(Sampling())[name]}
+        assert content_key([KEY_VERSION, document["model"]["name"], prompt, changed, told["seed"]]) == told["key"]
+
+
+def test_prompts_of_side_calls_are_shown_as_they_were_sent(tab: Tab, results_of_runs: Path) -> None:
+    shown = tab.open(written(results_of_runs, "03_rsa_verify"), "#/0/problem/0/0/0")
+    shown.locator("summary", has_text="Prompt of verification 1, as it was sent").click()
+    said = shown.locator("details[open] .prose").inner_text()
+    assert "Candidate solution:" in said and "Check every step of the candidate solution" in said
+    document = json.loads((results_of_runs / "03_rsa_verify.json").read_text())
+    with Archive(results_of_runs / "journal") as archive:
+        kept = archive.record(document["problems"][0]["steps"][0]["members"][0]["checks"][0]["key"])
+    assert kept is not None and kept.messages is not None and said.split() == kept.messages[0]["content"].split()
+
+
+def test_a_journal_of_before_that_holds_no_prompt_says_so(tab: Tab, tmp_path: Path) -> None:
+    folder = reports.results(tmp_path, messages=False)
+    shown = tab.open(written(folder, "02_rsa_basic"), "#/0/problem/0/1/0")
+    shown.wait_for_selector(".member .prose")
+    assert "The journal holds no prompt of this member" in shown.inner_text(".member")
+    assert shown.locator("summary", has_text="Prompt").count() == 0
 
 
 def test_keys_go_from_member_to_member_and_from_problem_to_problem(tab: Tab, results_of_runs: Path) -> None:

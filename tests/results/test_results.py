@@ -15,11 +15,12 @@ from core.errors import UserError
 from core.files import results_dir, write_atomically
 from core.grading import math_verify
 from core.report import page, tables
-from core.results import read, write
+from core.results import provenance, read, warnings, write
 from core.results.metrics import Figures
 from core.results.spool import Spool
 from core.stats import auc, mean_by_problem, pass_at_k
 from core.types import Completion, Member, Problem
+from tests.fakes.model import graded_step
 
 PROBLEM = Problem("p", "?", "42")
 SCHEMA = json.loads((Path(write.__file__).parent / "schema.json").read_text())
@@ -43,7 +44,7 @@ def graded(populations: list[list[list[Member]]], complete: bool = True) -> list
             "statement": "?",
             "answer": "42",
             "finished": complete,
-            "steps": [write.grade(PROBLEM, t, population) for t, population in enumerate(steps)],
+            "steps": [graded_step(PROBLEM, t, population) for t, population in enumerate(steps)],
         }
         for i, steps in enumerate(populations)
     ]
@@ -58,7 +59,7 @@ def math(box: str, **changes: Any) -> Member:
 
 def test_members_that_say_the_same_are_one_group_whatever_their_spelling() -> None:
     boxes = ["3", r"\sqrt{8}", "3", r"2^{3/2}", "3", r"\sqrt{8}", r"\frac{4}{\sqrt2}"]
-    record = write.grade(MATH, 0, [*map(math, boxes), member("no box")])
+    record = graded_step(MATH, 0, [*map(math, boxes), member("no box")])
     assert [m["group"] for m in record["members"]] == [1, 0, 1, 0, 1, 0, 0, None]
     assert record["majority_answer"] == r"\sqrt{8}" and record["majority_correct"] == 1.0
     assert [m["correct"] for m in record["members"]] == [False, True] * 3 + [True, False]
@@ -66,7 +67,7 @@ def test_members_that_say_the_same_are_one_group_whatever_their_spelling() -> No
 
 def test_several_boxes_that_say_the_same_raise_no_doubt() -> None:
     texts = (r"\boxed{\sqrt{8}}, or \boxed{2\sqrt{2}}", r"\boxed{3}, or \boxed{2\sqrt{2}}")
-    members = write.grade(MATH, 0, [member(text) for text in texts])["members"]
+    members = graded_step(MATH, 0, [member(text) for text in texts])["members"]
     assert [(m["correct"], m["doubt"]) for m in members] == [(True, None), (True, "several")]
 
 
@@ -77,7 +78,7 @@ def test_what_was_undecided_is_counted_and_shown_apart(
     monkeypatch.setattr(math_verify, "DEADLINE_S", 0.5)
     hanging = "9^{9^{9^{9^9}}}"
     population = [math(hanging), math(hanging, finish_reason="length"), math(r"\sqrt{8}"), math("3")]
-    record = write.grade(MATH, 0, population)
+    record = graded_step(MATH, 0, population)
     monkeypatch.undo()
     told = [(m["correct"], m["doubt"], m.get("undecided", False)) for m in record["members"]]
     assert told == [(False, "undecided", True), (False, "truncated", True), (True, None, False), (False, None, False)]
@@ -93,9 +94,9 @@ def test_what_was_undecided_is_counted_and_shown_apart(
     assert dict(zip(head.split()[-2:], figures.split()[-2:], strict=True)) == {"failed": "0", "undecided": "2"}
     save(made, tmp_path)
     shown = page.read(tmp_path / "09_test.json")
-    assert shown.head["metrics"]["steps"][0]["undecided"] == 2 and "undecided" in shown.table
-    members = shown.problems[0]["steps"][0]["m"]
-    assert [m[page.DOUBT] for m in members] == ["undecided", "truncated, undecided", None, None]
+    assert shown.head.metrics.steps[0].undecided == 2 and "undecided" in shown.table
+    members = page.data([shown])["runs"][0]["problems"][0]["steps"][0]["members"]
+    assert [m.get("doubt") for m in members] == ["undecided", "truncated, undecided", None, None]
 
 
 def test_results_without_groups_and_undecided_ones_are_read_as_before(tmp_path: Path) -> None:
@@ -105,8 +106,8 @@ def test_results_without_groups_and_undecided_ones_are_read_as_before(tmp_path: 
         del m["group"]
     save(document([row]), tmp_path)
     shown = page.read(tmp_path / "09_test.json")
-    assert [m[page.GROUP] for m in shown.problems[0]["steps"][0]["m"]] == [1, 0, 0, 2, None]
-    assert shown.head["metrics"]["steps"][0]["undecided"] == 0 and "undecided" not in shown.table
+    assert [m.group for m in shown.problems[0].steps[0].members] == [1, 0, 0, 2, None]
+    assert shown.head.metrics.steps[0].undecided == 0 and "undecided" not in shown.table
 
 
 def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> Figures:
@@ -132,11 +133,11 @@ def document(rows: list[dict[str, Any]], complete: bool = True) -> dict[str, Any
         "engine": {"kind": "other", "version": None, "context": None, "concurrency": 1, "why": "test"},
         "problem_set": {"name": "s", "n": len(rows), "sha256": "0" * 64},
         "config": {"N": 2, "MAX_TOKENS": 10, "TEMPERATURE": 0.7, "SEED": 0},
-        "provenance": write.provenance(),
+        "provenance": provenance.collect(),
         "metrics": found.metrics(1.0),
         "problems": rows,
     }
-    made["warnings"] = write.warnings(made, found.commonest_error)
+    made["warnings"] = warnings.of_run(made, found.commonest_error)
     jsonschema.validate(made, SCHEMA)
     return made
 
@@ -192,8 +193,8 @@ def test_checks_that_failed_or_were_cut_off_are_counted_and_never_hidden() -> No
     made = document(graded([[[good]]]))
     assert made["metrics"]["checks"] == {"completions": 2, "truncated": 1, "failed": 1}
     assert made["problems"][0]["steps"][0]["members"][0]["checks"][0]["error"] == "context too short"
-    assert "1 of 2 checks hit the token cap" in made["warnings"]
-    assert "1 of 2 checks failed; most often: context too short" in made["warnings"]
+    assert "1 of 2 side calls hit the token cap" in made["warnings"]
+    assert "1 of 2 side calls failed; most often: context too short" in made["warnings"]
 
 
 def test_identical_members_are_noticed() -> None:
@@ -240,7 +241,7 @@ def test_verification_is_summed_up_and_uniform_selection_told() -> None:
     assert found["auc"] == 1.0 and (found["selections"], found["uniform_selections"]) == (2, 1)
     assert not any("uniform" in w for w in made["warnings"]), "without TAU, nobody selects by these scores"
     made["config"] |= {"TAU": 0.2}
-    assert any("selection was uniform here: in 1 of 2" in w for w in write.warnings(made, None))
+    assert any("selection was uniform here: in 1 of 2" in w for w in warnings.of_run(made, None))
     assert made["metrics"]["tokens"]["completion"] == 6 * 17
     assert made["metrics"]["steps"][0]["verification_tokens"] == 42
 
@@ -373,7 +374,10 @@ def test_twenty_thousand_problems_are_summed_up_in_no_time() -> None:
             ]
             for m in members:
                 m |= {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 9, "seconds": 0.5}
-            found.add(i, {"step": t, "majority_correct": 1.0, "identical": 0, "members": members})
+            mean = sum(m["correct"] for m in members) / len(members)
+            found.add(
+                i, {"step": t, "mean_accuracy": mean, "majority_correct": 1.0, "identical": 0, "members": members}
+            )
     began = time.process_time()
     steps = found.metrics(1.0)["steps"]
     assert time.process_time() - began < 10
@@ -417,11 +421,11 @@ def test_what_was_saved_is_read_whole_and_problem_by_problem_and_never_when_cut_
     assert json.loads(whole) == made
     for text in (whole, json.dumps(made), json.dumps(made, indent=1)):
         path.write_text(text)
-        head, problems = read.read(path)
+        head, problems = read.parsed(path)
         assert head | {"problems": list(problems)} == made
     path.write_text(whole[: data.draw(st.integers(0, len(whole) - len(read.END) - 3))])
     with pytest.raises(UserError):
-        list(read.read(path)[1])
+        list(read.parsed(path)[1])
 
 
 def test_a_spool_on_a_full_disk_says_so_and_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

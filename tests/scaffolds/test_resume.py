@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from core import constants, equal_compute, experiments, seeds
-from core.report import page
-from core.results import write
+from core.report import page, texts
 from core.types import Completion, Population, Scaffold
 from tests import conftest
 from tests.conftest import ROOT
-from tests.fakes.model import PROBLEM, Model, constants_with, run
+from tests.fakes.model import PROBLEM, Model, constants_with, graded_step, run
 from tests.fakes.server import ScriptedServer
 from tests.test_run import load, timeless
 
@@ -112,7 +111,7 @@ def test_broken_off_anywhere_it_has_asked_for_nothing_that_the_whole_run_does_no
 def test_every_population_can_be_graded(scaffold: Scaffold[Any]) -> None:
     populations = run(scaffold, Wayward(seed=0), **SIZES)
     for t, population in enumerate(populations):
-        record = write.grade(PROBLEM, t, population)
+        record = graded_step(PROBLEM, t, population)
         earlier = len(populations[t - 1]) if t else 0
         assert len(record["members"]) == len(population) >= 1
         assert all(0 <= parent < earlier for member in record["members"] for parent in member["parents"])
@@ -182,8 +181,18 @@ def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not
         server.close()
     assert timeless(load(disturbed, name)) == timeless(load(whole, name))
     told = page.read(whole / f"{name}.json")
-    with page.journals(told) as archive:
-        assert all(page.texts(told, number, archive)["a"] for number in range(2)) and not told.missing
+    with texts.archive(told.path, told.head.experiment) as journals:
+        found = [texts.of_problem(problem, journals) for problem in told.problems]
+    assert [each.missing for each in found] == [0, 0]
+    shown = [
+        (each, t, i)
+        for n, each in enumerate(found)
+        for t, step in enumerate(told.problems[n].steps)
+        for i in range(len(step.members))
+    ]
+    assert all(texts.messages_of(*at) for at in shown), "every prompt, as it was sent"
+    calls = [call for each in found for more in each.tiers["b"].values() for call in more.get("side_calls", [])]
+    assert all(call["prompt"] for call in calls), "those of side calls too"
     resumed, undisturbed = server.asked[:asked], server.asked[asked:]
     assert set(resumed) == set(undisturbed) and len(set(undisturbed)) == len(undisturbed)
     assert len(resumed) <= len(undisturbed) + 2, "only what was in flight is asked again"

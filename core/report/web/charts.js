@@ -23,8 +23,8 @@ const SHAPES = {
 const SHAPE_NAMES = Object.keys(SHAPES);
 
 /**
- * Accuracy (shares, drawn in percent) over x. `series`: [{name, color, shape, dashed, points: [{x, y, low, high, told}]}],
- * told: what a pointer on the point is told.
+ * Accuracy (shares, drawn in percent) over x. `series`: [{name, color, shape, dashed, points: [{x, y, low, high, words}]}],
+ * words: what a pointer on the point shows.
  */
 function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
   const width = Math.min(560, Math.max(300, byId("main").clientWidth - 26)), height = 330, // letters of one size on all screens
@@ -62,7 +62,7 @@ function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
     for (const p of points) {
       const ends = points.length > 1 ? [] : s("line", { x1: X(p.x), x2: X(p.x), y1: Y(p.low), y2: Y(p.high),
         stroke: one.color, "stroke-width": 2 });
-      picture.append(s("g", { fill: one.color }, ends, fill(SHAPES[one.shape](X(p.x), Y(p.y), 4.5), {}, [s("title", {}, p.told)])));
+      picture.append(s("g", { fill: one.color }, ends, fill(SHAPES[one.shape](X(p.x), Y(p.y), 4.5), {}, [s("title", {}, p.words)])));
     }
   }
   return picture;

@@ -52,7 +52,7 @@ function problemTable(runs) {
         if (!step) return h("td", { class: "cell" }, "–");
         const share = rightShare(step);
         return h("td", { class: "cell" }, h("a", { href: link(runs[n], problem),
-          style: { "--share": `${Math.round(100 * share)}%` } }, `${Math.round(share * step.m.length)}/${step.m.length}`, h("span", { class: "mark" }, voteMark(step))));
+          style: { "--share": `${Math.round(100 * share)}%` } }, `${Math.round(share * step.members.length)}/${step.members.length}`, h("span", { class: "mark" }, voteMark(step))));
       }),
       there.slice(1).map((problem) => h("td", {}, problem?.steps.length && there[0]?.steps.length ? signed(finalOf(problem) - finalOf(there[0])) : "–")))))));
 }

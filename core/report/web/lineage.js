@@ -8,8 +8,8 @@ function relatives(problem, id, down) {
   const found = new Set([id]);
   const [t0] = id.split(",").map(Number);
   for (let t = down ? t0 + 1 : t0; down ? t < problem.steps.length : t > 0; t += down ? 1 : -1) {
-    problem.steps[t].m.forEach((member, i) => {
-      for (const j of member[PARENTS]) {
+    problem.steps[t].members.forEach((member, i) => {
+      for (const j of member.parents) {
         const [parent, child] = [`${t - 1},${j}`, `${t},${i}`];
         if (down && found.has(parent)) found.add(child);
         if (!down && found.has(child)) found.add(parent);
@@ -28,26 +28,26 @@ function showChosen() {
   if (inner.top < outer.top || inner.bottom > outer.bottom) frame.scrollTop += inner.top - outer.top - outer.height / 2;
 }
 
-const said = (member) => (member[ERROR] ? "failed" : member[ANSWER] ?? "no box");
+const said = (member) => (member.error ? "failed" : member.answer ?? "no box");
 /** An answer's LaTeX as short plain text, for a label. */
 const plainly = (tex) => tex.replace(/\\[dt]?frac\{(\w+)\}\{(\w+)\}/g, "$1/$2").replace(/\\sqrt\{(\w+)\}/g, "√$1")
   .replace(/\\pi(?![a-z])/g, "π").replace(/\\(?:left|right|[,;! ])/g, "");
 
 /** Members of a step in the order in which they are drawn. */
 function drawnOrder(step) {
-  const order = step.m.map((_, i) => i);
+  const order = step.members.map((_, i) => i);
   if (!lineageState.byAnswer) return order;
   // Groups say the same, however it is spelled; the largest is number 0. Those with right members come first.
-  const right = new Set(step.m.filter((m) => m[CORRECT]).map((m) => m[GROUP]));
-  const rank = (m) => (m[GROUP] == null ? 2e6 : (right.has(m[GROUP]) ? 0 : 1e6) + m[GROUP]);
-  return order.sort((a, b) => rank(step.m[a]) - rank(step.m[b]) || a - b);
+  const right = new Set(step.members.filter((m) => m.correct).map((m) => m.group));
+  const rank = (m) => (m.group == null ? 2e6 : (right.has(m.group) ? 0 : 1e6) + m.group);
+  return order.sort((a, b) => rank(step.members[a]) - rank(step.members[b]) || a - b);
 }
 
 /** What a node looks like: right a filled circle, wrong a square, no answer an empty diamond. */
 function mark(member, x, y) {
   const right = color("right"), wrong = color("wrong"), ink = color("quiet");
-  if (member[CORRECT]) return fill(SHAPES.circle(x, y, 8), { fill: right }, []);
-  if (member[ANSWER] == null) return fill(SHAPES.diamond(x, y, 7), { fill: color("surface"), stroke: ink, "stroke-width": 1.5 }, []);
+  if (member.correct) return fill(SHAPES.circle(x, y, 8), { fill: right }, []);
+  if (member.answer == null) return fill(SHAPES.diamond(x, y, 7), { fill: color("surface"), stroke: ink, "stroke-width": 1.5 }, []);
   return fill(SHAPES.square(x, y, 8), { fill: wrong }, []);
 }
 
@@ -55,7 +55,7 @@ function mark(member, x, y) {
  * The picture. `chosen` is the open member, "t,i"; `dims(member, t, i)` says who is filtered out; `open(t, i)` opens one.
  */
 function lineage(problem, chosen, dims, open) {
-  const most = Math.max(...problem.steps.map((step) => step.m.length));
+  const most = Math.max(...problem.steps.map((step) => step.members.length));
   const rowHeight = most > 16 ? 22 : ROW;
   const COLUMN = Math.min(190, Math.max(132, (WIDTH - 2 * PAD) / problem.steps.length)); // few columns fill the width
   const width = PAD * 2 + COLUMN * problem.steps.length, height = HEAD + most * rowHeight + 10;
@@ -69,7 +69,7 @@ function lineage(problem, chosen, dims, open) {
   const fitting = Math.max(9, Math.floor((COLUMN - 84) / (0.62 * size)));
   const label = (member) => cut(plainly(said(member)), fitting);
   // Where an edge begins: behind the label, lest its first piece reads as a minus sign.
-  const labelEnd = (member) => 18 + 0.62 * size * ([...label(member)].length + (member[DOUBT] ? 1.5 : 0));
+  const labelEnd = (member) => 18 + 0.62 * size * ([...label(member)].length + (member.doubt ? 1.5 : 0));
   const ink = color("ink"), quiet = color("quiet");
   const halo = { "paint-order": "stroke", stroke: color("surface"), "stroke-width": 4, "stroke-linejoin": "round" }; // over edges
   const picture = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "lineage", role: "group",
@@ -78,19 +78,19 @@ function lineage(problem, chosen, dims, open) {
   problem.steps.forEach((step, t) => {
     picture.append(s("text", { x: X(t) - 8, y: 16, fill: ink, "font-size": 13, "font-weight": 600 }, `t=${step.step}`),
       s("text", { x: X(t) - 8, y: 33, fill: quiet, "font-size": 12 },
-        `${step.m.filter((m) => m[CORRECT]).length}/${step.m.length} right ${voteMark(step)}`));
-    step.m.forEach((member, i) => {
+        `${step.members.filter((m) => m.correct).length}/${step.members.length} right ${voteMark(step)}`));
+    step.members.forEach((member, i) => {
       const x = X(t), y = Y(t, i), id = `${t},${i}`;
-      for (const j of member[PARENTS]) {
-        const parent = problem.steps[t - 1]?.m[j];
+      for (const j of member.parents) {
+        const parent = problem.steps[t - 1]?.members[j];
         if (!parent) continue;
         const x0 = X(t - 1) + labelEnd(parent), x1 = x - 10, y0 = Y(t - 1, j), bend = (x1 - x0) * 0.5;
         edges.append(s("path", { d: `M${x0},${y0}C${x0 + bend},${y0} ${x1 - bend},${y} ${x1},${y}`, "data-from": `${t - 1},${j}`, "data-to": id,
-          stroke: parent[CORRECT] ? color("right") : color("wrong"), "stroke-opacity": 0.28, "stroke-width": 1.3,
-          "stroke-dasharray": parent[CORRECT] ? null : "5 3" }));
+          stroke: parent.correct ? color("right") : color("wrong"), "stroke-opacity": 0.28, "stroke-width": 1.3,
+          "stroke-dasharray": parent.correct ? null : "5 3" }));
       }
-      const words = `t=${step.step}, member ${i}: ${said(member)}, ${member[CORRECT] ? "right" : "wrong"}${
-        member[DOUBT] ? `, doubt: ${member[DOUBT]}` : ""}${member[PARENTS].length ? `, from ${member[PARENTS].join(", ")}` : ""}`;
+      const words = `t=${step.step}, member ${i}: ${said(member)}, ${member.correct ? "right" : "wrong"}${
+        member.doubt ? `, doubt: ${member.doubt}` : ""}${member.parents.length ? `, from ${member.parents.join(", ")}` : ""}`;
       const node = s("g", { tabindex: chosen === id ? 0 : -1, role: "button", "aria-label": words, "data-id": id, class: "node",
         opacity: dims(member, t, i) ? 0.2 : null, "aria-pressed": chosen === id ? "true" : "false",
         onclick: () => open(t, i), onfocus: () => light(id), onblur: () => light(chosen),
@@ -101,7 +101,7 @@ function lineage(problem, chosen, dims, open) {
         chosen === id && s("circle", { cx: x, cy: y, r: 12, fill: "none", stroke: ink, "stroke-width": 2, class: "chosen" }),
         mark(member, x, y),
         s("text", { x: x + 14, y: y + 4, fill: ink, "font-size": size, ...halo }, label(member),
-          member[DOUBT] && s("tspan", { fill: color("wrong") }, " ?")));
+          member.doubt && s("tspan", { fill: color("wrong") }, " ?")));
       nodes.append(node);
     });
   });
@@ -124,7 +124,7 @@ function lineage(problem, chosen, dims, open) {
     const go = (toT, toRow) => {
       const step = problem.steps[toT];
       if (!step) return;
-      const row = Math.min(step.m.length - 1, Math.max(0, toRow));
+      const row = Math.min(step.members.length - 1, Math.max(0, toRow));
       const next = places[toT].indexOf(row);
       nodes.querySelector(`[data-id="${toT},${next}"]`).focus();
       event.preventDefault();

@@ -1,8 +1,5 @@
 // What the address says is shown: #/RUN/overview, #/RUN/map, #/RUN/problem/NUMBER/STEP/MEMBER, #/RUN/search, #/compare.
 
-// The fields of a member's row, as core/report/page.py writes them.
-var [ANSWER, CORRECT, DOUBT, FINISH, TOKENS, SECONDS, PARENTS, PROMPT, CACHED, UNFORCED, ERROR, NOTES, GROUP, SCORE, VERDICTS] = Array(15).keys();
-
 let data = null;
 const VIEWS = { overview: "Overview", map: "Problems", search: "Search" };
 

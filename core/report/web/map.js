@@ -1,8 +1,8 @@
 // Problem × step: how many members are right, and which problems aggregation lost.
 
-const rightShare = (step) => step.m.filter((member) => member[CORRECT]).length / step.m.length;
-const isRight = (step) => step.right > 0.5;
-const voteMark = (step) => (step.right === 1 ? "✓" : step.right === 0 ? "✗" : "½"); // a tie scores its share
+const rightShare = (step) => step.members.filter((member) => member.correct).length / step.members.length;
+const isRight = (step) => step.majority_correct > 0.5;
+const voteMark = (step) => (step.majority_correct === 1 ? "✓" : step.majority_correct === 0 ? "✗" : "½"); // a tie scores its share
 
 /** What became of a problem's majority between t=0 and its last step. */
 function fate(problem) {
@@ -15,7 +15,7 @@ const withFate = (run, which) => run.problems.filter((problem) => fate(problem) 
 const lost = (run) => withFate(run, "lost");
 const won = (run) => withFate(run, "won");
 
-const tokensOf = (problem) => problem.steps.reduce((sum, step) => step.m.reduce((all, m) => plus(all, m[TOKENS]), sum), 0);
+const tokensOf = (problem) => problem.steps.reduce((sum, step) => step.members.reduce((all, m) => plus(all, m.completion_tokens), sum), 0);
 const finalOf = (problem) => (problem.steps.length ? rightShare(problem.steps.at(-1)) : -1);
 const gainOf = (problem) => (problem.steps.length ? finalOf(problem) - rightShare(problem.steps[0]) : 0);
 const ORDERS = {
@@ -25,8 +25,8 @@ const ORDERS = {
   tokens: (a, b) => tokensOf(b) - tokensOf(a) || a.number - b.number,
 };
 const KINDS = { all: () => true, lost: (p) => fate(p) === "lost", won: (p) => fate(p) === "won", "never right": (p) => fate(p) === "never",
-  "with truncated": (p) => p.steps.some((step) => step.m.some((m) => m[FINISH] === "length")),
-  "with failed": (p) => p.steps.some((step) => step.m.some((m) => m[ERROR])) };
+  "with truncated": (p) => p.steps.some((step) => step.members.some((m) => m.finish_reason === "length")),
+  "with failed": (p) => p.steps.some((step) => step.members.some((m) => m.error)) };
 
 const mapState = { order: "as in the set", kind: "all" };
 
@@ -41,10 +41,10 @@ function problemsMap(run) {
       const cells = Array.from({ length: steps }, (_, t) => {
         const step = problem.steps[t];
         if (!step) return h("td", { class: "cell" }, "");
-        const share = rightShare(step), n = step.m.length;
+        const share = rightShare(step), n = step.members.length;
         return h("td", { class: "cell" }, h("a", { href: `#/${run.number}/problem/${problem.number}/${step.step}/0`,
           style: { "--share": `${Math.round(100 * share)}%` },
-          title: `t=${step.step}: ${Math.round(share * n)} of ${n} right, majority ${step.majority ?? "none"} (${step.right === 1 ? "right" : step.right === 0 ? "wrong" : "tied"})` },
+          title: `t=${step.step}: ${Math.round(share * n)} of ${n} right, majority ${step.majority_answer ?? "none"} (${step.majority_correct === 1 ? "right" : step.majority_correct === 0 ? "wrong" : "tied"})` },
           `${Math.round(share * n)}/${n}`, h("span", { class: "mark" }, voteMark(step))));
       });
       return h("tr", { class: became }, h("th", { scope: "row" }, h("a", { href: `#/${run.number}/problem/${problem.number}` }, problem.id)),
@@ -56,7 +56,7 @@ function problemsMap(run) {
   draw();
   return [
     h("h2", {}, "Problems × steps"),
-    h("p", { class: "quiet" }, "Members that are right, by problem and step; ✓ and ✗ tell whether the majority is, ½ a tie. ",
+    h("p", { class: "quiet" }, "Members that are right, by problem and step; ✓ and ✗ say whether the majority is, ½ that it is tied. ",
       "A cell opens the population."),
     h("div", { class: "bar" }, choice("order by", "order", ORDERS), choice("show", "kind", KINDS), shown),
     scroll("Problems by steps", h("table", { class: "map" },

@@ -1,7 +1,7 @@
 // The overview of a run: what ran, what makes it doubtful, accuracy over steps, tokens and shares.
 
-const told = (e) => `${percent(e.value)}% [${percent(e.low)}, ${percent(e.high)}], n=${e.n}`;
-const asPoint = (x, e, words) => ({ x, y: e.value, low: e.low, high: e.high, told: `${words}: ${told(e)}` });
+const rated = (e) => `${percent(e.value)}% [${percent(e.low)}, ${percent(e.high)}], n=${e.n}`;
+const asPoint = (x, e, words) => ({ x, y: e.value, low: e.low, high: e.high, words: `${words}: ${rated(e)}` });
 
 /** By step, over how many problems its accuracies are, where that is not all problems at each step. */
 function numbers(run) {
@@ -42,7 +42,7 @@ function spent(steps) {
 
 function tokensFigure(run) {
   const steps = run.head.metrics.steps, sums = spent(steps);
-  if (sums.includes(null)) return h("p", { class: "quiet" }, "Accuracy against tokens: the server did not tell how many tokens its replies took.");
+  if (sums.includes(null)) return h("p", { class: "quiet" }, "Accuracy against tokens: the server did not report how many tokens its replies took.");
   const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `t=${step.step}, ${count(sums[t])} tokens`));
   return figure({ title: withN("Accuracy against tokens", run), xLabel: "completion tokens so far", series: [
     { name: "mean (pass@1)", color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) },

@@ -3,13 +3,13 @@
 const LONG = 40000; // characters shown at once; the rest on demand
 const FILTERS = {
   all: () => true,
-  wrong: (m) => !m[CORRECT],
-  right: (m) => m[CORRECT],
-  truncated: (m) => m[FINISH] === "length",
-  doubtful: (m) => m[DOUBT] != null,
-  undecided: (m) => m[DOUBT] != null && m[DOUBT].split(", ").includes("undecided"),
-  failed: (m) => Boolean(m[ERROR]),
-  forced: (m) => m[UNFORCED] !== null,
+  wrong: (m) => !m.correct,
+  right: (m) => m.correct,
+  truncated: (m) => m.finish_reason === "length",
+  doubtful: (m) => m.doubt != null,
+  undecided: (m) => m.doubt != null && m.doubt.split(", ").includes("undecided"),
+  failed: (m) => Boolean(m.error),
+  forced: (m) => m.unforced != null,
 };
 const readingState = { filter: "all", source: false };
 
@@ -70,34 +70,41 @@ function prose(text, label, set = rich) {
   return [box, more];
 }
 
-/** The prompt as it was sent, put together from its words and the texts of the parents. */
-function promptText(pieces, problem, t, said) {
-  return pieces.map((piece) => (typeof piece === "string" ? piece : textOf(said[`${t - 1},${piece}`]))).join("");
+/** The messages of a prompt as they were sent. Texts of members stand in it as references (core/report/texts.py). */
+function sentMessages(prompt, answers, thoughts) {
+  const whole = (piece) => (typeof piece === "string" ? piece : ((piece.part === "thinking" ? thoughts : answers)[piece.of][piece.part]));
+  return prompt.map(({ role, content }) => ({ role, content: content.map(whole).join("") }));
 }
-const textOf = (kept) => ((kept?.f ?? kept?.a) || "").trim();
+
+/** The same as one text; of several messages, or one that is not the user's, each begins with its role. */
+function promptText(prompt, answers, thoughts) {
+  const sent = sentMessages(prompt, answers, thoughts);
+  if (sent.length === 1 && sent[0].role === "user") return sent[0].content;
+  return sent.map(({ role, content }) => `[${role}]\n${content}`).join("\n\n");
+}
 
 function facts1(member, step, i) {
   const rows = [
-    ["answer", member[ERROR] ? "failed" : member[ANSWER] ?? "none found"],
-    member[GROUP] != null && ["votes for it", step.m.filter((other) => other[GROUP] === member[GROUP]).length],
-    ["judged", member[CORRECT] ? "✓ right" : "✗ wrong"],
-    ["doubt", member[DOUBT] ?? "none"],
-    ["ended", member[FINISH] ?? "–"],
-    ["tokens", `${count(member[TOKENS])} (prompt ${count(member[PROMPT])}, cached ${count(member[CACHED])})`],
-    ["time", seconds(member[SECONDS])],
-    member[SCORE] !== undefined && ["score", member[SCORE] == null ? "no readable verdict" : member[SCORE].toFixed(3)],
-    member[UNFORCED] && ["unforced", `${member[UNFORCED][0] ?? "no box"} (${member[UNFORCED][1] ? "right" : "wrong"})`],
-    member[ERROR] && ["error", member[ERROR]],
-    member[NOTES] && ["noted", member[NOTES].join(", ")],
+    ["answer", member.error ? "failed" : member.answer ?? "none found"],
+    member.group != null && ["votes for it", step.members.filter((other) => other.group === member.group).length],
+    ["judged", member.correct ? "✓ right" : "✗ wrong"],
+    ["doubt", member.doubt ?? "none"],
+    ["ended", member.finish_reason ?? "–"],
+    ["tokens", `${count(member.completion_tokens)} (prompt ${count(member.prompt_tokens)}, cached ${count(member.cached_tokens)})`],
+    ["time", seconds(member.seconds)],
+    member.verdicts && ["score", member.self_score == null ? "no readable verdict" : member.self_score.toFixed(3)],
+    member.unforced && ["unforced", `${member.unforced.answer ?? "no box"} (${member.unforced.correct ? "right" : "wrong"})`],
+    member.error && ["error", member.error],
+    member.notes && ["noted", member.notes.join(", ")],
   ];
   return h("dl", { class: "facts short" }, rows.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
 }
 
 async function member(run, problem, t, i, place) {
-  const step = problem.steps[t], one = step.m[i];
-  const parents = one[PARENTS].map((j) => h("a", { href: link(run, problem, t - 1, j) }, `t=${step.step - 1} member ${j}`));
+  const step = problem.steps[t], one = step.members[i];
+  const parents = one.parents.map((j) => h("a", { href: link(run, problem, t - 1, j) }, `t=${step.step - 1} member ${j}`));
   place.replaceChildren(
-    h("h3", {}, `t=${step.step}, member ${i} `, h("span", { class: one[CORRECT] ? "right" : "wrong" }, `${one[CORRECT] ? "✓" : "✗"} ${cut(said(one), 40)}`)),
+    h("h3", {}, `t=${step.step}, member ${i} `, h("span", { class: one.correct ? "right" : "wrong" }, `${one.correct ? "✓" : "✗"} ${cut(said(one), 40)}`)),
     facts1(one, step, i),
     parents.length ? h("p", {}, "made from ", parents.flatMap((a, n) => (n ? [", ", a] : [a]))) : "",
     h("p", { class: "quiet", role: "status" }, "reading …"));
@@ -118,28 +125,31 @@ async function member(run, problem, t, i, place) {
   note.remove();
   byId("said").textContent = place.firstElementChild.textContent;
   const more = thoughts?.[`${t},${i}`];
-  const thinking = more?.t;
+  const thinking = more?.thinking;
   const fold = (name, text, set) => {
     const details = h("details", {}, h("summary", {}, name));
     details.addEventListener("toggle", () => details.childElementCount === 1 && details.append(...[prose(text(), name, set)].flat()));
     return details;
   };
-  const pieces = mine.p ?? more?.p;
+  const sent = (prompt, name) => prompt && fold(`${name}, as it was sent`, () => promptText(prompt, answers, thoughts), (text) => [text]);
   place.append(...[
     thoughts?.error && h("p", { class: "warning" }, `The thinking can't be read: ${thoughts.error.message}.`),
     thinking && fold(`Thinking (${count(thinking.length)} characters)`, () => thinking),
-    h("h4", {}, "Answer"), prose(mine.a || (one[ERROR] ? "(failed)" : "(empty)"), "Answer"),
-    mine.f != null && [h("h4", {}, "Forced answer (thinking was closed at the cap)"), prose(mine.f, "Forced answer")],
-    (more?.v || []).map((check, n) => fold(one[VERDICTS] ? `Verification ${n + 1}: ${one[VERDICTS][n] ?? "unreadable"}` : `Check ${n + 1}`, () => check)),
-    pieces && fold(run.head.engine.kind === "other" ? "Prompt, put together anew" : "Prompt, as it was sent",
-      () => promptText(pieces, problem, t, answers), (text) => [text]),
+    h("h4", {}, "Answer"), prose(mine.answer || (one.error ? "(failed)" : "(empty)"), "Answer"),
+    mine.forced != null && [h("h4", {}, "Forced answer (thinking was closed at the cap)"), prose(mine.forced, "Forced answer")],
+    sent(mine.prompt ?? more?.prompt, "Prompt")
+      || !thoughts?.error && h("p", { class: "quiet" }, "The journal holds no prompt of this member: an earlier version wrote the record."),
+    (more?.side_calls || []).flatMap((call, n) => {
+      const name = one.verdicts ? `Verification ${n + 1}` : `Side call ${n + 1}`;
+      return [fold(one.verdicts ? `${name}: ${one.verdicts[n] ?? "unreadable"}` : name, () => call.text), sent(call.prompt, `Prompt of ${name.toLowerCase()}`)];
+    }),
   ].flat().filter(Boolean));
 }
 
 const link = (run, problem, t, i) => `#/${run.number}/problem/${problem.number}` + (t == null ? "" : `/${t}/${i}`);
 
 /** The members that the filter lets through, in order: what j and k step through. */
-const passing = (problem) => problem.steps.flatMap((step, t) => step.m.map((m, i) => [t, i, m])).filter(([, , m]) => FILTERS[readingState.filter](m));
+const passing = (problem) => problem.steps.flatMap((step, t) => step.members.map((m, i) => [t, i, m])).filter(([, , m]) => FILTERS[readingState.filter](m));
 
 function reading(run, problem, t, i) {
   const beside = (by, sign, rel) => {
@@ -148,11 +158,11 @@ function reading(run, problem, t, i) {
   };
   const head = [
     h("div", { class: "bar" }, beside(-1, "‹", "prev"), h("h2", {}, `Problem ${problem.id}`), beside(1, "›", "next"),
-      h("span", { class: "quiet" }, `reference answer ${problem.answer} · ${FATES[fate(problem)]}`)),
+      h("span", { class: "quiet" }, `${problem.answer == null ? "no reference answer" : `reference answer ${problem.answer}`} · ${FATES[fate(problem)]}`)),
     problem.statement != null && h("div", { class: "statement", tabindex: 0, role: "region", "aria-label": "Statement" }, rich(cut(problem.statement, 20000))),
   ];
   if (!problem.steps.length) return [head, h("p", { class: "quiet" }, "No step is finished yet.")];
-  const chosen = problem.steps[t]?.m[i] ? `${t},${i}` : null;
+  const chosen = problem.steps[t]?.members[i] ? `${t},${i}` : null;
   const frame = scroll("Lineage", [], "lineage-frame"), place = h("article", { class: "member", tabindex: -1, "aria-label": "Member" });
   let picture;
   const draw = () => {
@@ -160,7 +170,7 @@ function reading(run, problem, t, i) {
     frame.replaceChildren(picture);
   };
   draw();
-  const counts = Object.fromEntries(Object.keys(FILTERS).map((name) => [name, problem.steps.reduce((sum, step) => sum + step.m.filter(FILTERS[name]).length, 0)]));
+  const counts = Object.fromEntries(Object.keys(FILTERS).map((name) => [name, problem.steps.reduce((sum, step) => sum + step.members.filter(FILTERS[name]).length, 0)]));
   const filters = h("div", { class: "chips", role: "group", "aria-label": "Members shown" }, Object.keys(FILTERS).map((name) =>
     h("button", { type: "button", "aria-pressed": String(readingState.filter === name), disabled: name !== "all" && !counts[name], onclick: (event) => {
       readingState.filter = name;

@@ -10,9 +10,9 @@ async function find(run, words, kinds, onHit, onProgress) {
   for (const problem of run.problems) {
     onProgress(problem.number);
     const tiers = await Promise.all(["a", "b"].map((tier) => texts(run.number, problem.number, tier).catch(() => null)));
-    for (const [t, step] of problem.steps.entries()) for (const [i, one] of step.m.entries()) {
+    for (const [t, step] of problem.steps.entries()) for (const [i, one] of step.members.entries()) {
       if (!FILTERS[kinds](one)) continue;
-      for (const [where, text] of [["answer", tiers[0]?.[`${t},${i}`]?.a], ["thinking", tiers[1]?.[`${t},${i}`]?.t]]) {
+      for (const [where, text] of [["answer", tiers[0]?.[`${t},${i}`]?.answer], ["thinking", tiers[1]?.[`${t},${i}`]?.thinking]]) {
         const at = text ? text.toLowerCase().indexOf(wanted) : -1;
         if (at < 0) continue;
         onHit(problem, t, i, where, text.slice(Math.max(0, at - 60), at), text.slice(at, at + wanted.length), text.slice(at + wanted.length, at + wanted.length + 60));
@@ -35,7 +35,7 @@ function searchView(run) {
 }
 
 function newSearch(number) {
-  const hits = h("ol", { class: "hits" }), told = h("p", { class: "quiet", role: "status" });
+  const hits = h("ol", { class: "hits" }), progress = h("p", { class: "quiet", role: "status" });
   const box = h("input", { type: "search", id: "search", placeholder: "text in answers and thinking", "aria-label": "text to look for" });
   const kinds = h("select", { "aria-label": "members" }, Object.keys(FILTERS).map((name) => h("option", {}, name)));
   const form = h("form", { class: "bar", role: "search", onsubmit: (event) => {
@@ -45,7 +45,7 @@ function newSearch(number) {
     const run = data.runs[number]; // the newest, while a run goes on
     find(run, box.value, kinds.value, (problem, t, i, where, before, match, after) =>
       hits.append(h("li", {}, h("a", { href: link(run, problem, t, i) }, `${problem.id} t=${problem.steps[t].step} member ${i}`), ` ${where}: …${before}`, h("mark", {}, match), after + "…")),
-    (done, words) => (told.textContent = words || `looked through ${done} of ${plural(run.problems.length, "problem")} …`));
+    (done, words) => (progress.textContent = words || `looked through ${done} of ${plural(run.problems.length, "problem")} …`));
   } }, box, kinds, h("button", { type: "submit" }, "Search"));
-  return [h("h2", {}, "Search"), form, told, hits];
+  return [h("h2", {}, "Search"), form, progress, hits];
 }

@@ -1,0 +1,188 @@
+"""The texts of a run, from its journals: answers, thinking, side calls, and every prompt as it was sent.
+
+Texts of a problem come in two tiers: "a" holds answers and short prompts, "b" thinking, side calls and long prompts.
+Packed, they go into the page, or beside it where they are too much. Nothing else of the report knows journals.
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.files import write_atomically
+from core.generate.journal import Archive, Records, from_record
+from core.results.read import ProblemResult
+from core.results.spool import Spool
+from core.types import Completion, Message
+
+TIERS = ("a", "b")
+SHORT = 2000  # characters of a piece of a prompt that may stand in tier "a"
+SHARED = 60  # characters from which on a text within a prompt is stored as a reference
+
+Piece = str | dict[str, str]  # a text, or the "part" (answer, forced or thinking) of the member "of": "step,member"
+Prompt = list[dict[str, Any]]  # messages: "role", and "content" in pieces
+Source = tuple[dict[str, str], str]  # a reference and the text that it stands for
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of one problem, in each tier by "step,member". `missing`: members that no journal holds.
+
+    Tier "a": answer, forced (answer), prompt. Tier "b": thinking, side_calls (each with text and prompt), prompt. A
+    prompt is missing where the journal was written before it kept messages.
+    """
+
+    tiers: dict[str, dict[str, dict[str, Any]]]
+    missing: int
+
+
+def archive(path: Path, experiment: str) -> Archive:
+    """The journals beside the results file in `path`, or beside its folder (where a comparison keeps those of its
+    runs)."""
+    beside = path.parent / "journal"
+    if beside.is_dir():
+        return Archive(beside, experiment)
+    return Archive(path.parent.parent / "journal", path.parent.name)
+
+
+def of_problem(problem: ProblemResult, journals: Records) -> Texts:
+    """The texts of `problem` in `journals`."""
+    tiers: dict[str, dict[str, dict[str, Any]]] = {tier: {} for tier in TIERS}
+    prompts: dict[str, Prompt | None] = {}  # by key: a member that stands again was asked for once
+    missing = 0
+    earlier: list[list[Source]] = []
+    for t, step in enumerate(problem.steps):
+        sources: list[list[Source]] = []
+        for i, member in enumerate(step.members):
+            made, messages = _kept(journals, member.cost.key)
+            sources.append([] if made is None else _sources(f"{t},{i}", made))
+            if made is None:
+                missing += 1
+                continue
+            shown = [each for j in dict.fromkeys(member.parents) if j < len(earlier) for each in earlier[j]]
+            if member.cost.key not in prompts:
+                prompts[member.cost.key] = _prompt(messages, shown)
+            calls = [_side_call(journals, call.key, [*sources[i], *shown]) for call in member.side_calls]
+            prompt = prompts[member.cost.key]
+            is_short = prompt is not None and _is_short(prompt)
+            answers = {"answer": made.answer, "forced": made.forced, "prompt": prompt if is_short else None}
+            more = {"thinking": made.thinking, "side_calls": calls, "prompt": None if is_short else prompt}
+            tiers["a"][f"{t},{i}"] = {name: value for name, value in answers.items() if value is not None}
+            if rest := {name: value for name, value in more.items() if value}:
+                tiers["b"][f"{t},{i}"] = rest
+        earlier = sources
+    return Texts(tiers, missing)
+
+
+def messages_of(found: Texts, t: int, i: int) -> list[Message] | None:
+    """The messages that member `i` of step `t` answers, as they were sent; None where no journal holds them."""
+    answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in TIERS)
+    prompt: Prompt | None = answers.get("prompt") or more.get("prompt")
+    if prompt is None:
+        return None
+    return [{"role": each["role"], "content": "".join(_whole(found, p) for p in each["content"])} for each in prompt]
+
+
+def _whole(found: Texts, piece: Piece) -> str:
+    if isinstance(piece, str):
+        return piece
+    tier = "b" if piece["part"] == "thinking" else "a"
+    return str(found.tiers[tier][piece["of"]][piece["part"]])
+
+
+def _kept(journals: Records, key: str) -> tuple[Completion | None, list[Message] | None]:
+    record = journals.record(key)
+    try:
+        return (from_record(key, record.completion), record.messages) if record else (None, None)
+    except ValueError:  # it is whole, and no completion
+        return None, None
+
+
+def _side_call(journals: Records, key: str, sources: Sequence[Source]) -> dict[str, Any]:
+    made, messages = _kept(journals, key)
+    if made is None:
+        return {"text": "(not in the journal)"}
+    prompt = _prompt(messages, sources)
+    return {"text": f"{made.thinking}\n\n{made.text}".strip()} | ({"prompt": prompt} if prompt else {})
+
+
+# Prompts hold texts of members. These are stored once: in the prompt, a reference stands for each.
+
+
+def _sources(at: str, made: Completion) -> list[Source]:
+    parts = {"answer": made.answer, "thinking": made.thinking, "forced": made.forced or ""}
+    found = [({"of": at, "part": part}, text) for part, text in parts.items() if len(text) >= SHARED]
+    return sorted(found, key=lambda source: -len(source[1]))
+
+
+def _prompt(messages: Sequence[Message] | None, sources: Sequence[Source]) -> Prompt | None:
+    if messages is None:
+        return None
+    return [{"role": each["role"], "content": _pieces(each["content"], sources)} for each in messages]
+
+
+def _pieces(content: str, sources: Sequence[Source]) -> list[Piece]:
+    """`content` in pieces, which make it whole again, character by character."""
+    pieces: list[Piece] = [content]
+    for reference, text in sources:
+        cut: list[Piece] = []
+        for piece in pieces:
+            first, *rest = piece.split(text) if isinstance(piece, str) else [piece]
+            cut.append(first)
+            for part in rest:
+                cut += [reference, part]
+        pieces = cut
+    return [piece for piece in pieces if piece != ""]
+
+
+def _is_short(prompt: Prompt) -> bool:
+    pieces = [piece for message in prompt for piece in message["content"]]
+    return all(len(piece) < SHORT if isinstance(piece, str) else piece["part"] != "thinking" for piece in pieces)
+
+
+# Packing
+
+
+def packed(value: Any) -> bytes:
+    """JSON, gzipped, in base64: no character of it means anything to HTML."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+    return base64.b64encode(gzip.compress(text, 6, mtime=0))
+
+
+class Parts:
+    """The packed texts of a page, by ids like "p0-12-a" (run, problem, tier): on the disk until they are placed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._spool = Spool(folder)
+        self._numbers: dict[str, dict[str, int]] = {tier: {} for tier in TIERS}
+        self._sizes = dict.fromkeys(TIERS, 0)
+
+    def add(self, run: int, problem: int, found: Texts) -> None:
+        for tier, kept in found.tiers.items():
+            if kept:
+                text = packed(kept)
+                self._numbers[tier][f"p{run}-{problem}-{tier}"] = self._spool.add(text)
+                self._sizes[tier] += len(text) + 60
+
+    def placed(self, room: int, everything: bool) -> tuple[list[str], list[str]]:
+        """The ids of the parts that go into a page with so many bytes of room, a tier as a whole, and of those that do
+        not; all go into it with `everything`."""
+        inside: list[str] = []
+        outside: list[str] = []
+        for tier in TIERS:
+            fits = everything or self._sizes[tier] <= room
+            (inside if fits else outside).extend(self._numbers[tier])
+            room -= self._sizes[tier]
+        return inside, outside
+
+    def read(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """(id, packed text) of each of `ids`."""
+        return ((id, self._spool[self._numbers[id[-1]][id]].decode()) for id in ids)
+
+    def write(self, ids: Iterable[str], folder: Path) -> None:
+        """Write a script to `folder` for each of `ids`, which hands its text to the page that loads it."""
+        for id, text in self.read(ids):
+            write_atomically(folder / f"{id}.js", f'part("{id}","{text}")\n'.encode())

@@ -1,0 +1,43 @@
+"""Where the figures of a run come from: code, packages, machine."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from core.files import ROOT
+from core.prompts import prompts_sha256
+
+PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllamacpp")
+
+
+def collect(prompts: Sequence[str] = ()) -> dict[str, Any]:
+    """The "provenance" of the results JSON. It names no host and no key. `prompts`: those that a scaffold has besides
+    the common ones."""
+    return {
+        "git_commit": _said(["git", "-C", str(ROOT), "rev-parse", "HEAD"]),
+        "git_dirty": bool(_said(["git", "-C", str(ROOT), "status", "--porcelain"])),
+        "prompts_sha256": prompts_sha256(prompts),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cpus": os.cpu_count(),
+        "gpu": _said(["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]),
+    }
+
+
+def _said(args: list[str]) -> str | None:
+    try:
+        done = subprocess.run(args, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

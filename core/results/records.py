@@ -1,0 +1,83 @@
+"""Graded steps as the results JSON has them (schema 1, core/results/schema.json).
+
+Grading is apart from generation, and records apart from grading: a record is made of members and their grades.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.types import Completion, Grade, Graded, Member
+
+# What a member costs that stood in an earlier population already: its tokens are in the record there.
+FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds": 0.0}
+
+
+def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str, Any]:
+    """The record of one step of one problem. Members of one "group" say the same, and the largest group is number 0."""
+    members = [_member(member, grade) for member, grade in zip(population, graded.grades, strict=True)]
+    for m, group in zip(members, graded.groups, strict=False):
+        m["group"] = group
+    made = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
+    with_text = [(c.thinking, c.text) for c in made if (c.thinking + c.text).strip()]  # silence is no repetition
+    return {
+        "step": step,
+        "mean_accuracy": sum(grade.value for grade in graded.grades) / len(members),
+        "majority_answer": graded.answer,
+        "majority_tied": list(graded.tied) if len(graded.tied) > 1 else [],
+        "majority_correct": graded.score,
+        "identical": len(with_text) - len(set(with_text)),
+        "members": members,
+    } | ({"undecided_pairs": graded.undecided_pairs} if graded.undecided_pairs else {})
+
+
+def _member(member: Member, grade: Grade) -> dict[str, Any]:
+    made = member.completion
+    read = _reading(grade)
+    record: dict[str, Any] = read | {"doubt": _silence(made) or read["doubt"], "parents": member.parents} | _cost(made)
+    if grade.unforced is not None:
+        record["unforced"] = _reading(grade.unforced)
+    if grade.side_calls:
+        record["grading"] = [_cost(call) for call in grade.side_calls]
+    if member.carried_over:
+        record |= {"again": True} | FREE
+    if member.verdicts is not None:
+        record |= {"score": member.self_score, "verdicts": member.verdicts}
+    if member.verdicts is not None or member.side_calls:
+        record["checks"] = [_cost(c) for c in member.side_calls]
+    if member.notes:
+        record["notes"] = member.notes
+    return record
+
+
+def _reading(grade: Grade) -> dict[str, Any]:
+    """A grade as it stands in a record: "grade" and "reason" only where "correct" does not say it all."""
+    reading: dict[str, Any] = {"answer": grade.answer, "correct": grade.value == 1, "doubt": grade.doubt}
+    if grade.value not in (0, 1):
+        reading["grade"] = grade.value
+    if grade.reason:
+        reading["reason"] = grade.reason
+    return reading | ({"undecided": True} if grade.is_undecided else {})
+
+
+def _silence(made: Completion) -> str | None:
+    """Why a completion says nothing, or not all that it would have said, where that is the server's doing."""
+    return "failed" if made.error else "filtered" if made.filtered else "empty" if made.empty else None
+
+
+def _cost(made: Completion) -> dict[str, Any]:
+    """Where a completion is kept, what it took (None: the server counts nothing), and why it failed or is empty, if it
+    did or is."""
+    prompt, cached, completion = made.counted
+    cost: dict[str, Any] = {
+        "finish_reason": made.finish_reason,
+        "prompt_tokens": prompt,
+        "cached_tokens": cached,
+        "completion_tokens": completion,
+        "seconds": made.seconds,
+        "seed": made.seed,
+        "key": made.key,
+    }
+    if made.not_forced:
+        cost["not_forced"] = made.not_forced
+    silence = _silence(made)
+    return cost | ({"error": made.error} if made.error else {silence: True} if silence else {})

@@ -1,0 +1,86 @@
+"""What makes the figures of a run doubtful, in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from core.errors import one_line
+
+# Short right solutions coincide by themselves (an eighth of the embedded model's first ones); a server that ignores
+# seeds repeats nearly all.
+MANY_IDENTICAL = 0.5
+MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accuracy a figure about the cap
+
+
+def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
+    """The warnings of a results document. `commonest_error`: of the completions that failed."""
+    steps = document["metrics"]["steps"]
+    completions = sum(s["completions"] for s in steps)
+    found = []
+    if document["model"].get("embedded"):
+        found.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
+    if document["engine"].get("seeds") is False:
+        found.append(
+            "the server ignores seeds: SEED decides which candidates are drawn, not what the model answers, so that "
+            "another run gives other answers (SGLang honours seeds when it is started with DETERMINISTIC=1)"
+        )
+    if not document["complete"]:
+        done = sum(s["problems"] for s in steps)
+        found.append(f"partial run: {done} populations so far; run the same command again to go on")
+    for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):
+        share = sum(s[count] for s in steps) / completions if completions else 0
+        if share > (MANY_TRUNCATED if count != "failed" else 0):
+            why = f"; most often: {one_line(str(commonest_error), 300)}" if count == "failed" else ""
+            found.append(f"{share:.1%} of {completions} completions {words}{why}")
+    for count, words in (("empty", "are empty: the server sent no text"), ("filtered", "were ended by a filter")):
+        some = sum(s.get(count, 0) for s in steps)
+        if some > (MANY_TRUNCATED * completions if count == "empty" else 0):  # single ones are a model's own
+            found.append(f"{some / completions:.1%} of {completions} completions {words}")
+    if uncounted := sum(s.get("uncounted", 0) for s in steps):
+        found.append(
+            f"the server did not report the tokens of {uncounted} completions and side calls: figures lack them"
+        )
+    if steps and steps[0]["identical"] > MANY_IDENTICAL * steps[0]["completions"]:
+        found.append(
+            f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another of their population "
+            "word for word although their seeds differ; does the server ignore seeds, or is TEMPERATURE 0?"
+        )
+    undecided, pairs = (sum(s.get(what, 0) for s in steps) for what in ("undecided", "undecided_pairs"))
+    if undecided or pairs:
+        found.append(
+            f"math-verify gave no verdict in time: {undecided} answers are undecided and count as wrong, {pairs} pairs "
+            "of answers count as different in votes; the same command grades all again, from the journal"
+        )
+    for what in ("truncated", "failed", "empty", "filtered"):
+        if count := document["metrics"].get("checks", {}).get(what):
+            why = f"; most often: {one_line(str(commonest_error), 300)}" if what == "failed" else ""
+            words = "hit the token cap" if what == "truncated" else what
+            found.append(f"{count} of {document['metrics']['checks']['completions']} side calls {words}{why}")
+    found += of_origins(document["engine"].get("origin"), document["metrics"].get("reused", {}))
+    if unforced := document["metrics"].get("not_forced"):
+        why = max(unforced, key=lambda words: unforced[words])
+        found.append(
+            f"{sum(unforced.values())} answers could not be opened for the model, so that its own words stand; most "
+            f"often: {one_line(why, 300)}"
+        )
+    checked = document["metrics"].get("verification")
+    if noted := document["metrics"].get("notes"):
+        counts = ", ".join(f"{count} {note}" for note, count in noted.items())
+        found.append(f"handled on purpose, and counted: {counts}")
+    if checked and checked["uniform_selections"] and "TAU" in document["config"]:
+        found.append(
+            f"selection was uniform here: in {checked['uniform_selections']} of {checked['selections']} scored "
+            "populations all scores were equal"
+        )
+    if checked and checked["unreadable"]:
+        found.append(f"{checked['unreadable']} of {checked['verdicts']} verdicts could not be read")
+    return found
+
+
+def of_origins(ours: str | None, reused: Mapping[str, int]) -> list[str]:
+    """The warning of completions from the journal that `ours`, the engine which the results name, did not make.
+    `reused`: completions from the journal, by their origins."""
+    others = {origin: n for origin, n in reused.items() if origin != ours}
+    if not others or not ours:
+        return []
+    makers = "; ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))
+    return [f"{sum(others.values()):,} completions from the journal were not made by this run's {ours}: {makers}"]

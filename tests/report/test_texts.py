@@ -1,0 +1,111 @@
+"""Texts from journals: every prompt as it was sent, whatever it is made of, and what a large run takes."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.generate.journal import Archive, Journal, content_key, to_record
+from core.report import texts
+from core.results.read import ProblemResult, step_result
+from core.types import Completion, Message
+from tests.helpers import documents
+
+LONG = "So it goes on, line by line, until the sum of the digits is found.\n" * 3 + "So."
+
+
+def sent(content: str) -> list[Message]:
+    return [{"role": "system", "content": "Be brief."}, {"role": "user", "content": content}]
+
+
+def made(name: str, **changes: str) -> Completion:
+    return Completion(content_key(name), 1, answer=f"{name}: {LONG}", finish_reason="stop", **changes)  # type: ignore[arg-type]
+
+
+def kept(folder: Path, *records: tuple[Completion, list[Message] | None]) -> Path:
+    with Journal(folder / "a.jsonl") as journal:
+        for completion, messages in records:
+            journal.put(completion.key, to_record(completion), messages)
+    return folder
+
+
+def member(completion: Completion, *parents: int, checks: tuple[Completion, ...] = (), again: bool = False) -> object:
+    calls = [documents.cost(key=check.key) for check in checks]
+    more = {"again": True} if again else {}
+    return documents.member(parents=parents, key=completion.key, checks=calls, **more)
+
+
+def problem(*steps: list[object]) -> ProblemResult:
+    return ProblemResult(
+        "p",
+        "?",
+        "1",
+        True,
+        [step_result(documents.step(t, members)) for t, members in enumerate(steps)],  # type: ignore[arg-type]
+    )
+
+
+def test_prompts_of_members_and_side_calls_are_whole_and_hold_no_text_twice(tmp_path: Path) -> None:
+    first, second = made("first", thinking=LONG[::-1]), made("second", forced=f"forced: {LONG}")
+    merged, review = made("merged"), made("review")
+    merging = sent(f"Merge.\n\n1:\n{first.answer}\n\n2:\n{second.text}\n\n3:\n{first.thinking}")
+    reviewing = sent(f"Review {merged.answer} with {first.answer}.")
+    folder = kept(tmp_path, (first, sent("1?")), (second, sent("2?")), (merged, merging), (review, reviewing))
+    run = problem([member(first), member(second)], [member(merged, 0, 1, checks=(review,))])
+    with Archive(folder) as journals:
+        found = texts.of_problem(run, journals)
+    assert found.missing == 0 and texts.messages_of(found, 0, 1) == sent("2?")
+    assert texts.messages_of(found, 1, 0) == merging
+    prompt = found.tiers["b"]["1,0"]["prompt"][1]["content"]  # in "b", for it shows thinking
+    parts = [piece for piece in prompt if isinstance(piece, dict)]
+    assert parts == [
+        {"of": "0,0", "part": "answer"},
+        {"of": "0,1", "part": "forced"},
+        {"of": "0,0", "part": "thinking"},
+    ]
+    (call,) = found.tiers["b"]["1,0"]["side_calls"]
+    assert call["text"] == review.answer and call["prompt"][1]["content"] == [
+        "Review ",
+        {"of": "1,0", "part": "answer"},
+        " with ",
+        {"of": "0,0", "part": "answer"},
+        ".",
+    ]
+
+
+def test_a_member_that_stands_again_has_the_prompt_it_was_made_with(tmp_path: Path) -> None:
+    first, merged = made("first"), made("merged")
+    folder = kept(tmp_path, (first, sent("?")), (merged, sent(f"Improve {first.answer}")))
+    run = problem([member(first)], [member(merged, 0)], [member(merged, 0, again=True)])
+    with Archive(folder) as journals:
+        found = texts.of_problem(run, journals)
+    assert found.tiers["a"]["2,0"]["prompt"] == found.tiers["a"]["1,0"]["prompt"]
+    assert texts.messages_of(found, 2, 0) == sent(f"Improve {first.answer}")
+
+
+def test_what_no_journal_holds_is_missing_and_a_record_of_before_has_no_prompt(tmp_path: Path) -> None:
+    first, gone = made("first"), made("gone")
+    folder = kept(tmp_path, (first, None))
+    run = problem([member(first, checks=(gone,)), member(gone)], [member(made("other"), 0, 1, 99)])
+    with Archive(folder) as journals:
+        found = texts.of_problem(run, journals)
+    assert found.missing == 2 and list(found.tiers["a"]) == ["0,0"]
+    assert found.tiers["a"]["0,0"] == {"answer": first.answer} and texts.messages_of(found, 0, 0) is None
+    assert found.tiers["b"]["0,0"] == {"side_calls": [{"text": "(not in the journal)"}]}
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.sampled_from(["a", "ab", "ba", " ", "\ud800", "é\n"]), max_size=30).map("".join), st.data())
+def test_pieces_make_the_prompt_whole_again(content: str, data: st.DataObject) -> None:
+    shown = data.draw(st.lists(st.text("ab é", min_size=1, max_size=4), max_size=4))
+    sources: list[texts.Source] = [({"of": f"0,{j}", "part": "answer"}, text) for j, text in enumerate(shown)]
+    pieces = texts._pieces(content, sources)
+    assert "".join(piece if isinstance(piece, str) else shown[int(piece["of"][2:])] for piece in pieces) == content
+
+
+def test_a_record_holds_all_of_a_completion_but_where_it_came_from(tmp_path: Path) -> None:
+    one = made("one", forced="x", thinking="t")
+    with Archive(kept(tmp_path, (one, None))) as journals:
+        found = texts._kept(journals, one.key)[0]
+    assert found is not None and asdict(found) | {"reused": False} == asdict(one)

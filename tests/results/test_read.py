@@ -1,0 +1,133 @@
+"""Reading results: typed, checked, one problem at a time."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import UserError
+from core.results import read
+from core.results.read import CallCost, MemberResult, Reading
+from tests.conftest import ROOT
+from tests.helpers import documents
+
+
+def saved(path: Path, document: Any) -> Path:
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_a_file_is_read_into_types_in_the_words_of_the_project(tmp_path: Path) -> None:
+    one = documents.member(
+        7,
+        [2, 0],
+        checks=[documents.cost(None, error="x")],
+        score=0.5,
+        verdicts=[0.5, None],
+        again=True,
+        unforced={"answer": None, "correct": False, "doubt": "truncated"},
+        group=3,
+        undecided=True,
+        doubt="truncated",
+        notes=["cut"],
+    )
+    made = documents.document([documents.problem("p", [documents.step(0, [one])])], [documents.metrics_of_step(4)])
+    head, problems = read.read(saved(tmp_path / "a.json", made))
+    assert (head.experiment, head.complete, head.metrics.steps[0].step) == ("x", True, 4)
+    assert json.loads(json.dumps(head.document))["metrics"]["steps"][0]["mean_accuracy"] == documents.RATE
+    (problem,) = problems
+    cost = CallCost(documents.KEY, "stop", 10, 5, 7, 1.0, None)
+    call = CallCost(documents.KEY, "stop", 10, 5, None, 1.0, "x")
+    member = problem.steps[0].members[0]
+    assert member == MemberResult(
+        cost,
+        "1",
+        True,
+        "truncated",
+        undecided=True,
+        group=3,
+        parents=[2, 0],
+        unforced=Reading(None, False),
+        carried_over=True,
+        self_score=0.5,
+        verdicts=[0.5, None],
+        side_calls=[call],
+        notes=["cut"],
+    )
+    assert member.calls == [cost, call] and not call.is_counted and member.doubts == ["truncated", "undecided"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("key", "x" * 32),
+        ("key", None),
+        ("answer", 7),
+        ("completion_tokens", -1),
+        ("completion_tokens", 1e400),
+        ("completion_tokens", True),
+        ("seconds", "1"),
+        ("parents", [-1]),
+        ("parents", None),
+        ("group", "0"),
+        ("verdicts", [2]),
+        ("checks", [{}]),
+        ("notes", [None]),
+        ("unforced", {}),
+        ("error", ["x"]),
+    ],
+)
+def test_a_wrong_value_of_a_member_is_refused_in_a_line_and_what_was_before_it_is_read(
+    tmp_path: Path, field: str, value: Any
+) -> None:
+    good, bad = documents.member(), documents.member(group=0, score=1) | {field: value}
+    problems = [documents.problem(str(i), [documents.step(0, [one])]) for i, one in enumerate((good, bad))]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(documents.document(problems)).replace("Infinity", "1e400"))
+    _, found = read.read(path)
+    assert next(found).id == "0"
+    with pytest.raises(UserError, match="not a results file of this project") as raised:
+        next(found)
+    assert "\n" not in str(raised.value) and len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize("schema", [2, "1", None, True, [1]])
+def test_another_schema_is_refused(tmp_path: Path, schema: Any) -> None:
+    with pytest.raises(UserError, match="this version reads 1"):
+        read.read(saved(tmp_path / "a.json", documents.document(schema=schema)))
+
+
+def test_long_texts_are_cut_and_what_pairs_problems_is_not(tmp_path: Path) -> None:
+    long = "x" * 10_000
+    one = documents.problem(long, [documents.step(0, [documents.member(answer=long)])], answer=long)
+    (problem,) = read.read(saved(tmp_path / "a.json", documents.document([one])))[1]
+    assert problem.id == problem.answer == long
+    assert problem.steps[0].members[0].answer == "x" * (read.TEXT - 1) + "…"
+
+
+def test_a_large_file_takes_the_memory_of_one_problem(tmp_path: Path) -> None:
+    """60,000 completions, 20 MB, in a process of its own."""
+    path = tmp_path / "a.json"
+    head = json.dumps({name: each for name, each in documents.document().items() if name != "problems"}, indent=1)
+    row = json.dumps(documents.problem("p", [documents.step(0, [documents.member()] * 200)]))
+    with open(path, "w") as file:
+        file.write(head[:-2] + ",\n" + read.START)
+        for i in range(300):
+            file.write(f"  {row}{',' if i < 299 else ''}\n")
+        file.write(read.END + "}\n")
+    program = f"""
+import resource
+from pathlib import Path
+from core.results import read
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+_, problems = read.read(Path({str(path)!r}))
+count = sum(len(step.members) for problem in problems for step in problem.steps)
+print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    count, kilobytes = map(int, done.stdout.split())
+    assert count == 60_000 and kilobytes < 10_000
