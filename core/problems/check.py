@@ -1,7 +1,7 @@
 """Problems from files and decoded rows, checked on the way in: what is wrong is said with its place and what to do."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,11 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
     if not problems:
         raise UserError(f"{source} holds no problems. Give at least one")
     return tuple(problems)
+
+
+def answer_type_of(answers: Iterable[Any]) -> str:
+    """The type of a set whose rows name none: "integer" where every answer is a whole number from 0 to 999."""
+    return "integer" if all(map(_is_whole, answers)) else "math"
 
 
 def _is_whole(answer: Any) -> bool:

@@ -76,6 +76,7 @@ def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
 
 def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
     """A problem as it stands in the file; each of `steps` is a record in JSON."""
-    fields = {"id": problem.id, "statement": problem.statement, "answer": problem.answer, "finished": finished}
+    fields: dict[str, Any] = {"id": problem.id, "statement": problem.statement, "answer": problem.answer}
+    fields |= {"answer_type": problem.answer_type, "finished": finished}
     head = json.dumps(fields, ensure_ascii=True)
     return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"

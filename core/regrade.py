@@ -1,0 +1,138 @@
+"""Grade again what is stored: `bash scripts/regrade.sh 02_rsa_basic`, from results and journal, with no server.
+
+What the model said stays; the readings, grades and votes are today's. The new results take the name, the old file stays
+beside them.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from core import interrupts as interrupts
+from core.errors import UserError, command
+from core.files import amount, results_dir
+from core.generate.journal import Archive, from_record
+from core.grading.answers import by_answer
+from core.problems.check import answer_type_of
+from core.report import tables
+from core.report.compare import path_of
+from core.report.texts import archive
+from core.results import read, records, warnings, write
+from core.results.metrics import Figures
+from core.results.spool import Spool
+from core.types import Completion, Grader, Member, Message, Population, Problem
+
+SHOWN = 20  # changed answers that are printed
+
+Change = tuple[str, str, str]  # where, before, after
+
+
+async def _no_model(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+    raise UserError("this grader asks a model, and grading again has none")
+
+
+def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
+    """Grade the results in `path` anew. The new file's path, the old and the new document (without problems), and what
+    changed come back. Raises UserError where the file can't be read, or a completion is in no journal."""
+    head, rows = read.parsed(path)
+    read.read(path)  # raises UserError where it is no results file
+    spool, changes = Spool(path.parent), list[Change]()
+    stored = list(rows)
+    figures = Figures(len(stored))
+    types = answer_type_of(row.get("answer") for row in stored)
+    numbers: list[list[int]] = []
+    with archive(path, head["experiment"]) as journals:
+        for place, row in enumerate(stored):
+            problem = Problem(row["id"], row["statement"], row["answer"], row.get("answer_type", types))
+            numbers.append([])
+            for step in row["steps"]:
+                population = [_member(path, journals, m) for m in step["members"]]
+                graded = asyncio.run(_graded(grader, problem, population))
+                made = records.record(step["step"], population, graded)
+                changes += _changes(problem, step, made)
+                figures.add(place, made)
+                numbers[-1].append(spool.add(json.dumps(made, ensure_ascii=True).encode()))
+            figures.finished[place] = row["finished"]
+    metrics = figures.metrics(amount(head["metrics"]["seconds"])) | {"reused": head["metrics"].get("reused", {})}
+    document = head | {"metrics": metrics, "regraded": write.now()}
+    document["warnings"] = warnings.of_run(document, figures.commonest_error)
+
+    def told() -> Iterator[bytes]:
+        for row, steps in zip(stored, numbers, strict=True):
+            problem = Problem(row["id"], row["statement"], row["answer"], row.get("answer_type", types))
+            yield write.row(problem, row["finished"], map(spool.__getitem__, steps))
+
+    return write.save(document, told(), path.parent), head, document, changes
+
+
+async def _graded(grader: Grader, problem: Problem, population: Population) -> Any:
+    return await grader(problem, population, _no_model)
+
+
+def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
+    checks = [_completion(path, journals, check) for check in m.get("checks", [])]
+    return Member(
+        _completion(path, journals, m),
+        m["parents"],
+        m.get("score"),
+        m.get("verdicts"),
+        checks,
+        m.get("again", False),
+        m.get("notes", []),
+    )
+
+
+def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completion:
+    """What was kept; a request that failed is in no journal, and says so itself."""
+    if kept := journals.record(cost["key"]):
+        try:
+            return from_record(cost["key"], kept.completion)
+        except ValueError as error:
+            raise UserError(f"the journal's record of {cost['key']} is no completion ({error})") from None
+    if "error" in cost:
+        return Completion(cost["key"], cost["seed"], seconds=cost["seconds"], error=cost["error"])
+    raise UserError(
+        f"{path.name} has completions that are in no journal beside it, such as {cost['key']}. Put its journal into "
+        f"{journals.folder}, or run the experiment again"
+    )
+
+
+def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    found = []
+    for i, (old, new) in enumerate(zip(before["members"], after["members"], strict=True)):
+        one, other = ((m["answer"], m["correct"], m["doubt"]) for m in (old, new))
+        if one != other:
+            found.append((f"{problem.id}, t={before['step']}, member {i}", _words(*one), _words(*other)))
+    one, other = ((s["majority_answer"], s["majority_correct"], None) for s in (before, after))
+    if one != other:
+        found.append((f"{problem.id}, t={before['step']}, vote", _words(*one), _words(*other)))
+    return found
+
+
+def _words(answer: str | None, correct: float, doubt: str | None) -> str:
+    grade = "right" if correct == 1 else "wrong" if correct == 0 else f"{correct:.0%} right"
+    return f"{'no answer' if answer is None else f'{answer:.40}'} ({grade}{f', {doubt}' if doubt else ''})"
+
+
+def main(argv: Sequence[str]) -> None:
+    with command():
+        if len(argv) != 1 or argv[0].startswith("-"):
+            raise UserError(
+                "give the name of results, or the path of a .json file: bash scripts/regrade.sh 02_rsa_basic"
+            )
+        path, before, after, changes = regrade(path_of(argv[0], results_dir()))
+        print(f"{tables.title(before)}\n\nas it was\n{tables.table(before)}\n\ngraded again\n{tables.table(after)}\n")
+        for where, one, other in changes[:SHOWN]:
+            print(f"{where}: {one} -> {other}")
+        if len(changes) > SHOWN:
+            print(f"… and {len(changes) - SHOWN:,} more")
+        count = sum(step["completions"] for step in after["metrics"]["steps"])
+        print(f"{len(changes):,} of {count:,} readings and votes changed")
+        print(f"results {path}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
