@@ -30,7 +30,7 @@ def results_dir() -> Path:
             probe.write(bytes(4096))
     except OSError as error:
         raise UserError(
-            f"the results folder {folder} can't be written ({error.strerror}). Mend that, or set RESULTS_DIR to another"
+            f"the results folder {folder} can't be written ({error.strerror}). Fix that, or set RESULTS_DIR to another"
         ) from None
     return folder
 
@@ -72,12 +72,12 @@ def _beside(path: Path) -> Path:
 def trouble(path: Path, error: OSError, kept: str) -> UserError:
     """What to tell a user when `path` could not be written; `kept` says what is safe."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    why = "the disk is full. Free some space" if is_full else f"writing failed ({error.strerror}). Mend that"
+    why = "the disk is full. Free some space" if is_full else f"writing failed ({error.strerror}). Fix that"
     return UserError(f"{path}: {why} and run the same command again; {kept}")
 
 
-def read_lines(path: Path, what: str, mend: str) -> Iterator[str]:
-    """The lines of the text in `path`. Raises UserError where it can't be read: `what` the file is, and how to `mend`
+def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
+    """The lines of the text in `path`. Raises UserError where it can't be read: `what` the file is, and the `remedy`
     that."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
@@ -87,35 +87,35 @@ def read_lines(path: Path, what: str, mend: str) -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise UserError(f"{what} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8") from None
     except OSError as error:
-        raise UserError(f"{what} {path} can't be read ({error.strerror}). {mend}") from None
+        raise UserError(f"{what} {path} can't be read ({error.strerror}). {remedy}") from None
     except ValueError:  # a NUL
-        raise UserError(f"{what} {path} can't be read (no path). {mend}") from None
+        raise UserError(f"{what} {path} can't be read (no path). {remedy}") from None
 
 
-def read_text(path: Path, what: str, mend: str) -> str:
+def read_text(path: Path, what: str, remedy: str) -> str:
     """The text of `path`. Raises UserError, as read_lines does."""
-    return "".join(read_lines(path, what, mend))
+    return "".join(read_lines(path, what, remedy))
 
 
-def read_json(path: Path, what: str, mend: str) -> Any:
+def read_json(path: Path, what: str, remedy: str) -> Any:
     """The value in the JSON file `path`. Raises UserError, as read_text and parse_json do."""
-    return parse_json(read_text(path, what, mend), f"{what} {path}", mend)
+    return parse_json(read_text(path, what, remedy), f"{what} {path}", remedy)
 
 
-def parse_json(text: str, where: str, mend: str) -> Any:
+def parse_json(text: str, where: str, remedy: str) -> Any:
     """The value of a JSON text. Raises UserError, also for what Python's parser lets pass: NaN and Infinity."""
     try:
         return json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where} is not valid JSON ({error}). {mend}") from None
+        raise UserError(f"{where} is not valid JSON ({error}). {remedy}") from None
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def amount(value: Any, most: float = 1e15) -> float:
     """`value`, read from a file, where it is a number from 0 to `most`. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most:
-        raise ValueError(f"{value!r:.40} is no number from 0 to {most:g}")
+        raise ValueError(f"{value!r:.40} is not a number from 0 to {most:g}")
     return value

@@ -91,7 +91,7 @@ def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completi
         try:
             return from_record(cost["key"], kept.completion)
         except ValueError as error:
-            raise UserError(f"the journal's record of {cost['key']} is no completion ({error})") from None
+            raise UserError(f"the journal's record of {cost['key']} is not a completion ({error})") from None
     if "error" in cost:
         return Completion(cost["key"], cost["seed"], seconds=cost["seconds"], error=cost["error"])
     raise UserError(

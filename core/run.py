@@ -217,7 +217,7 @@ class Experiment(Generic[C]):
             asyncio.run(self._run(journal, stop))
             if self.figures.is_all_failed:
                 raise RunFailed(
-                    f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Mend that "
+                    f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Fix that "
                     "and run the same command again"
                 )
             return self.save(complete=True)

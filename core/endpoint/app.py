@@ -567,7 +567,7 @@ async def _until_stopped(work: Coroutine[Any, Any, None], stop: Stop) -> None:
 def _number(args: argparse.Namespace, name: str) -> int:
     text: str = getattr(args, name)
     if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= 10**12):
-        raise UserError(f"--{name.replace('_', '-')} {text:.40} is no number from 1 to {10**12:,}")
+        raise UserError(f"--{name.replace('_', '-')} {text:.40} is not a number from 1 to {10**12:,}")
     return int(text)
 
 

@@ -148,14 +148,14 @@ def _text(content: Any, where: str) -> str:
         for i, part in enumerate(content):
             if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
                 kind = part.get("type") if isinstance(part, dict) else part
-                raise Refusal(f"{where}[{i}] is no text part ({kind!r:.40}); only text is read", where, "unsupported")
+                raise Refusal(f"{where}[{i}] is not text ({kind!r:.40}); only text is read", where, "unsupported")
         content = "\n".join(part["text"] for part in content)
     if not isinstance(content, str):
         raise Refusal(f"{where} must be a text or a list of text parts", where)
     try:
         content.encode()
     except UnicodeEncodeError:
-        raise Refusal(f"{where} holds half a surrogate pair, which is no text", where) from None
+        raise Refusal(f"{where} holds half a surrogate pair, which is not text", where) from None
     return content
 
 

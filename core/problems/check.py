@@ -9,16 +9,16 @@ from core.errors import UserError
 from core.files import parse_json, read_text
 from core.types import MAX_ANSWER_CHARS, Problem
 
-MEND = "Mend it there"
+FIX = "Fix it there"
 
 
 def read_file(path: Path) -> tuple[Problem, ...]:
     text = read_text(path, "problem file", "Check the path in PROBLEMS")
     if path.suffix.lower() == ".jsonl":
         lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-        rows = [(where, parse_json(line, f"problem file {where}", MEND)) for where, line in lines]
+        rows = [(where, parse_json(line, f"problem file {where}", FIX)) for where, line in lines]
     else:
-        whole = parse_json(text, f"problem file {path}", MEND)
+        whole = parse_json(text, f"problem file {path}", FIX)
         if not isinstance(whole, list):
             raise UserError(f"problem file {path} must hold a list of problems, not {_kind(whole)}")
         rows = [(f"{path}, problem {n}", row) for n, row in enumerate(whole, 1)]

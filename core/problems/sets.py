@@ -45,7 +45,7 @@ class ProblemSet:
 def load(name: str) -> ProblemSet:
     """A problem set by name ("sums", "aime_2025", …) or by the path of a .json or .jsonl file.
 
-    Raises UserError, with the place and the mend, for an unknown name, an unreadable or malformed file, or a hub
+    Raises UserError, with the place and the remedy, for an unknown name, an unreadable or malformed file, or a hub
     that can't be reached.
     """
     if name in BUNDLED:

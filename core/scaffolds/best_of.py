@@ -40,8 +40,8 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
-    """The position of the highest score, drawn by lot among equals. A score of None counts as the mean of the others:
-    unknown is not bad."""
+    """The position of the highest score, drawn at random among equals. A score of None counts as the mean of the
+    others: unknown is not bad."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores])

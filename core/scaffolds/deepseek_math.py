@@ -3,7 +3,7 @@
 N proofs, each with a self-assessment; VERIFY_SAMPLES reviews of each, with a score of 0, 1/2 or 1. Then ROUNDS rounds:
 the KEEP best by mean score are refined, REFINEMENTS times each, every time with other REVIEWS of their reviews, the
 harshest first; the new proofs are reviewed and join the pool. A proof that all its reviews score 1 ends it. The best
-mean is the answer; self-assessments break ties, then a lot.
+mean is the answer; self-assessments break ties, then chance.
 
 At most N + ROUNDS * KEEP * REFINEMENTS proofs (where KEEP <= N) of 1 + VERIFY_SAMPLES completions each: 60 with 4
 proofs, 4 reviews and 2 rounds of 4, the sizes that QED-Nano is evaluated with. The paper has N = KEEP = VERIFY_SAMPLES
@@ -181,8 +181,8 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
     yield [proof.member for proof in newest]
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
-        lots = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # every proof keeps its own
-        ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, lots[i]), reverse=True)
+        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # every proof keeps its own
+        ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, ties[i]), reverse=True)
         best, place = pool[ranked[0]], ranked[0] - (len(pool) - len(newest))
         yield [Member(best.member.completion, [place] if place >= 0 else [], carried_over=True)]
         if best.passed or t > config.ROUNDS:

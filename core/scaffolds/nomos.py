@@ -149,8 +149,8 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
     yield list(newest)
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
-        lots = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # every solution keeps its own
-        ranked = sorted(range(len(pool)), key=lambda i: (*worth(pool[i]), lots[i]), reverse=True)
+        ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # every solution keeps its own
+        ranked = sorted(range(len(pool)), key=lambda i: (*worth(pool[i]), ties[i]), reverse=True)
         place = ranked[0] - (len(pool) - len(newest))
         yield [again(pool[ranked[0]], *([place] if place >= 0 else []))]
         perfect = sum(member.self_score == 1.0 for member in pool)

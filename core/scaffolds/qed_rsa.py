@@ -30,7 +30,7 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
     """Populations t = 0..ROUNDS of N members, then those that are left after each round of the knock-out.
 
     A candidate with nothing to carry is passed over, and one at a further offset takes its place; with none left, a
-    member starts afresh. What is unreadable in the knock-out is decided by lot, and noted.
+    member starts afresh. What is unreadable in the knock-out is decided at random, and noted.
     """
 
     async def member(t: int, i: int, earlier: Population) -> Member:

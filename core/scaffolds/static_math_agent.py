@@ -4,7 +4,7 @@ The scaffold of that name in QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/conf
 its numbers: 4 slots of 2 solutions, no approaches, 1 verification with improvement, merging on. Here N = 8 solutions,
 slots of K = 2 neighbours, ROUNDS = 1: 8 solutions, 8 reports, 8 improvements (of every solution, whatever its report
 says), 4 merges and 1 selection of the four, 29 completions. A slot of one is not merged, a single slot not selected.
-The selection sees the merges in an order drawn by lot, and an unreadable one is decided by lot (there: the last wins).
+The selection sees the merges in random order, and an unreadable one is decided at random (there: the last wins).
 """
 
 import asyncio
@@ -77,7 +77,7 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
     for each slot; one of the solution selected.
 
     A solution with nothing to show gets no report, and its improvement starts afresh. An improvement or a merge that
-    comes back empty is noted, and what it was made from stands, drawn by lot where that is several.
+    comes back empty is noted, and what it was made from stands, drawn at random where that is several.
     """
 
     async def remake(messages: list[Message], origins: Sequence[int], t: int, i: int) -> Member:
@@ -173,7 +173,7 @@ def select(problem: str, texts: Sequence[str]) -> list[Message]:
 async def select_one(problem: Problem, ask: Ask, config: Selecting, texts: Sequence[str], *names: str | int) -> Choice:
     """The best of several texts, as the model says. Their order in the prompt is drawn, for models prefer a place; the
     empty ones are left out, and one that is left alone wins without a request. After an answer that can't be read, the
-    first of the order drawn wins, which is a lot, and noted."""
+    first of the order drawn wins, which is at random, and noted."""
     order = seeds.rng(config.SEED, problem.id, "order", *names).permutation(len(texts))
     shown = [int(i) for i in order if texts[i].strip()]
     notes = [EMPTY] * (len(texts) - len(shown))

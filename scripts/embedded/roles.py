@@ -30,7 +30,7 @@ from scripts.embedded.texts import (
 SLIPS = (0.02, 0.4)  # range of the slip rates of solutions that are looked at
 TWIN = 0.3  # share of candidates that are the one before but for one line
 CUT = 0.03  # share of solutions to report on that stop early
-MISSED, FALSE_ALARM = 0.08, 0.03  # shares of lines on which a report that is to be heeded errs
+MISSED, FALSE_ALARM = 0.08, 0.03  # shares of lines on which a report that is to be followed errs
 SELECTED = (2, 2, 3, 4, 4)  # candidates of a selection of several
 GROUPED = (2, 3, 4, 5, 6, 6, 8, 12)
 SAME_ANSWER = 0.4  # share of a group's solutions that repeat the one before

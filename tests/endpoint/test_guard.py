@@ -333,7 +333,7 @@ def test_what_the_operator_asked_for_is_known(bound: str, named: list[str], host
 
 def test_the_command_knows_its_host_and_those_it_is_told(results: Path) -> None:
     process = command("--port", "0", "--host", "localhost", "--allow-host", "rsa.example.org", "--most-requests", "0")
-    assert "--most-requests 0 is no number" in process.communicate(timeout=60)[1] and process.returncode == 2
+    assert "--most-requests 0 is not a number" in process.communicate(timeout=60)[1] and process.returncode == 2
     process = command(
         "--port", "0", "--host", "localhost", "--allow-host", "rsa.example.org", "--most-completions", "9"
     )
