@@ -403,7 +403,7 @@ ERRORS: list[tuple[Any, int, str | None, str]] = [
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
         400,
         "messages[0].content",
-        "no text part ('image_url')",
+        "not text ('image_url')",
     ),
     ({"max_tokens": 0}, 400, "max_tokens", "max_tokens=0 is out of range: a whole number from 1"),
     ({"max_tokens": "300"}, 400, "max_tokens", "is not a whole number"),
