@@ -5,8 +5,10 @@ Files of JSON are read here too, whoever wrote them: what can't be read is said 
 import errno
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -49,6 +51,32 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise trouble(path, error, "nothing finished is lost") from None
+
+
+@contextmanager
+def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
+    """A path beside `out`, for a file or a folder, that becomes `out` at the end; stopped or broken off before, nothing
+    is left. `what` needs `size` bytes free on the disk. Raises UserError, also where `out` is there already."""
+    if out.exists():
+        raise UserError(f"{out} exists. Remove it, or choose another name")
+    if not out.parent.is_dir():
+        raise UserError(f"the folder {out.parent} does not exist. Make it, or name another")
+    if (free := shutil.disk_usage(out.parent).free) < size:
+        raise UserError(f"{out.parent} has {free / 1e9:.1f} GB free and {what} needs {size / 1e9:.1f}. Make room")
+    beside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        yield beside
+        os.replace(beside, out)
+    except OSError as error:
+        raise UserError(
+            f"{out}: writing failed ({error.strerror or error}). See that the folder can be written and the disk has "
+            "room, and run the same command again; nothing is left of this attempt"
+        ) from None
+    finally:
+        if beside.is_dir():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
 
 
 def open_log(path: Path, again: bool = True) -> TextIO:

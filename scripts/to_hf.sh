@@ -3,4 +3,4 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bash "$root/setup.sh" harness
-PYTHONPATH=$root exec "$root/.venv/bin/python" -m scripts.to_hf "$@"
+PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.training.to_hf "$@"

@@ -24,6 +24,7 @@ MAY: dict[str, set[str]] = {
     "report": {"results", "generate.journal", "endpoint.guard"},
     "endpoint": {"engines", "generate", "grading", "scaffolds", "run"},
     "experiments": set(),
+    "training": {"engines"},
     "run": {"engines", "generate", "grading", "problems", "results", "report", "plan"},
     "regrade": {"generate.journal", "grading", "problems", "results", "report", "run"},
     "equal_compute": {"engines", "problems", "results", "report", "run", "experiments"},

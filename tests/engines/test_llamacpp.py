@@ -29,7 +29,8 @@ from core.engines.server import Server
 from core.engines.weights import sha256
 from core.errors import UserError
 from core.problems import sets
-from scripts.to_gguf import QWEN2_SPLIT, convert, gguf_names
+from core.training.qwen3 import QWEN2_SPLIT, gguf_names
+from core.training.to_gguf import convert
 from tests.conftest import ROOT, environment, heed_signals, run
 
 GIB = 2**30
@@ -328,7 +329,7 @@ def test_a_model_that_cannot_be_served_is_one_line(tmp_path: Path, folder: Path,
 
 def to_gguf(*args: object, **changes: Any) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "scripts.to_gguf", *map(str, args)],
+        [sys.executable, "-m", "core.training.to_gguf", *map(str, args)],
         env=environment(**changes.pop("env", {})),
         cwd=ROOT,
         capture_output=True,

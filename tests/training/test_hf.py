@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.errors import UserError
-from scripts import to_gguf, to_hf
+from core.training import to_gguf, to_hf
 from tests.conftest import ROOT, environment
 from tests.engines.test_llamacpp import contents, hugging_face, one_file, tensors, weights
 
@@ -144,7 +144,7 @@ def test_a_file_cut_off_anywhere_is_one_line(bytes_: int, tmp_path: Path) -> Non
 
 def command(*args: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "scripts.to_hf", *map(str, args)],
+        [sys.executable, "-m", "core.training.to_hf", *map(str, args)],
         env=environment(),
         cwd=ROOT,
         capture_output=True,

@@ -7,12 +7,9 @@ weights become float32, the values that llama.cpp computes with.
 
 import argparse
 import json
-import os
-import shutil
 import signal
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,8 @@ from gguf import Keys, TokenType
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 from core.errors import UserError, command
-from scripts.to_gguf import QWEN2_SPLIT, gguf_names, tensor_shapes
+from core.files import whole
+from core.training.qwen3 import QWEN2_SPLIT, gguf_names, tensor_shapes
 
 ARCHITECTURE = "qwen3"
 WEIGHTS = "model.safetensors"
@@ -49,7 +47,8 @@ def convert(path: Path, out: Path) -> None:
         "tokenizer_config.json": _tokenizer_config(about, config),
     }
     found = _tensors(path, tensors, config)
-    with _whole(out, sum(4 * int(np.prod(tensor.shape)) for tensor in found.values())) as beside:
+    with whole(out, "the model", sum(4 * int(np.prod(tensor.shape)) for tensor in found.values())) as beside:
+        beside.mkdir()
         for name, content in files.items():
             (beside / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
         (beside / "chat_template.jinja").write_text(about[Keys.Tokenizer.CHAT_TEMPLATE], encoding="utf-8")
@@ -185,30 +184,6 @@ def _write(path: Path, tensors: Mapping[str, Any]) -> None:
         for tensor in tensors.values():
             values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
             file.write(np.ascontiguousarray(values, dtype="<f4").tobytes())
-
-
-@contextmanager
-def _whole(out: Path, size: int) -> Iterator[Path]:
-    """A folder beside `out` that becomes `out` at the end; stopped or broken off before, nothing is left. `size`: bytes
-    that the disk must have free."""
-    if out.exists():
-        raise UserError(f"{out} exists. Remove it, or name another folder")
-    if not out.parent.is_dir():
-        raise UserError(f"the folder {out.parent} does not exist. Make it, or name another")
-    if (free := shutil.disk_usage(out.parent).free) < size:
-        raise UserError(f"{out.parent} has {free / 1e9:.1f} GB free and the model needs {size / 1e9:.1f}. Make room")
-    beside = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        beside.mkdir()
-        yield beside
-        os.replace(beside, out)
-    except OSError as error:
-        raise UserError(
-            f"{out}: writing failed ({error.strerror or error}). See that the folder can be written and the disk has "
-            "room, and run the same command again; nothing is left of this attempt"
-        ) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -8,11 +8,10 @@ import argparse
 import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -23,47 +22,12 @@ from tqdm import tqdm
 
 from core.engines.shape import Shape
 from core.errors import UserError, command
-from core.files import read_json
+from core.files import read_json, whole
+from core.training.qwen3 import QWEN2_SPLIT, gguf_names, tensor_shapes
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ: dict[str, type[np.generic]] = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32}
 CONTEXT = 32768  # tokens, where config.json does not tell
-
-# Qwen2's splitting rule, which llama.cpp knows by the name "qwen2": every digit is a token of its own.
-QWEN2_SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-
-
-def tensor_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """Hugging Face's names of a dense Qwen3's tensors, with their shapes."""
-    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    layer = {
-        "input_layernorm": (shape.hidden,),
-        "self_attn.q_proj": (queries, shape.hidden),
-        "self_attn.k_proj": (keys, shape.hidden),
-        "self_attn.v_proj": (keys, shape.hidden),
-        "self_attn.o_proj": (shape.hidden, queries),
-        "self_attn.q_norm": (shape.head_dim,),
-        "self_attn.k_norm": (shape.head_dim,),
-        "post_attention_layernorm": (shape.hidden,),
-        "mlp.gate_proj": (shape.intermediate, shape.hidden),
-        "mlp.up_proj": (shape.intermediate, shape.hidden),
-        "mlp.down_proj": (shape.hidden, shape.intermediate),
-    }
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (shape.vocab, shape.hidden)}
-    for i in range(shape.layers):
-        shapes |= {f"model.layers.{i}.{name}.weight": size for name, size in layer.items()}
-    shapes["model.norm.weight"] = (shape.hidden,)
-    if not shape.tied:
-        shapes["lm_head.weight"] = (shape.vocab, shape.hidden)
-    return shapes
-
-
-def gguf_names(names: Iterable[str], layers: int) -> dict[str, str]:
-    """GGUF's names of tensors that Hugging Face's layout calls `names`."""
-    table = gguf.get_tensor_name_map(gguf.MODEL_ARCH.QWEN3, layers)
-    return {name: found for name in names if (found := table.get_name(name, try_suffixes=(".weight",)))}
 
 
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
@@ -88,7 +52,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     names = gguf_names(tensors, shape.layers)
     for name, tensor in tensors.items():
         writer.add_tensor_info(names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name])
-    with _whole(out, sum(sizes.values())) as beside:
+    with _file(out, sum(sizes.values())) as beside:
         writer.write_header_to_file(beside)
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
@@ -233,29 +197,10 @@ def _token_type(known: bool, added: dict[str, Any] | None) -> gguf.TokenType:
     return gguf.TokenType.CONTROL if added.get("special") or is_tag else gguf.TokenType.USER_DEFINED
 
 
-@contextmanager
-def _whole(out: Path, size: int = 0) -> Iterator[Path]:
-    """A path beside `out` that becomes `out` at the end; stopped or broken off before, nothing is left. `size`: bytes
-    that the disk must have free."""
-    if out.exists():
-        raise UserError(f"{out} exists. Remove it, or name another file")
+def _file(out: Path, size: int = 0) -> AbstractContextManager[Path]:
     if out.suffix != ".gguf":
         raise UserError(f"{out} must be named .gguf")
-    if not out.parent.is_dir():
-        raise UserError(f"the folder {out.parent} does not exist. Make it, or name another")
-    if (free := shutil.disk_usage(out.parent).free) < size:
-        raise UserError(f"{out.parent} has {free / 1e9:.1f} GB free and the file needs {size / 1e9:.1f}. Make room")
-    beside = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        yield beside
-        os.replace(beside, out)
-    except OSError as error:
-        raise UserError(
-            f"{out}: writing failed ({error.strerror or error}). See that the folder can be written and the disk has "
-            "room, and run the same command again; nothing is left of this attempt"
-        ) from None
-    finally:
-        beside.unlink(missing_ok=True)
+    return whole(out, "the file", size)
 
 
 def convert_with(checkout: Path, folder: Path, out: Path, type: str) -> None:
@@ -265,7 +210,7 @@ def convert_with(checkout: Path, folder: Path, out: Path, type: str) -> None:
         raise UserError(
             f"LLAMA_CPP={checkout} holds no convert_hf_to_gguf.py. Name a checkout of llama.cpp, or unset it"
         )
-    with _whole(out) as beside:
+    with _file(out) as beside:
         args = ["python3", str(script), str(folder), "--outfile", str(beside), "--outtype", type]
         if (status := subprocess.run(args, check=False).returncode) != 0:
             raise UserError(
