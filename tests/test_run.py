@@ -111,8 +111,8 @@ def test_partial_results_are_whole_at_every_moment_and_the_last_hold_what_they_h
     program = f"""
 import runpy, sys
 from core import run
-runner.SAVE_SECONDS = 0.0  # save after every step; in a long run, 2% of the time goes to it
-runner.SAVE_SHARE = 1.0
+run.SAVE_SECONDS = 0.0  # save after every step; in a long run, 2% of the time goes to it
+run.SAVE_SHARE = 1.0
 sys.argv = ["02_rsa_basic.py", *{SMALL}]
 runpy.run_path({str(ROOT / "experiments" / "02_rsa_basic.py")!r}, run_name="__main__")
 """

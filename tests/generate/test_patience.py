@@ -249,7 +249,7 @@ def test_patience_counts_in_monotonic_time_and_begins_anew_with_every_usable_rep
 PROGRAM = f"""
 import runpy, sys
 from core.generate import generator
-generate._backoff = lambda attempt: 0.001
+generator._backoff = lambda attempt: 0.001
 sys.argv = ["02_rsa_basic.py", *sys.argv[1:]]
 runpy.run_path({str(ROOT / "experiments" / "02_rsa_basic.py")!r}, run_name="__main__")
 """
