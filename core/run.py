@@ -79,10 +79,10 @@ def started(name: str, config: Constants, need: Need) -> Iterator[tuple[Server, 
 
 
 @contextmanager
-def open_journal(path: Path) -> Iterator[Journal]:
+def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
     """The journal in `path`; tells of lines that are damaged, of journals that disagree, and, at the end, of records
     that were no completions."""
-    with Journal(path) as journal:
+    with Journal(path, is_private) as journal:
         if journal.damaged:
             places = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
             print(f"note: {journal.path} has {places}; their completions are made again", file=sys.stderr)

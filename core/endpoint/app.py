@@ -48,6 +48,8 @@ from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.signals import Stop
 from core.types import Completion, Member, Message, Population, Problem, Sampling
 
+# What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
+DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in ("SEED", "PROBLEMS", "LIMIT")}
 PORT = "30100"
 MAX_BODY = 2 * 2**20  # bytes of a request
 MOST_COMPLETIONS = 4096  # that a request may take, N·(T+1), and candidates that a step may show, N·K
@@ -572,7 +574,7 @@ def _number(args: argparse.Namespace, name: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    shown = " ".join(f"{name}={value}" for name, value in vars(RsaConstants()).items() if name in chat.OF_A_REQUEST)
+    shown = " ".join(f"{name}={value}" for name, value in DEFAULTS.items())
     parser = argparse.ArgumentParser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
     parser.add_argument("--host", default=environment.host(), help="address to serve on (default: this machine only)")
     parser.add_argument("--port", default=PORT, help=f"default {PORT}; 0 takes a free one")
@@ -592,6 +594,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser.parse_intermixed_args(argv)
         stop = Stop()
+        for name in (given.partition("=")[0] for given in args.constants):
+            if name in ("SEED", "PROBLEMS", "LIMIT"):
+                raise UserError(f"unknown constant {name!r}: requests bring their own. There are {', '.join(DEFAULTS)}")
         defaults = constants.read(RsaConstants, {}, args.constants)
         if not args.port.isascii() or not args.port.isdigit() or int(args.port) > 65535:
             raise UserError(f"--port {args.port} is not a port. Give a number from 1 to 65535, or 0 for a free one")
@@ -604,7 +609,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         # The port before the engine, which may take minutes to start.
         with bound(args.host, int(args.port)) as place, serving(need_of(RSA, defaults)) as server:
             check_context(server, defaults)
-            with open_journal(folder / "journal" / "serve_rsa.jsonl") as journal:
+            with open_journal(folder / "journal" / "serve_rsa.jsonl", is_private=True) as journal:
                 place.listen()
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"

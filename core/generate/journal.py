@@ -182,11 +182,12 @@ class Archive(Records):
 
 
 class Journal(Records):
-    """The memo in `path`; use it as a context manager. One process may write a journal at a time."""
+    """The memo in `path`; use it as a context manager. One process may write a journal at a time. `is_private`: only its
+    owner may read it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_private: bool = False) -> None:
         super().__init__()
-        self.path = path
+        self.path, self._mode = path, 0o600 if is_private else 0o644
         self.damaged: list[int] = []  # numbers of lines that can't be read; their completions are owed again
         self._refused: OSError | None = None  # what the disk said when it was to make sure of what it has
         self._dirty = threading.Event()
@@ -195,7 +196,9 @@ class Journal(Records):
     def __enter__(self) -> "Journal":
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
+            if self._mode == 0o600:
+                os.fchmod(self._fd, 0o600)  # an earlier version may have left it open to all
         except OSError as error:
             raise UserError(
                 f"the journal {self.path} can't be written ({error.strerror}). Set RESULTS_DIR to a folder you own"

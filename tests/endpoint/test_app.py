@@ -630,7 +630,9 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
     finally:
         process.kill()
     assert process.returncode == 0 and "stopped" in err and "Traceback" not in err, err
-    kept = (results / "journal" / "serve_rsa.jsonl").read_text()
+    journal = results / "journal" / "serve_rsa.jsonl"
+    kept = journal.read_text()
+    assert journal.stat().st_mode & 0o077 == 0, "it holds what clients ask"
     assert kept.count("\n") >= 8 and "sk-secret" not in line + out + err + kept
 
 
