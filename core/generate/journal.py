@@ -182,8 +182,8 @@ class Archive(Records):
 
 
 class Journal(Records):
-    """The memo in `path`; use it as a context manager. One process may write a journal at a time. `is_private`: only its
-    owner may read it."""
+    """The memo in `path`; use it as a context manager. One process may write a journal at a time. `is_private`: only
+    its owner may read it."""
 
     def __init__(self, path: Path, is_private: bool = False) -> None:
         super().__init__()
