@@ -18,9 +18,9 @@ from core.generate.journal import Archive, from_record
 from core.grading.answers import by_answer
 from core.problems.check import answer_type_of
 from core.report import tables
-from core.report.compare import path_of
 from core.report.texts import archive
 from core.results import read, records, warnings, write
+from core.results.find import path_of
 from core.results.metrics import Figures
 from core.results.spool import Spool
 from core.types import Completion, Grader, Member, Message, Population, Problem

@@ -29,10 +29,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from core import constants, limits, seeds
+from core import constants, guard, limits, seeds
 from core import interrupts as interrupts
-from core.endpoint import chat, guard
-from core.endpoint.chat import ChatRequest, Refusal
+from core.endpoint import chat
+from core.endpoint.chat import ChatRequest
 from core.engines import environment
 from core.engines.identity import UNKNOWN
 from core.engines.server import Server, is_local
@@ -43,6 +43,7 @@ from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import Groups, groups
 from core.grading.boxed import extract
+from core.guard import Refusal
 from core.run import check_context, need_of, open_journal, stopping_judge
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.signals import Stop

@@ -12,6 +12,7 @@ from typing import Any
 from core.constants import rules
 from core.errors import UserError
 from core.generate.journal import content_key
+from core.guard import Refusal
 from core.scaffolds.rsa import RsaConstants
 from core.types import Message, Problem
 
@@ -48,19 +49,6 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 MOST_STOPS = 64  # texts in a list of `stop`
 MOST_MESSAGES = 1000
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-
-
-class Refusal(Exception):
-    """A request that is not answered, with the HTTP status and the error object that OpenAI's clients expect."""
-
-    def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
-        super().__init__(message)
-        self.param, self.code, self.status = param, code, status
-
-    def to_json(self) -> dict[str, Any]:
-        kinds = {429: "rate_limit_error"}
-        kind = "server_error" if self.status >= 500 else kinds.get(self.status, "invalid_request_error")
-        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,7 @@ from core.errors import UserError, command, one_line
 from core.files import results_dir
 from core.report import compare, page, plot, tables
 from core.report.page import Run
-
-
-def found(names: Sequence[str], folder: Path) -> list[Path]:
-    """The results files that are meant. Raises UserError where one is not there, or there is none at all."""
-    if names:
-        return [compare.path_of(name, folder) for name in names]
-    complete = {path.stem: path for path in folder.glob("*.json") if "." not in path.stem}
-    partial = {path.name.partition(".")[0]: path for path in folder.glob("*.partial.json")}
-    paths = [path for _, path in sorted((partial | complete).items())]
-    if not paths:
-        raise compare.NoResults(f"no results in {folder}. Run an experiment first: bash scripts/run.sh 02_rsa_basic")
-    return paths
+from core.results.find import found
 
 
 def show(runs: Sequence[Run], path: Path) -> None:

@@ -5,7 +5,6 @@ Differences are paired by problem: two runs share the problems, and most of what
 
 import argparse
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +15,9 @@ from core.errors import UserError, command, one_line
 from core.files import results_dir
 from core.report.tables import chance, interval, shift, spent_tokens
 from core.results import read as stored
+from core.results.find import path_of
 from core.results.read import Head, ProblemResult, StepResult
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
-
-
-class NoResults(UserError):
-    """There is no such results file (yet)."""
-
 
 METRICS = ("mean accuracy", "majority accuracy")
 
@@ -45,18 +40,6 @@ class Result:
     problems: int
     final: dict[tuple[str, str], tuple[float, ...]]
     tokens: dict[tuple[str, str], int | None]  # generated for each of them, side calls included; None: not all known
-
-
-def path_of(name: str, folder: Path) -> Path:
-    """The file of the results `name`: the path of a .json file, or in `folder` NAME.json, else NAME.partial.json.
-    Raises UserError where there is no such file."""
-    path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
-    if not os.path.exists(path) and os.path.exists(partial := path.with_suffix(".partial.json")):
-        path = partial
-    if not os.path.exists(path):
-        known = ", ".join(sorted(other.stem for other in folder.glob("*.json"))) or "nothing"
-        raise NoResults(f"no results at {path}; {folder} holds {known}. Check the name, or run it first")
-    return path
 
 
 def read(name: str, folder: Path) -> Result:

@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from core.endpoint import guard
+from core import guard
 from core.errors import UserError
-from core.report import cli, page, texts
-from core.report.compare import NoResults
+from core.report import page, texts
 from core.report.page import Run
+from core.results.find import NoResults, found
 
 EVERY = 3.0  # seconds between a page's looks at the server
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
@@ -43,7 +43,7 @@ class Live:
             await asyncio.to_thread(self._renew)
 
     def _renew(self) -> None:
-        paths = [_newest(path) for path in cli.found(self._names, self._folder)]
+        paths = [_newest(path) for path in found(self._names, self._folder)]
         seen = [(path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in paths]
         if seen == self._seen:
             return

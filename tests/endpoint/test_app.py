@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 
 from core import seeds
 from core.endpoint import app, chat
-from core.endpoint.chat import Refusal
 from core.engines.server import Server
 from core.generate import generator
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import groups
+from core.guard import Refusal
 from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Population, Sampling
 from tests.conftest import Proxy, answer, python, reset

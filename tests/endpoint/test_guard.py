@@ -18,9 +18,10 @@ import httpx2
 import openai
 import pytest
 
-from core.endpoint import app, chat, guard
-from core.endpoint.chat import Refusal
+from core import guard
+from core.endpoint import app, chat
 from core.engines.server import Server
+from core.guard import Refusal
 from core.types import Completion
 from tests.conftest import ROOT, Proxy, answer, environment
 from tests.endpoint.test_app import ASKED, DEFAULTS, Running, Start, command, reply

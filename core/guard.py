@@ -11,8 +11,6 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from core.endpoint.chat import Refusal
-
 PATIENCE = 30.0  # seconds in which a client has to go on: with a request it has begun, or with reading what it is sent
 MOST_CONNECTIONS = 256  # open at a time, of all clients
 CLIENTS = 4  # all clients together may have so many times what one may
@@ -20,6 +18,22 @@ AHEAD = 64 * 1024  # bytes that a client may send ahead of the answer it waits f
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\\\s]+)(?::([0-9]{1,5}))?")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+# Refusals
+
+
+class Refusal(Exception):
+    """A request that is not answered, with the HTTP status and the error object that OpenAI's clients expect."""
+
+    def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
+        super().__init__(message)
+        self.param, self.code, self.status = param, code, status
+
+    def to_json(self) -> dict[str, Any]:
+        kinds = {429: "rate_limit_error"}
+        kind = "server_error" if self.status >= 500 else kinds.get(self.status, "invalid_request_error")
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
 
 
 # Names
