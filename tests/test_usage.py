@@ -22,8 +22,9 @@ from core.report.cli import main as report
 from core.results.read import StepResult, step_result
 from core.scaffolds.rsa import rsa
 from core.types import Completion, Member, Sampling, carried
-from tests.conftest import answer, run
+from tests.conftest import run
 from tests.endpoint.test_app import Running
+from tests.fakes.http import answer
 from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.generate.test_patience import Moody, ask, chat
 from tests.helpers import documents, reports

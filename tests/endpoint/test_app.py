@@ -30,7 +30,8 @@ from core.grading.answers import groups
 from core.guard import Refusal
 from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Population, Sampling
-from tests.conftest import Proxy, answer, python, reset
+from tests.conftest import python
+from tests.fakes.http import Proxy, answer, reset
 
 STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."
 ASKED = [{"role": "user", "content": STATEMENT}]

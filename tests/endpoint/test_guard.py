@@ -23,8 +23,9 @@ from core.endpoint import app, chat
 from core.engines.server import Server
 from core.guard import Refusal
 from core.types import Completion
-from tests.conftest import ROOT, Proxy, answer, environment
+from tests.conftest import ROOT, environment
 from tests.endpoint.test_app import ASKED, DEFAULTS, Running, Start, command, reply
+from tests.fakes.http import Proxy, answer
 
 
 @pytest.fixture

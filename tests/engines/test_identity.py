@@ -3,11 +3,9 @@
 import asyncio
 import hashlib
 import json
-import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,8 @@ from core.generate.generator import Generator
 from core.generate.journal import Archive, Journal, content_key
 from core.report import compare, page, texts
 from core.types import Completion, Sampling
-from tests.conftest import ROOT, answer, python, reset, run
+from tests.conftest import ROOT, python, run
+from tests.fakes.http import Answer, HttpFake, Request, answer, reset
 from tests.results.test_results import SCHEMA
 from tests.test_run import load
 
@@ -36,61 +35,43 @@ ANSWERS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 Said = tuple[str, str, str]  # content, reasoning, finish reason
 
 
-class StandIn:
+class StandIn(HttpFake):
     """A server that tells of itself what `pages` hold (a page that is a function is given the request's body), and
     answers chats with what `say` makes of a prompt, a cap and a seed. On the same `port` it is the one before, started
     again."""
 
     def __init__(self, pages: dict[str, Any], say: Callable[[str, int, int], Said], port: int = 0) -> None:
         self.asked: list[dict[str, Any]] = []
-        self.faults: list[Callable[[Any], None]] = []  # what the next chats meet instead
+        self.faults: list[Answer] = []  # what the next chats meet instead
         self.pages, self.say = pages, say
-        outer = self
+        super().__init__(port)
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def get(self, request: Request) -> None:
+        self._tell(request, None)
 
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
+    def post(self, request: Request, body: bytes) -> None:
+        asked = json.loads(body)
+        if not request.path.endswith("/chat/completions"):
+            return self._tell(request, asked)
+        self.asked.append(asked)
+        if self.faults:
+            return self.faults.pop(0)(request)
+        content, reasoning, reason = self.say(asked["messages"][-1]["content"], asked["max_tokens"], asked["seed"])
+        message = {"role": "assistant", "content": content} | ({"reasoning": reasoning} if reasoning else {})
+        usage = {"prompt_tokens": 5, "completion_tokens": 7}
+        choices = [{"index": 0, "message": message, "finish_reason": reason}]
+        answer(200, {"model": asked["model"], "choices": choices, "usage": usage})(request)
 
-            def do_GET(self) -> None:
-                self.tell(None)
-
-            def tell(self, body: dict[str, Any] | None) -> None:
-                page = outer.pages.get(self.path)
-                page = page(body) if callable(page) else page
-                content = page.encode() if isinstance(page, str) else json.dumps(page).encode()
-                answer(404 if page is None else 200, content)(self)
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                if not self.path.endswith("/chat/completions"):
-                    return self.tell(body)
-                outer.asked.append(body)
-                if outer.faults:
-                    return outer.faults.pop(0)(self)
-                content, reasoning, reason = outer.say(
-                    body["messages"][-1]["content"], body["max_tokens"], body["seed"]
-                )
-                message = {"role": "assistant", "content": content} | ({"reasoning": reasoning} if reasoning else {})
-                usage = {"prompt_tokens": 5, "completion_tokens": 7}
-                choices = [{"index": 0, "message": message, "finish_reason": reason}]
-                answer(200, {"model": body["model"], "choices": choices, "usage": usage})(self)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_port
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+    def _tell(self, request: Request, body: dict[str, Any] | None) -> None:
+        page = self.pages.get(request.path)
+        page = page(body) if callable(page) else page
+        content = page.encode() if isinstance(page, str) else json.dumps(page).encode()
+        answer(404 if page is None else 200, content)(request)
 
     def probed(self) -> Server:
         found = probe(self.url, "x")
         assert found is not None
         return found
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def plain(prompt: str, cap: int, seed: int) -> Said:

@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import threading
 import urllib.request
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,8 @@ from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.wire import Wire
 from core.types import Sampling
-from tests.conftest import answer, run
+from tests.conftest import run
+from tests.fakes.http import Answer, HttpFake, Request, answer
 
 KEY = "sk-very-secret"
 MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "somebody"}]}
@@ -31,44 +30,28 @@ CHAT = {
 }
 
 
-class Place:
+class Place(HttpFake):
     """A server that answers by path, and keeps what it was sent: method, path, headers, body."""
 
-    def __init__(self, pages: dict[str, Callable[[BaseHTTPRequestHandler], None]]) -> None:
+    def __init__(self, pages: dict[str, Answer]) -> None:
         self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
         self.pages = pages
-        place = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def get(self, request: Request) -> None:
+        self.post(request, b"")
 
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                place.asked.append((self.command, self.path, headers, body))
-                place.pages.get(self.path, answer(404, {"error": {"message": "no such page"}}))(self)
-
-            do_POST = do_DELETE = do_GET
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_port
-        self.root = f"http://127.0.0.1:{self.port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def post(self, request: Request, body: bytes) -> None:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.asked.append((request.command, request.path, headers, body))
+        self.pages.get(request.path, answer(404, {"error": {"message": "no such page"}}))(request)
 
 
-def sends_on(status: int, location: str) -> Callable[[BaseHTTPRequestHandler], None]:
+def sends_on(status: int, location: str) -> Answer:
     return answer(status, b"", Location=location)
 
 
-def good() -> dict[str, Callable[[BaseHTTPRequestHandler], None]]:
+def good() -> dict[str, Answer]:
     return {"/v1/models": answer(200, MODELS), "/v1/chat/completions": answer(200, CHAT)}
 
 

@@ -5,10 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,43 +19,33 @@ from core.engines.need import MOST_RUNNING
 from core.engines.server import UNKNOWN_LIMIT, Server
 from core.errors import UserError
 from tests.conftest import ROOT, environment, heed_signals
+from tests.fakes.http import HttpFake, Request, answer
 
 
-class Pages:
+class Pages(HttpFake):
     """A server that answers with fixed JSON pages: what SGLang or vLLM tell of themselves."""
 
     def __init__(self, pages: dict[str, Any], status: int = 200) -> None:  # a text is a page that is no JSON
         self.asked: list[Any] = []
         self.authorization: list[str | None] = []
-        outer = self
+        self._pages, self._status = pages, status
+        super().__init__()
+        self.url = self.root
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
+    def get(self, request: Request) -> None:
+        self.authorization.append(request.headers["authorization"])
+        page = self._pages.get(request.path)
+        self._tell(request, page is not None, page)
 
-            def do_GET(self) -> None:
-                outer.authorization.append(self.headers["authorization"])
-                page = pages.get(self.path)
-                self.send_response(status if page is not None else 404)
-                self.end_headers()
-                self.wfile.write(page.encode() if isinstance(page, str) else json.dumps(page).encode())
+    def post(self, request: Request, body: bytes) -> None:
+        """A template that knows enable_thinking, where there is a page for it."""
+        self.asked.append(json.loads(body))
+        page = self._pages.get(f"POST {request.path}")
+        self._tell(request, page is not None, page[b"enable_thinking" in body] if page else None)
 
-            def do_POST(self) -> None:
-                """A template that knows enable_thinking, where there is a page for it."""
-                body = self.rfile.read(int(self.headers["content-length"]))
-                outer.asked.append(json.loads(body))
-                page = pages.get(f"POST {self.path}")
-                self.send_response(status if page is not None else 404)
-                self.end_headers()
-                self.wfile.write(json.dumps(page[b"enable_thinking" in body] if page else None).encode())
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def _tell(self, request: Request, is_there: bool, page: Any) -> None:
+        content = page.encode() if isinstance(page, str) else json.dumps(page).encode()
+        answer(self._status if is_there else 404, content)(request)
 
 
 @pytest.fixture

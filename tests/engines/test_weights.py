@@ -5,15 +5,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from core.engines import weights
 from core.errors import UserError
+from tests.fakes.http import HttpFake, Request, answer
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD, NEW = "a" * 40, "b" * 40  # commits
@@ -21,46 +20,31 @@ REPO = weights.REPO
 FILES = ("config.json", "model.safetensors", "evil.bin")
 
 
-class Hub(BaseHTTPRequestHandler):
+class Hub(HttpFake):
     """Two commits of one repository; main is the newer."""
 
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
+    def get(self, request: Request) -> None:
+        path = request.path.partition("?")[0]
         if "/tree/" in path:
             sizes = [{"type": "file", "path": name, "size": 9, "oid": "0" * 40} for name in FILES]
-            return self._answer(200, json.dumps(sizes).encode(), {"Content-Type": "application/json"})
+            return answer(200, json.dumps(sizes).encode())(request)
         if "/revision/" in path:
             commit = {OLD: OLD, NEW: NEW, "main": NEW}[path.rpartition("/")[2]]
             about = {"id": REPO, "sha": commit, "siblings": [{"rfilename": name} for name in FILES]}
-            return self._answer(200, json.dumps(about).encode(), {"Content-Type": "application/json"})
+            return answer(200, about)(request)
         if "/resolve/" not in path:
-            return self._answer(404, b"", {})
+            return answer(404, b"")(request)
         commit = path.split("/resolve/")[1].partition("/")[0]
         body = f"{path.rpartition('/')[2]} of {commit}".encode()
         etag = f'"{hashlib.sha1(body).hexdigest()}"'
-        return self._answer(200, body, {"ETag": etag, "X-Repo-Commit": commit})
-
-    def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        return answer(200, body, "application/octet-stream", ETag=etag, X_Repo_Commit=commit)(request)
 
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
+    made = Hub()
+    yield made.root
+    made.close()
 
 
 def fetch(hub: str, folder: Path, revision: str = "", *args: str) -> "subprocess.CompletedProcess[str]":

@@ -7,10 +7,9 @@ gets the same reply. It fills every role well enough to be read, and now and the
 import hashlib
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.conftest import answer
+from tests.fakes.http import HttpFake, Request, answer
 
 PLANS = (  # of an agent that directs the work by tool calls
     'CALL approaches {"count": 2}\nCALL solve {"approach": 1}',
@@ -48,7 +47,7 @@ def reply(prompt: str, number: int) -> str:
     return f"It is \\boxed{{{number % 3}}}"
 
 
-class ScriptedServer:
+class ScriptedServer(HttpFake):
     """`asked`: the body of every request. From the moment `life` requests are answered, the others are left without
     an answer, and `is_stuck` is set: time to kill the client. `revive()` answers again."""
 
@@ -56,42 +55,25 @@ class ScriptedServer:
         self.asked: list[str] = []
         self.life = 10**9
         self.is_stuck, self._go_on = threading.Event(), threading.Event()
-        lock = threading.Lock()
-        scripted = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def get(self, request: Request) -> None:
+        answer(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})(request)
 
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                answer(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})(self)
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                with lock:
-                    scripted.asked.append(body.decode())
-                    is_dead = len(scripted.asked) > scripted.life
-                if is_dead:
-                    scripted.is_stuck.set()
-                    scripted._go_on.wait(60)
-                    self.close_connection = True
-                else:
-                    answer(200, _completion(json.loads(body)), "text/event-stream")(self)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+    def post(self, request: Request, body: bytes) -> None:
+        with self.lock:
+            self.asked.append(body.decode())
+            is_dead = len(self.asked) > self.life
+        if is_dead:
+            self.is_stuck.set()
+            self._go_on.wait(60)
+            request.close_connection = True
+        else:
+            answer(200, _completion(json.loads(body)), "text/event-stream")(request)
 
     def revive(self) -> None:
         self.life = 10**9
         self._go_on.set()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def _completion(body: dict[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from core.generate import generator
 from core.generate.generator import Generator, continued, split_thinking
 from core.generate.journal import Archive, Journal, content_key, to_record
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
-from tests.conftest import Proxy, answer, reset, silence
+from tests.fakes.http import Proxy, answer, reset, silence
 
 MESSAGES = prompts.solve("Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.")
 SHORT = Sampling(max_tokens=300)

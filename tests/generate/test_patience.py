@@ -6,8 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.patience import Patience
 from core.types import Completion, Sampling
-from tests.conftest import ROOT, answer, python, reset
+from tests.conftest import ROOT, python
+from tests.fakes.http import HttpFake, Request, answer, reset
 from tests.test_run import load
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -36,44 +36,23 @@ def good(prompt: str) -> Answer:
     return answer(200, chat(f"\\boxed{{{hashlib.sha256(prompt.encode()).digest()[0]}}}"))
 
 
-class Moody:
+class Moody(HttpFake):
     """A server whose answer to the request number `n` (from 0) with this `prompt` is `choose(n, prompt)`."""
 
     def __init__(self) -> None:
         self.prompts: list[str] = []
         self.choose: Callable[[int, str], Answer] = lambda n, prompt: good(prompt)
-        lock = threading.Lock()
-        moody = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def get(self, request: Request) -> None:
+        answer(200 if request.path == "/v1/models" else 404, MODELS)(request)
 
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-            def handle(self) -> None:
-                with suppress(ConnectionError):  # a client that is done may leave
-                    super().handle()
-
-            def do_GET(self) -> None:
-                answer(200 if self.path == "/v1/models" else 404, MODELS)(self)
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                prompt = body["messages"][-1]["content"]
-                with lock:
-                    moody.prompts.append(prompt)
-                    n = len(moody.prompts) - 1
-                moody.choose(n, prompt)(self)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def post(self, request: Request, body: bytes) -> None:
+        prompt = json.loads(body)["messages"][-1]["content"]
+        with self.lock:
+            self.prompts.append(prompt)
+            n = len(self.prompts) - 1
+        self.choose(n, prompt)(request)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from core.engines.server import Server
 from core.generate import reply
 from core.generate.reply import Refused, Reply
 from core.generate.wire import Wire
-from tests.conftest import answer
+from tests.fakes.http import HttpFake, Request, answer
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 CHAT = {
@@ -30,33 +30,18 @@ CHUNKS: list[dict[str, Any]] = [
 ]
 
 
-class Chat:
+class Chat(HttpFake):
     """A server that answers a chat request with what `choose(body)` gives."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
         self.choose: Callable[[dict[str, Any]], Answer] = lambda body: answer(200, CHAT)
-        chat = self
+        super().__init__()
+        self.server = Server("other", self.url, "m", "x")
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                chat.bodies.append(body)
-                chat.choose(body)(self)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.server = Server("other", f"http://127.0.0.1:{self._server.server_port}/v1", "m", "x")
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def post(self, request: Request, body: bytes) -> None:
+        self.bodies.append(json.loads(body))
+        self.choose(self.bodies[-1])(request)
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -37,6 +35,7 @@ from core.report import compare, page
 from core.scaffolds.rsa import RSA, RsaConstants
 from core.types import Sampling
 from tests.conftest import python
+from tests.fakes.http import HttpFake, Request, answer
 from tests.results.test_results import SCHEMA, save
 
 # What must hold
@@ -452,77 +451,42 @@ FIELDS = ("content", "reasoning_content", "reasoning", "role", "tool_calls", "re
 EXPLOSION = said("math: a tower of powers", "\\boxed{9^{9^{9^9}}}", False, answer_type="math")
 
 
-class HostileServer:
+class HostileServer(HttpFake):
     """An OpenAI-compatible server that answers problem "case i" with `cases[i]`, or all with `refusal`: status and
     message."""
 
     def __init__(self, cases: Sequence[Case], model: str = "hostile", refusal: tuple[int, str] | None = None) -> None:
-        self.cases = cases
+        self.cases, self._model, self._refusal = cases, model, refusal
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def get(self, request: Request) -> None:
+        if request.path == "/v1/models":
+            models = [{"id": self._model, "object": "model", "owned_by": "x"}]
+            answer(200, dumped({"object": "list", "data": models}))(request)
+        else:
+            answer(404, dumped({"error": {"message": "no such page"}}))(request)
 
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                if self.path == "/v1/models":
-                    self.reply(200, {"object": "list", "data": [{"id": model, "object": "model", "owned_by": "x"}]})
-                else:
-                    self.reply(404, {"error": {"message": "no such page"}})
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"])).decode()
-                if refusal:
-                    self.reply(refusal[0], {"error": {"message": refusal[1], "type": ESCAPES, "code": ESCAPES}})
-                    return
-                number = re.search(r"case (\d+) of hostile output", body)
-                assert number
-                case = cases[int(number[1])]
-                head = {"id": "x", "object": "chat.completion", "created": 0, "model": model}
-                tail = {"usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}} | case.more
-                if json.loads(body).get("stream") and int(number[1]) % 2:  # every other answer is streamed
-                    self.stream(head, case, tail)
-                    return
-                choice = {"finish_reason": case.finish_reason, "message": {"role": "assistant"} | case.message}
-                self.reply(200, head | {"choices": [choice]} | tail)
-
-            def stream(self, head: dict[str, Any], case: Case, tail: dict[str, Any]) -> None:
-                """In three chunks; a text is cut in its middle."""
-                halves: list[dict[str, Any]] = [{}, {}]
-                for name, value in case.message.items():
-                    cut = len(value) // 2 if isinstance(value, str) else 0
-                    halves[0][name], halves[1][name] = (value[:cut], value[cut:]) if cut else (value, None)
-                chunks = [head | {"choices": [{"delta": half, "finish_reason": None}]} for half in halves]
-                chunks.append(head | {"choices": [{"delta": {}, "finish_reason": case.finish_reason}]} | tail)
-                events = b"".join(b"data: " + dumped(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
-                self.send(200, events, "text/event-stream")
-
-            def reply(self, status: int, value: Any) -> None:
-                self.send(status, dumped(value), "application/json")
-
-            def send(self, status: int, content: bytes, kind: str) -> None:
-                self.send_response(status)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        class Quiet(ThreadingHTTPServer):
-            def handle_error(self, *_: object) -> None:
-                """A client that was refused may leave before it has read why."""
-
-        self._server = Quiet(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        threading.Thread(target=partial(self._server.serve_forever, 0.05), daemon=True).start()
+    def post(self, request: Request, body: bytes) -> None:
+        if self._refusal:
+            status, message = self._refusal
+            answer(status, dumped({"error": {"message": message, "type": ESCAPES, "code": ESCAPES}}))(request)
+            return
+        number = re.search(r"case (\d+) of hostile output", body.decode())
+        assert number
+        case = self.cases[int(number[1])]
+        head = {"id": "x", "object": "chat.completion", "created": 0, "model": self._model}
+        tail = {"usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}} | case.more
+        if json.loads(body).get("stream") and int(number[1]) % 2:  # every other answer is streamed
+            answer(200, streamed(head, case, tail), "text/event-stream")(request)
+            return
+        choice = {"finish_reason": case.finish_reason, "message": {"role": "assistant"} | case.message}
+        answer(200, dumped(head | {"choices": [choice]} | tail))(request)
 
     def __enter__(self) -> "HostileServer":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.close()
 
     def problems(self, path: Path) -> Path:
         rows = [
@@ -638,3 +602,14 @@ async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:
                     assert again == made and again.reused, case.name
 
             await asyncio.gather(*(check(i, case) for i, case in enumerate(cases)))
+
+
+def streamed(head: dict[str, Any], case: Case, tail: dict[str, Any]) -> bytes:
+    """In three chunks; a text is cut in its middle."""
+    halves: list[dict[str, Any]] = [{}, {}]
+    for name, value in case.message.items():
+        cut = len(value) // 2 if isinstance(value, str) else 0
+        halves[0][name], halves[1][name] = (value[:cut], value[cut:]) if cut else (value, None)
+    chunks = [head | {"choices": [{"delta": half, "finish_reason": None}]} for half in halves]
+    chunks.append(head | {"choices": [{"delta": {}, "finish_reason": case.finish_reason}]} | tail)
+    return b"".join(b"data: " + dumped(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"

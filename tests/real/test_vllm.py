@@ -25,7 +25,8 @@ from core.generate.journal import Journal
 from core.problems import sets
 from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
-from tests.conftest import ROOT, Proxy, answer, environment, heed_signals, python
+from tests.conftest import ROOT, environment, heed_signals, python
+from tests.fakes.http import Proxy, answer
 from tests.faults.conftest import kill, wait
 from tests.real.conftest import FIGURES, RUNNING
 from tests.test_run import journal_lines, load
