@@ -1,16 +1,33 @@
 """Imported first by whatever is run as a command: from then on Ctrl-C is one word, also while the rest is imported."""
 
+import os
+import signal
 import sys
-from types import TracebackType
+import threading
+from types import FrameType, TracebackType
+
+_heard = False
+
+
+def _hear(sign: int, frame: FrameType | None) -> None:
+    global _heard
+    _heard = True
+    signal.default_int_handler(sign, frame)
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Ctrl-C outside of `command`, while Python still reads the imports, is one word too. Python then ends itself with
-    SIGINT, which a shell shows as status 130."""
+    """Ctrl-C outside of `command` (core/errors.py), while Python still reads the imports, is one word too. Python then
+    ends itself with SIGINT, which a shell shows as status 130. Packages written in C make an ImportError of it."""
     if issubclass(kind, KeyboardInterrupt):
         print("stopped", file=sys.stderr)
+    elif _heard and issubclass(kind, ImportError):
+        print("stopped", file=sys.stderr, flush=True)
+        os._exit(128 + signal.SIGINT)
     else:
         sys.__excepthook__(kind, error, trace)
 
 
 sys.excepthook = _uncaught
+is_main = threading.current_thread() is threading.main_thread()
+if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _hear)

@@ -30,7 +30,7 @@ from tests.faults import proxy as wire
 from tests.faults.proxy import Chunk, Fault, Proxy
 from tests.test_run import load, timeless
 
-pytestmark = pytest.mark.faults
+LONG = pytest.mark.faults
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 MESSAGES = prompts.solve("Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.")
 SHORT = Sampling(max_tokens=300)
@@ -424,6 +424,7 @@ def test_a_finish_that_is_neither_stop_nor_length_is_recorded_as_the_server_says
     assert made.finish_reason == "content_filter" and made.error is None and not made.truncated
 
 
+@LONG
 @pytest.mark.parametrize("said", ["0", "1", "0.5", "-5", "soon", "", "1000000000", "inf", "nan", "date", "past"])
 def test_retry_after_is_heeded_within_bounds(
     engine: Server,
@@ -461,6 +462,7 @@ TRICKLING = {
 }
 
 
+@LONG
 @cases(STUCK)
 def test_bytes_that_stop_end_a_request_long_before_its_timeout(
     engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
@@ -473,6 +475,7 @@ def test_bytes_that_stop_end_a_request_long_before_its_timeout(
     assert time.monotonic() - began < 20
 
 
+@LONG
 @cases(STUCK)
 def test_a_request_that_always_stalls_is_given_up_and_owed(
     engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], fault: Fault
@@ -490,6 +493,7 @@ def test_a_request_that_always_stalls_is_given_up_and_owed(
     assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
 
 
+@LONG
 @cases(TRICKLING)
 def test_bytes_that_trickle_for_ever_end_at_the_timeout(
     engine: Server, proxy: Proxy, tmp_path: Path, calm: dict[int, Completion], stream: bool, fault: Fault
@@ -504,6 +508,7 @@ def test_bytes_that_trickle_for_ever_end_at_the_timeout(
     assert figures(ask(server, tmp_path)[0]) == figures(calm[5])
 
 
+@LONG
 def test_a_kept_connection_that_the_server_has_closed_costs_no_wait(
     engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
@@ -569,6 +574,7 @@ def assert_equal_runs(disturbed: Path, undisturbed: Path) -> None:
     assert ours["complete"] and ours == theirs
 
 
+@LONG
 @pytest.mark.parametrize("name", ["", "a-thinking-model"], ids=["plain", "streamed"])
 def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(engine: Server, tmp_path: Path, name: str) -> None:
     """Under another name than the embedded model's, the server is asked for streams."""
@@ -635,11 +641,13 @@ def losing(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[subproce
     process.kill()
 
 
+@LONG
 @pytest.mark.usefixtures("losing")  # begun here: its two minutes pass meanwhile
 def test_a_server_that_dies_and_comes_back_in_seconds_costs_nothing_but_time(undisturbed: Path, tmp_path: Path) -> None:
     comes_back(undisturbed, tmp_path, 4)
 
 
+@LONG
 def test_a_server_away_for_a_minute_is_waited_for(undisturbed: Path, tmp_path: Path) -> None:
     comes_back(undisturbed, tmp_path, 60)
 
@@ -676,6 +684,7 @@ def refused_another_model(process: "subprocess.Popen[str]", folder: Path, undist
     assert completions(folder).items() <= completions(undisturbed).items(), "nothing of the other model is kept"
 
 
+@LONG
 def test_a_server_restarted_with_another_model_is_refused(undisturbed: Path, tmp_path: Path) -> None:
     port = free_port()
     process = killed_under(port, tmp_path, 20)
@@ -689,6 +698,7 @@ def test_a_server_restarted_with_another_model_is_refused(undisturbed: Path, tmp
     assert_equal_runs(tmp_path, undisturbed)
 
 
+@LONG
 def test_another_model_behind_an_address_that_was_never_lost_is_refused(
     engine: Server, undisturbed: Path, tmp_path: Path
 ) -> None:
@@ -703,6 +713,7 @@ def test_another_model_behind_an_address_that_was_never_lost_is_refused(
         refused_another_model(process, tmp_path, undisturbed)
 
 
+@LONG
 def test_a_server_that_stays_away_ends_the_run_in_minutes(
     undisturbed: Path, losing: "tuple[subprocess.Popen[str], Path]"
 ) -> None:

@@ -1,6 +1,7 @@
 """The generator: the real openai client against the real engine, with faults injected between them."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from core.generate import generator
 from core.generate.generator import Generator, continued, split_thinking
 from core.generate.journal import Archive, Journal, content_key, to_record
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
-from tests.fakes.http import Proxy, answer, reset, silence
+from tests.fakes.http import HttpFake, Proxy, Request, answer, reset, silence
 
 MESSAGES = prompts.solve("Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.")
 SHORT = Sampling(max_tokens=300)
@@ -286,11 +287,31 @@ def test_a_silent_request_is_asked_again_with_more_patience(engine: Server, prox
     assert failed.error == f"silent for 0 s and longer, asked {generator.STALL_TRIES} times"
 
 
-def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    """Far more requests than slots, asked for with far less patience than all take together: they wait their turn."""
-    requests = [(seed, SHORT) for seed in range(160)]
-    made = ask(replace(engine, base_url=proxy.url), tmp_path, requests, limit=160, stall=15)
-    assert all(c.error is None for c in made) and len(proxy.bodies) == 160
+class OneByOne(HttpFake):
+    """A server of one slot, a fifth of a second each: the others stand in its queue, without a byte."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self._slot = threading.Lock()
+        super().__init__()
+
+    def post(self, request: Request, body: bytes) -> None:
+        self.bodies.append(body)
+        with self._slot:
+            time.sleep(0.2)
+        choice = {"message": {"role": "assistant", "content": "42"}, "finish_reason": "stop"}
+        answer(200, {"model": "m", "choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 7}})(request)
+
+
+def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(tmp_path: Path) -> None:
+    """Far more requests than slots, asked for with far less patience than all take together: they wait their turn.
+    Patience is thirty times what one takes, so that a busy machine does not use it up."""
+    server = OneByOne()
+    try:
+        made = ask(Server("other", server.url, "m", "x"), tmp_path, [(seed, SHORT) for seed in range(80)], 80, stall=6)
+    finally:
+        server.close()
+    assert all(c.error is None for c in made) and len(server.bodies) == 80
 
 
 @pytest.mark.parametrize(
