@@ -104,3 +104,10 @@ def test_importing_errors_changes_nothing_in_the_interpreter() -> None:
     program += "print(a == (sys.excepthook, signal.getsignal(2)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "True"
+
+
+def test_every_wing_is_a_package_that_is_installed() -> None:
+    folders = {path.parent for path in modules()}
+    assert all((folder / "__init__.py").exists() for folder in folders)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'include = ["core*"]' in project and '"results/schema.json", "report/web/**"' in project
