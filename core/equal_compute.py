@@ -2,7 +2,7 @@
 
 The first scaffold is the reference, plain samples: budgets are given in samples, and one is what they took on average.
 Each other scaffold runs once per seed, as far as the largest budget goes. What it has after every step is its answer,
-had it stopped there; so one run tells what each smaller budget buys: the last step that was paid for whole. A step that
+had it stopped there; so one run shows what each smaller budget buys: the last step that was paid for whole. A step that
 a budget cuts in two counts for nothing, and its tokens are named as cut. All tokens count, those of reviews, selections
 and plans too. First samples are shared: under one seed they are the same, and so are the journal's completions, for all
 scaffolds that begin with them.
@@ -109,7 +109,7 @@ class Budgeted:
                 spent += sum(count or 0 for count in counts)
                 uncounted += counts.count(None)
                 if uncounted >= FEWEST and not spent:
-                    raise UserError(f"{UNCOUNTED}. Serve the model where usage is told")
+                    raise UserError(f"{UNCOUNTED}. Serve the model where usage is reported")
                 yield population
                 if spent > self.tokens or (uncounted and self.tokens < math.inf):
                     return

@@ -39,7 +39,7 @@ class _Seen:
 
 
 class Forecast:
-    """Told of every completion, it says how long the rest will take."""
+    """It is given every completion, and says how long the rest will take."""
 
     def __init__(self, expected: Mapping[Kind, Expected]) -> None:
         """`expected`: the plan, in the order of the steps."""

@@ -69,7 +69,7 @@ def need_of(scaffold: Scaffold[C], config: C) -> Need:
 
 @contextmanager
 def started(name: str, config: Constants, need: Need) -> Iterator[tuple[Server, ProblemSet]]:
-    """The server and the problems of the experiment `name`, told in one line."""
+    """The server and the problems of the experiment `name`, printed in one line."""
     named = None if config.PROBLEMS == "auto" else sets.load(config.PROBLEMS)  # before a server starts for it
     with serving(need) as server:
         chosen = (named or sets.load(server.problem_set)).first(config.LIMIT)
@@ -80,8 +80,8 @@ def started(name: str, config: Constants, need: Need) -> Iterator[tuple[Server, 
 
 @contextmanager
 def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
-    """The journal in `path`; tells of lines that are damaged, of journals that disagree, and, at the end, of records
-    that were no completions."""
+    """The journal in `path`; prints which lines are damaged, which journals disagree and, at the end, which records
+    were not completions."""
     with Journal(path, is_private) as journal:
         if journal.damaged:
             places = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
@@ -181,7 +181,7 @@ class Experiment(Generic[C]):
         self.sampling = Sampling.of(config)
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
-        self.new_tokens = self.uncounted = 0  # tokens, and completions whose tokens the server did not tell
+        self.new_tokens = self.uncounted = 0  # tokens, and completions whose tokens the server did not report
         self.reused: Counter[str] = Counter()  # completions that came from the journal, by their origins
         planned = expected(scaffold, config, len(chosen.problems), server.model, folder, name)
         self.forecast = progress.Forecast(planned)

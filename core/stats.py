@@ -17,7 +17,7 @@ EXACT_UP_TO = 18  # problems: all 2**18 sign patterns are looked at, beyond that
 DRAWS = 40_000
 SEED = 2025
 # Of mean_by_problem: how many problems that are all right or all wrong are imagined beside those seen, and how much of
-# one more. They decide where the problems seen tell little of how problems differ. These and FINE were chosen by what
+# one more. They decide where the problems seen show little of how problems differ. These and FINE were chosen by what
 # they cover, and how narrowly, in benchmarks/coverage.py.
 IMAGINED, PART = 2.0, 0.05
 FINE = 0.05  # differences that are few and smaller than this say little of how large a difference may be
@@ -33,7 +33,7 @@ class Estimate:
     n: int
 
     def to_json(self) -> dict[str, float | int | None]:
-        """The object of the results JSON; null for the value over no problems, and for ends that nothing tells."""
+        """The object of the results JSON; null for the value over no problems, and for ends that nothing bounds."""
         told = {"value": self.value, "low": self.low, "high": self.high}
         return {name: None if math.isnan(number) else number for name, number in told.items()} | {"n": self.n}
 
@@ -180,7 +180,7 @@ def _differences(a: Values, b: Values) -> NDArray[np.float64]:
 
 
 def _sign_flips(differences: NDArray[np.float64]) -> tuple[float, float, float]:
-    """p at 0, and the lowest and the highest shift that stays, as `paired` tells them."""
+    """p at 0, and the lowest and the highest shift that stays, as `paired` returns them."""
     n, total = differences.size, float(differences.sum())
     differing = differences[differences != 0]
     sums, sizes, counted_in = _parts(differences)
@@ -212,7 +212,7 @@ def _parts(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
         sums, sizes = _subsets(differences[1:])  # opposite patterns have the same parts: those with the first will do
         return sums + differences[0], sizes + 1, 0
     rng, sums, sizes = np.random.default_rng(SEED), np.zeros(DRAWS), np.zeros(DRAWS)
-    for begin in range(0, differences.size, 10):  # of ten at once one look tells which are in the part
+    for begin in range(0, differences.size, 10):  # of ten at once one look shows which are in the part
         sums_of, sizes_of = _subsets(differences[begin : begin + 10])
         drawn = rng.integers(0, sums_of.size, DRAWS)
         sums, sizes = sums + sums_of[drawn], sizes + sizes_of[drawn]

@@ -106,7 +106,7 @@ class Completion:
 
     @property
     def counted(self) -> tuple[int | None, int | None, int | None]:
-        """Prompt, cached and completion tokens, None where the server tells none: no prompt takes 0, nor does a reply
+        """Prompt, cached and completion tokens, None where the server reports none: no prompt takes 0, nor does a reply
         that says something. A failed request took none that we know of."""
         prompt = self.prompt_tokens if self.prompt_tokens or self.error else None
         cached = None if prompt is None else self.cached_tokens

@@ -105,7 +105,7 @@ class Solved:
 
     def usage(self) -> dict[str, Any] | None:
         """OpenAI's usage object, summed over all completions: what the answer took when it was made. None where the
-        server behind did not tell all of it."""
+        server behind did not report all of it."""
         prompt = sum(made.prompt_tokens for made in self.spent)
         completion = sum(made.completion_tokens for made in self.spent)
         if any(None in made.counted for made in self.spent):
@@ -379,7 +379,7 @@ class Endpoint:
             yield chunk(0, {"reasoning_content": line})
         try:
             solved = _result(job)
-        except (Refusal, UserError) as error:  # the status is long sent: told as clients look for it in a stream
+        except (Refusal, UserError) as error:  # the status is long sent: it is put as clients look for it in a stream
             yield _event(_refusal(error).to_json())
         else:
             for index, position in enumerate(solved.order[: asked.choices]):
@@ -513,7 +513,7 @@ async def serve(
     most: Most | None = None,
     named: Sequence[str] = (),
 ) -> None:
-    """Answer on `place` until cancelled; requests that are still being answered are then told so. `named`: further
+    """Answer on `place` until cancelled; requests still being answered then end with an error. `named`: further
     names that this server may be asked by. Raises UserError where the system does not allow enough open files."""
     limit = defaults.CONCURRENCY or server.limit
     async with Generator(server, journal, limit, defaults.TIMEOUT, stall=defaults.STALL_SECONDS) as generator:

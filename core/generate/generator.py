@@ -34,7 +34,7 @@ TRIES = 3  # questions that are to show whether a server's model thinks before i
 TRY_TOKENS = 4096  # their cap, and
 CUT_TOKENS = 16  # that of one that is to be cut off
 KEY_VERSION = 3  # raise it when the meaning of a journaled completion changes, or a default of Sampling does
-REASON = 100  # characters that are kept of why an answer was not forced: more would tell the thinking, not the reason
+REASON = 100  # characters that are kept of why an answer was not forced: more would be the thinking, not the reason
 NEW_TURN = "the server began a new turn instead of going on with the answer that was opened"
 
 DEFAULTS = vars(Sampling())  # what keys leave out
@@ -55,7 +55,7 @@ _TAG = re.compile(r"</?think>")
 
 
 def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
-    """(thinking, answer) of a message, whichever way the server tells them apart.
+    """(thinking, answer) of a message, whichever way the server keeps them apart.
 
     `reasoning` is the server's reasoning field. A server without a parser leaves tags in `content`, and one with a
     parser may still leak the end of thinking into it. `cut_while_thinking`: content without any tag is thinking
@@ -178,7 +178,7 @@ class Generator:
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> str:
         """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say). Of
         the sampling it holds what differs from the defaults, so that a new field orphans no journal. `more`: what else
-        is to tell this completion from others."""
+        is to distinguish this completion from others."""
         asked = {name: value for name, value in vars(sampling).items() if value != DEFAULTS[name]}
         told = [self.server.told] if self.server.told else []
         return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *told, *more])
@@ -336,7 +336,7 @@ class Generator:
                 self._unusable(f"status {refusal.status}: {refusal.said}", sent, attempt)
                 if is_last:
                     raise
-                wait = max(wait, min(LONGEST_WAIT, refusal.wait or 0.0))  # told to come back at once, we still back off
+                wait = max(wait, min(LONGEST_WAIT, refusal.wait or 0.0))  # asked back at once, we still wait
             except Malformed as malformed:
                 self._unusable(str(malformed), sent, attempt)
                 if is_last:
@@ -408,7 +408,7 @@ class Generator:
         )
 
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
-        """Whether a reply that the cap cut off, and that tells nothing apart, is thinking (the chat template has opened
+        """Whether a reply that the cap cut off, and that keeps nothing apart, is thinking (the chat template has opened
         it) or an answer. Decided once for a server and never by what other replies happened to come before: by its
         chat template, where that is told, else by trying."""
         is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
@@ -423,7 +423,7 @@ class Generator:
 
     async def _is_seen_thinking(self) -> bool:
         """The same, for a server whose template is not told: what it answers to a question that takes little thought. A
-        closing tag without an opening one says that thinking was open. A server that tells thinking apart is cut off
+        closing tag without an opening one says that thinking was open. A server that keeps thinking apart is cut off
         once more: some do so only when thinking has ended. Without any of it, text is an answer."""
         for seed in range(TRIES):
             made = await self._tried(TRY_TOKENS, seed)

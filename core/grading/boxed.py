@@ -31,7 +31,7 @@ DOUBTS = {
 @dataclass(frozen=True)
 class Extraction:
     """`answer`: the text of the last complete box, cleaned; None without one. `doubt`: None or a key of DOUBTS.
-    `others`: with the doubt "several", the answers of the other boxes, one of each canonical form; groups() tells
+    `others`: with the doubt "several", the answers of the other boxes, one of each canonical form; groups() says
     whether they say the same all the same. Empty where they are more than MAX_OTHERS, or one is unreadable."""
 
     answer: str | None

@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             needed = {"answer"} if vars(config).get("T") and carry(config) == "answer" else set()
             needed |= {"verifications"} if vars(config).get("VERIFY_MODE") == "verdict" else set()
             if lacking := sorted(needed.intersection(lengths.assumed)):
-                raise UserError(f"no results in {folder} tell {' and '.join(lacking)}. Run {name} once with LIMIT=4")
+                raise UserError(f"no results in {folder} hold {' and '.join(lacking)}. Run {name} once with LIMIT=4")
             print(f"{name} on the embedded engine, {problems_of(count)}: planned, not run\n")
             print(embedded_text(config, count, lengths, args.price))
             return

@@ -1,4 +1,4 @@
-"""What several scaffolds do: tell which candidates say anything, read a stated score, choose between two, knock out."""
+"""What several scaffolds do: find candidates with a text, read a stated score, choose between two, eliminate."""
 
 import asyncio
 import re

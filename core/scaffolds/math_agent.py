@@ -172,7 +172,7 @@ class _Desk:
         return members
 
     def refuse(self, line: str, why: InvalidCall) -> None:
-        """Note a call that can't be carried out, and tell the planner."""
+        """Note a call that can't be carried out, also for the planner."""
         self.notes.append(why.note)
         self.log.append(f"{CALL} {line:.200}\nNot carried out: {why}." if line else f"Nothing: {why}.")
 

@@ -27,7 +27,7 @@ from core.training.qwen3 import QWEN2_SPLIT, gguf_names, tensor_shapes
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ: dict[str, type[np.generic]] = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32}
-CONTEXT = 32768  # tokens, where config.json does not tell
+CONTEXT = 32768  # tokens, where config.json does not say
 
 
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
@@ -135,7 +135,7 @@ def _describe(writer: gguf.GGUFWriter, config: dict[str, Any], shape: Shape, fol
         eps, base = float(config["rms_norm_eps"]), float(config.get("rope_theta") or rope["rope_theta"])
         context = int(config.get("max_position_embeddings", CONTEXT))
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"config.json does not tell a sound {error}. Fetch it again") from None
+        raise UserError(f"config.json does not hold a sound {error}. Fetch it again") from None
     writer.add_name(folder.resolve().name)
     add_shape(writer, shape, context, eps, base)
 
@@ -179,7 +179,7 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
         ("chat template", special.chat_template, "tokenizer_config.json or chat_template.jinja"),
     ):
         if not there:
-            raise UserError(f"{folder} tells no {what}. Is {where} missing?")
+            raise UserError(f"{folder} holds no {what}. Is {where} missing?")
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(listed)

@@ -56,7 +56,7 @@ def convert(path: Path, out: Path) -> None:
 
 
 def _config(path: Path, about: Mapping[str, Any], is_tied: bool) -> dict[str, Any]:
-    """config.json. Raises UserError for what the file does not tell, or a dense Qwen3 does not have."""
+    """config.json. Raises UserError for what the file does not hold, or a dense Qwen3 does not have."""
     if (architecture := about[Keys.General.ARCHITECTURE]) != ARCHITECTURE:
         raise UserError(f"{path} is of architecture {architecture}; only {ARCHITECTURE} is converted")
     for key, known in ((Keys.Tokenizer.MODEL, "gpt2"), (Keys.Tokenizer.PRE, "qwen2")):
@@ -65,30 +65,30 @@ def _config(path: Path, about: Mapping[str, Any], is_tied: bool) -> dict[str, An
     if (scaling := about.get(Keys.Rope.SCALING_TYPE.format(arch=ARCHITECTURE), "none")) != "none":
         raise UserError(f"{path} asks for {scaling} scaling of positions, which is not converted")
 
-    def told(key: str, kind: type = int) -> Any:
+    def value(key: str, kind: type = int) -> Any:
         name = key.format(arch=ARCHITECTURE)
         if not isinstance(value := about.get(name), kind):
-            raise UserError(f"{path} does not tell {name}. Fetch or convert it again")
+            raise UserError(f"{path} does not hold {name}. Fetch or convert it again")
         return value
 
-    told(Keys.Tokenizer.CHAT_TEMPLATE, str)
-    told(Keys.Tokenizer.TOKEN_TYPE, list)
-    told(Keys.Tokenizer.MERGES, list)
-    layers, eos = told(Keys.LLM.BLOCK_COUNT), told(Keys.Tokenizer.EOS_ID)
+    value(Keys.Tokenizer.CHAT_TEMPLATE, str)
+    value(Keys.Tokenizer.TOKEN_TYPE, list)
+    value(Keys.Tokenizer.MERGES, list)
+    layers, eos = value(Keys.LLM.BLOCK_COUNT), value(Keys.Tokenizer.EOS_ID)
     return {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
         "num_hidden_layers": layers,
-        "hidden_size": told(Keys.LLM.EMBEDDING_LENGTH),
-        "num_attention_heads": told(Keys.Attention.HEAD_COUNT),
-        "num_key_value_heads": told(Keys.Attention.HEAD_COUNT_KV),
-        "head_dim": told(Keys.Attention.KEY_LENGTH),
-        "intermediate_size": told(Keys.LLM.FEED_FORWARD_LENGTH),
-        "vocab_size": len(told(Keys.Tokenizer.LIST, list)),
+        "hidden_size": value(Keys.LLM.EMBEDDING_LENGTH),
+        "num_attention_heads": value(Keys.Attention.HEAD_COUNT),
+        "num_key_value_heads": value(Keys.Attention.HEAD_COUNT_KV),
+        "head_dim": value(Keys.Attention.KEY_LENGTH),
+        "intermediate_size": value(Keys.LLM.FEED_FORWARD_LENGTH),
+        "vocab_size": len(value(Keys.Tokenizer.LIST, list)),
         "tie_word_embeddings": is_tied,
-        "max_position_embeddings": told(Keys.LLM.CONTEXT_LENGTH),
-        "rms_norm_eps": _shortest(told(Keys.Attention.LAYERNORM_RMS_EPS, float)),
-        "rope_theta": _shortest(told(Keys.Rope.FREQ_BASE, float)),
+        "max_position_embeddings": value(Keys.LLM.CONTEXT_LENGTH),
+        "rms_norm_eps": _shortest(value(Keys.Attention.LAYERNORM_RMS_EPS, float)),
+        "rope_theta": _shortest(value(Keys.Rope.FREQ_BASE, float)),
         "rope_scaling": None,
         "hidden_act": "silu",
         "attention_bias": False,

@@ -430,7 +430,7 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, capsys: pytest
     assert "measured: 02_rsa_basic.json (96 completions on sums[:4]" in out and "paper" not in out
     with pytest.raises(SystemExit):
         cli.main(["03_rsa_verify", "--embedded"])
-    assert "tell verifications. Run 03_rsa_verify" in capsys.readouterr().err
+    assert "hold verifications. Run 03_rsa_verify" in capsys.readouterr().err
     assert run("03_rsa_verify", "LIMIT=2", "T=1", "MAX_TOKENS=300")[0] == 0
     whole = measured(results, model, "02_rsa_basic")
     assert whole and whole.assumed == () and "verifications from 03_rsa_verify.json" in whole.source
