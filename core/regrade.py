@@ -21,7 +21,7 @@ from core.report import tables
 from core.report.texts import archive
 from core.results import read, records, warnings, write
 from core.results.find import path_of
-from core.results.metrics import Figures
+from core.results.metrics import RunMetrics
 from core.results.spool import Spool
 from core.types import Completion, Grader, Member, Message, Population, Problem
 
@@ -41,7 +41,7 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
     read.read(path)  # raises UserError where it is no results file
     spool, changes = Spool(path.parent), list[Change]()
     stored = list(rows)
-    figures = Figures(len(stored))
+    figures = RunMetrics(len(stored))
     types = answer_type_of(row.get("answer") for row in stored)
     numbers: list[list[int]] = []
     with archive(path, head["experiment"]) as journals:

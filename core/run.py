@@ -32,7 +32,7 @@ from core.problems import sets
 from core.problems.sets import ProblemSet
 from core.report import plot, tables
 from core.results import provenance, records, warnings, write
-from core.results.metrics import Figures
+from core.results.metrics import RunMetrics
 from core.results.spool import Spool
 from core.signals import Stop
 from core.types import Ask, C, Completion, Grader, Message, Problem, Sampling, Scaffold
@@ -54,7 +54,7 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
         config = constants.read(scaffold.constants, namespace, sys.argv[1:])
         folder = results_dir()
         with (
-            started(name, config, need_of(scaffold, config)) as (server, chosen),
+            started(name, config, need_of(scaffold, config), grader is by_answer) as (server, chosen),
             open_journal(folder / "journal" / f"{name}.jsonl") as journal,
         ):
             experiment = Experiment(name, scaffold, config, server, chosen, folder, grader, graders_server())
@@ -68,9 +68,12 @@ def need_of(scaffold: Scaffold[C], config: C) -> Need:
 
 
 @contextmanager
-def started(name: str, config: Constants, need: Need) -> Iterator[tuple[Server, ProblemSet]]:
+def started(
+    name: str, config: Constants, need: Need, needs_answers: bool = True
+) -> Iterator[tuple[Server, ProblemSet]]:
     """The server and the problems of the experiment `name`, printed in one line."""
-    named = None if config.PROBLEMS == "auto" else sets.load(config.PROBLEMS)  # before a server starts for it
+    # Read before a server starts for it.
+    named = None if config.PROBLEMS == "auto" else sets.load(config.PROBLEMS, needs_answers)
     with serving(need) as server:
         chosen = (named or sets.load(server.problem_set)).first(config.LIMIT)
         check_context(server, config)
@@ -175,7 +178,7 @@ class Experiment(Generic[C]):
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
         self.grader, self.grades_at = grader, grades_at
         self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
-        self.figures = Figures(len(chosen.problems))
+        self.figures = RunMetrics(len(chosen.problems))
         self.spool = Spool(folder)  # what was graded, in JSON: a step may be one of a million
         self.steps: list[list[int]] = [[] for _ in chosen.problems]  # numbers in the spool, by problem
         self.sampling = Sampling.of(config)

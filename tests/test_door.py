@@ -61,7 +61,17 @@ def test_a_scaffold_and_a_grader_take_a_file_each_and_an_experiment(tmp_path: Pa
     for name, text in (("scaffold", SCAFFOLD), ("grader", GRADER), ("99_longest", EXPERIMENT)):
         (tmp_path / f"{name}.py").write_text(text)
     problems = tmp_path / "problems.json"
-    problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": i} for i in range(2)]))
+    problems.write_text(
+        json.dumps(
+            [
+                {
+                    "id": f"p{i}",
+                    "problem": f"What is {i}?",
+                }
+                for i in range(2)
+            ]
+        )
+    )
     solver, grader = ScriptedServer(), ScriptedServer()
     try:
         for _ in range(2):

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from core.errors import UserError
 from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract, is_aime
 from core.grading.math_verify import math_equal
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
@@ -152,14 +153,14 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 async def by_answer(problem: Problem, population: Population, ask: Ask) -> Graded:
     """Boxed answers against the reference, and the population's vote. It asks no model. In a thread: judging a hard
-    answer may take seconds, and requests must not wait for it. Raises ValueError for a problem without an answer."""
+    answer may take seconds, and requests must not wait for it. Raises UserError for a problem without an answer."""
     return await asyncio.to_thread(grade_answers, problem, population)
 
 
 def grade_answers(problem: Problem, population: Population) -> Graded:
     """What by_answer gives, in this thread."""
     if problem.answer is None:
-        raise ValueError(f"problem {problem.id} has no answer to compare with")
+        raise UserError(f"problem {problem.id} has no answer to compare with. Give it one, or another grader")
     grades = []
     for member in population:
         made = member.completion

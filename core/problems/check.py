@@ -12,7 +12,7 @@ from core.types import MAX_ANSWER_CHARS, Problem
 FIX = "Fix it there"
 
 
-def read_file(path: Path) -> tuple[Problem, ...]:
+def read_file(path: Path, needs_answers: bool = True) -> tuple[Problem, ...]:
     text = read_text(path, "problem file", "Check the path in PROBLEMS")
     if path.suffix.lower() == ".jsonl":
         lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -22,14 +22,15 @@ def read_file(path: Path) -> tuple[Problem, ...]:
         if not isinstance(whole, list):
             raise UserError(f"problem file {path} must hold a list of problems, not {_kind(whole)}")
         rows = [(f"{path}, problem {n}", row) for n, row in enumerate(whole, 1)]
-    return check(rows, str(path))
+    return check(rows, str(path), needs_answers)
 
 
-def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
+def check(rows: Sequence[tuple[str, Any]], source: str, needs_answers: bool = True) -> tuple[Problem, ...]:
     """Problems from decoded rows, each beside the place it came from. A row is an object with "problem" (text) and
     "answer" (whole number or text), and optionally "id" and "answer_type" ("integer" or "math"). Rows without a type
     get that of the set: "integer" where every answer is a whole number from 0 to 999 and no row says "math", as AIME's
-    are; else "math", also for a 42 among fractions, whose box may rightly hold 6 times 7."""
+    are; else "math", also for a 42 among fractions, whose box may rightly hold 6 times 7. Unless it
+    `needs_answers`, a set may be graded otherwise than by them, and rows may leave them out."""
     problems: list[Problem] = []
     whole = all(
         _is_whole(row.get("answer")) and row.get("answer_type") != "math" for _, row in rows if isinstance(row, dict)
@@ -42,15 +43,18 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
         if not isinstance(statement, str) or not _is_text(statement):
             raise UserError(f'{where} needs "problem", a text that is not empty. Fields found: {_fields(row)}')
         answer = row.get("answer")
-        if isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not _is_text(str(answer)):
+        is_open = answer is None and not needs_answers
+        if is_open:
+            answer = ""
+        elif isinstance(answer, bool) or not isinstance(answer, (int, float, str)) or not _is_text(str(answer)):
             raise UserError(f'{where} needs "answer", a number or a text. Fields found: {_fields(row)}')
         answer = str(answer).strip()
         if len(answer) > MAX_ANSWER_CHARS or answer in ("nan", "inf", "-inf"):
             raise UserError(f'{where} has an "answer" that nothing can be compared with: {answer:.40}')
-        answer_type = row.get("answer_type", "integer" if whole else "math")
+        answer_type = row.get("answer_type", "integer" if whole and not is_open else "math")
         if answer_type not in ("integer", "math"):
             raise UserError(f'{where} has "answer_type" {answer_type!r:.80}; it is "integer" (0-999) or "math"')
-        if answer_type == "integer":
+        if answer_type == "integer" and not is_open:
             if not _is_whole(answer):
                 raise UserError(f'{where} has "answer_type" "integer", but its answer {answer!r} is not 0-999')
             answer = str(int(answer))
@@ -61,7 +65,7 @@ def check(rows: Sequence[tuple[str, Any]], source: str) -> tuple[Problem, ...]:
         if id_ in seen:
             raise UserError(f'{where} repeats the id {id_!r:.80} of {seen[id_]}. Give every problem an "id" of its own')
         seen[id_] = where
-        problems.append(Problem(id_, statement.strip(), answer, answer_type))
+        problems.append(Problem(id_, statement.strip(), None if is_open else answer, answer_type))
     if not problems:
         raise UserError(f"{source} holds no problems. Give at least one")
     return tuple(problems)

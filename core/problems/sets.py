@@ -42,8 +42,9 @@ class ProblemSet:
         return ProblemSet(f"{self.name}[:{limit}]", self.problems[:limit], self.source)
 
 
-def load(name: str) -> ProblemSet:
-    """A problem set by name ("sums", "aime_2025", …) or by the path of a .json or .jsonl file.
+def load(name: str, needs_answers: bool = True) -> ProblemSet:
+    """A problem set by name ("sums", "aime_2025", …) or by the path of a .json or .jsonl file, whose
+    problems may lack answers unless the grader `needs_answers`.
 
     Raises UserError, with the place and the remedy, for an unknown name, an unreadable or malformed file, or a hub
     that can't be reached.
@@ -54,6 +55,6 @@ def load(name: str) -> ProblemSet:
         return ProblemSet("aime_2025", *aime.load())
     path = Path(os.path.expanduser(name))
     if path.suffix.lower() in (".json", ".jsonl"):
-        return ProblemSet(path.stem, read_file(path), f"file {path.name}")
+        return ProblemSet(path.stem, read_file(path, needs_answers), f"file {path.name}")
     known = ", ".join([*BUNDLED, "aime_2025"])
     raise UserError(f"unknown problem set {name!r}. Known sets: {known}; or give the path of a .json or .jsonl file")

@@ -61,7 +61,7 @@ def has_text(member: Member, config: Carrying) -> bool:
     return bool(carried(member.completion, config).strip())
 
 
-def doubts(completion: Completion, config: Carrying) -> list[str]:
+def notes_on(completion: Completion, config: Carrying) -> list[str]:
     """Notes on a new candidate: empty (or failed), truncated."""
     if not carried(completion, config).strip():
         return [EMPTY]

@@ -19,7 +19,7 @@ from statistics import fmean
 from core import seeds
 from core.constants import Carrying, constant
 from core.errors import UserError
-from core.scaffolds.common import UNASSESSED, UNREADABLE, doubts, stated_score
+from core.scaffolds.common import UNASSESSED, UNREADABLE, notes_on, stated_score
 from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
 
 SCALE = """1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or slips. 0: \
@@ -140,7 +140,7 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
     async def written(messages: list[Message], parents: list[int], t: int, i: int) -> _Proof:
         made = await ask(messages, t, i)
         text, claim = read_proof(carried(made, config))
-        notes = doubts(made, config)
+        notes = notes_on(made, config)
         if text and claim is None:
             notes.append(UNASSESSED)
         return _Proof(Member(made, parents, notes=notes), text, claim or 0.0)

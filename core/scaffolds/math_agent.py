@@ -28,7 +28,7 @@ from core.scaffolds.common import (
     FAILED_PLAN,
     NO_APPROACHES,
     NO_CALLS_LEFT,
-    doubts,
+    notes_on,
 )
 from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, improve, report, select_one
 from core.scaffolds.tool_calls import CALL, TOOLS, InvalidCall, call_lines, read_call
@@ -254,7 +254,7 @@ class _Desk:
         nothing else does."""
         self.solutions.append(made)
         self.origins.append(origins)
-        self.notes += doubts(made, self.config)
+        self.notes += notes_on(made, self.config)
         number = len(self.solutions)
         if text := self._text(number):
             self.standing = [i for i in self.standing if i not in origins and self._text(i)] + [number]

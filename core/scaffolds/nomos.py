@@ -31,8 +31,8 @@ from core.scaffolds.common import (
     SELECT,
     UNREADABLE,
     Selecting,
-    doubts,
     has_text,
+    notes_on,
     single_elimination,
     stated_score,
 )
@@ -117,7 +117,7 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
 
     async def solved(t: int, i: int, **urgency: float) -> Member:
         made = await ask(prompts.solve(problem.statement), t, i, **urgency)
-        return Member(made, notes=doubts(made, config))
+        return Member(made, notes=notes_on(made, config))
 
     async def judged(member: Member, t: int, i: int, **urgency: float) -> Member:
         if has_text(member, config):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from core import prompts, seeds
 from core.constants import check_subset, constant
-from core.scaffolds.common import BETTER, SELECT, Selecting, doubts, single_elimination
+from core.scaffolds.common import BETTER, SELECT, Selecting, notes_on, single_elimination
 from core.types import Ask, Member, Population, Problem, Scaffold, carried
 
 
@@ -40,10 +40,10 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
         spoken = [j for j in order if carried(earlier[j].completion, config).strip()][: config.K]
         if not spoken:
             made = await ask(prompts.solve(problem.statement), t, i)
-            return Member(made, notes=doubts(made, config))
+            return Member(made, notes=notes_on(made, config))
         texts = [carried(earlier[j].completion, config) for j in spoken]
         made = await ask(prompts.aggregate(problem.statement, texts), t, i)
-        return Member(made, spoken, notes=doubts(made, config))
+        return Member(made, spoken, notes=notes_on(made, config))
 
     population: Population = []
     for t in range(config.ROUNDS + 1):

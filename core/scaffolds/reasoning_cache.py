@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core import prompts
 from core.constants import Carrying, constant
-from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, doubts, latest_with_text
+from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, latest_with_text, notes_on
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
 
 SUMMARISE = """Problem:
@@ -51,7 +51,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Asyn
     as it was. Where there is nothing to summarise, or the summary comes back empty, the one before is kept; without
     any, the next round starts afresh."""
     made = await ask(prompts.solve(problem.statement), 0, 0)
-    member = Member(made, notes=doubts(made, config))
+    member = Member(made, notes=notes_on(made, config))
     yield [member]
     summary = ""
     for t in range(1, config.ROUNDS):
@@ -73,7 +73,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Asyn
                 notes.append(CUT_SUMMARY)
             summary = said or summary
         made = await ask(solve_again(problem.statement, summary), t, 0)
-        new = Member(made, [0] if summary else [], side_calls=checks, notes=[*notes, *doubts(made, config)])
+        new = Member(made, [0] if summary else [], side_calls=checks, notes=[*notes, *notes_on(made, config)])
         member = latest_with_text(member, new)
         yield [member]
 

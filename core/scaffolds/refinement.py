@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core import prompts
 from core.constants import Carrying, constant
-from core.scaffolds.common import doubts, latest_with_text
+from core.scaffolds.common import latest_with_text, notes_on
 from core.types import Ask, Member, Population, Problem, Scaffold, carried
 
 
@@ -26,13 +26,13 @@ async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
 
     async def first(i: int) -> Member:
         made = await ask(prompts.solve(problem.statement), 0, i)
-        return Member(made, notes=doubts(made, config))
+        return Member(made, notes=notes_on(made, config))
 
     async def refined(t: int, i: int, before: Member) -> Member:
         text = carried(before.completion, config)
         messages = prompts.aggregate(problem.statement, [text]) if text.strip() else prompts.solve(problem.statement)
         made = await ask(messages, t, i)
-        return latest_with_text(before, Member(made, [i] if text.strip() else [], notes=doubts(made, config)), i)
+        return latest_with_text(before, Member(made, [i] if text.strip() else [], notes=notes_on(made, config)), i)
 
     population = list(await asyncio.gather(*(first(i) for i in range(config.N))))
     yield population

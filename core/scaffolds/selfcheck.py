@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from core import prompts
 from core.constants import Carrying, constant
-from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, doubts, has_text, latest_with_text
+from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, has_text, latest_with_text, notes_on
 from core.scaffolds.verification import read_verdict
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
 
@@ -82,7 +82,7 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
     async def rewritten(before: Member, messages: list[Message], *names: str | int) -> Member:
         is_there = has_text(before, config)
         made = await ask(messages if is_there else prompts.solve(problem.statement), *names)
-        return latest_with_text(before, Member(made, [0] if is_there else [], notes=doubts(made, config)))
+        return latest_with_text(before, Member(made, [0] if is_there else [], notes=notes_on(made, config)))
 
     async def judged(text: str, number: int) -> tuple[bool, str, list[Completion], list[str]]:
         """Whether a review accepts a solution, what it hands on, the requests spent, notes."""
@@ -106,7 +106,7 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
         return correct(problem.statement, text, report) if report else prompts.aggregate(problem.statement, [text])
 
     made = await ask(prompts.solve(problem.statement), 0, 0)
-    member = Member(made, notes=doubts(made, config))
+    member = Member(made, notes=notes_on(made, config))
     yield [member]
     member = await rewritten(member, prompts.aggregate(problem.statement, [carried(made, config)]), 1, 0)
     yield [member]

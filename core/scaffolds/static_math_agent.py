@@ -14,7 +14,16 @@ from dataclasses import dataclass
 
 from core import prompts, seeds
 from core.constants import check_subset, constant
-from core.scaffolds.common import EMPTY, EMPTY_REPORT, INVALID_SELECTION, UNREADABLE, Choice, Selecting, doubts, single
+from core.scaffolds.common import (
+    EMPTY,
+    EMPTY_REPORT,
+    INVALID_SELECTION,
+    UNREADABLE,
+    Choice,
+    Selecting,
+    notes_on,
+    single,
+)
 from core.scaffolds.verification import read_verdict
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
 
@@ -82,7 +91,7 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
 
     async def remake(messages: list[Message], origins: Sequence[int], t: int, i: int) -> Member:
         made = await ask(messages, t, i)
-        notes = doubts(made, config)
+        notes = notes_on(made, config)
         spoken = [j for j in origins if texts[j]]
         if EMPTY not in notes or not spoken:
             return Member(made, spoken, notes=notes)
@@ -114,7 +123,7 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
         return await remake(messages, origins, t, slot)
 
     solved = await asyncio.gather(*(ask(prompts.solve(problem.statement), 0, i) for i in range(config.N)))
-    population = [Member(made, notes=doubts(made, config)) for made in solved]
+    population = [Member(made, notes=notes_on(made, config)) for made in solved]
     texts = _texts(population, config)
     yield population
     for t in range(1, config.ROUNDS + 1):

@@ -16,7 +16,7 @@ from core import prompts
 from core.generate.journal import Journal, content_key
 from core.results import provenance, warnings
 from core.results import write as files
-from core.results.metrics import Figures
+from core.results.metrics import RunMetrics
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
 
@@ -45,7 +45,7 @@ def results(
     not say."""
     rng = random.Random(5)
     chosen = [Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1)) for p in range(problems)]
-    figures, rows = Figures(problems), []
+    figures, rows = RunMetrics(problems), []
     path = folder / "journal" / "02_rsa_basic.jsonl"
     path.unlink(missing_ok=True)
     with Journal(path) as journal:

@@ -193,3 +193,11 @@ def test_without_the_hub_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_local_copy_of_aime_2025_agrees_with_the_key() -> None:
     loaded = sets.load(str(SHARED))
     assert {p.id: int(p.answer or -1) for p in loaded.problems} == key()
+
+
+def test_a_set_may_lack_answers_where_the_grader_needs_none(tmp_path: Path) -> None:
+    rows = [{"problem": "1+1?", "answer": 2}, {"problem": "Prove it."}]
+    path = write(tmp_path / "open.json", rows)
+    assert [p.answer for p in sets.load(path, needs_answers=False).problems] == ["2", None]
+    with pytest.raises(UserError, match='problem 2 needs "answer"'):
+        sets.load(path)

@@ -16,7 +16,7 @@ from core.files import results_dir, write_atomically
 from core.grading import math_verify
 from core.report import page, tables
 from core.results import provenance, read, warnings, write
-from core.results.metrics import Figures
+from core.results.metrics import RunMetrics
 from core.results.spool import Spool
 from core.stats import auc, mean_by_problem, pass_at_k
 from core.types import Completion, Member, Problem
@@ -43,6 +43,7 @@ def graded(populations: list[list[list[Member]]], complete: bool = True) -> list
             "id": f"p{i}",
             "statement": "?",
             "answer": "42",
+            "answer_type": "integer",
             "finished": complete,
             "steps": [graded_step(PROBLEM, t, population) for t, population in enumerate(steps)],
         }
@@ -110,9 +111,9 @@ def test_results_without_groups_and_undecided_ones_are_read_as_before(tmp_path: 
     assert shown.head.metrics.steps[0].undecided == 0 and "undecided" not in shown.table
 
 
-def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> Figures:
+def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> RunMetrics:
     """The figures of `rows`, whose populations come problem by problem in `order`."""
-    made = Figures(len(rows))
+    made = RunMetrics(len(rows))
     for i in order or range(len(rows)):
         for record in rows[i]["steps"]:
             made.add(i, record)
@@ -279,7 +280,8 @@ def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
                 {"step": t, "mean_accuracy": accuracy, "majority_correct": draw(st.sampled_from([0, 0.5, 1.0]))}
                 | {"identical": draw(st.integers(0, 8)), "members": members}
             )
-        rows.append({"id": f"p{i}", "statement": "?", "answer": "42", "finished": draw(st.booleans()), "steps": steps})
+        row = {"id": f"p{i}", "statement": "?", "answer": "42", "answer_type": "integer"}
+        rows.append(row | {"finished": draw(st.booleans()), "steps": steps})
     return rows
 
 
@@ -366,7 +368,7 @@ def test_figures_that_grow_equal_the_metrics_of_all_members_in_any_order_of_arri
 
 
 def test_twenty_thousand_problems_are_summed_up_in_no_time() -> None:
-    found = Figures(20_000)
+    found = RunMetrics(20_000)
     for i in range(20_000):
         for t in range(3):
             members: list[dict[str, Any]] = [
@@ -390,7 +392,7 @@ def save(made: dict[str, Any], folder: Path) -> Path:
     rows = []
     for row in made["problems"]:
         numbers = [spool.add(json.dumps(step).encode()) for step in row["steps"]]
-        problem = Problem(row["id"], row["statement"], row["answer"])
+        problem = Problem(row["id"], row["statement"], row["answer"], row["answer_type"])
         rows.append(write.row(problem, row["finished"], map(spool.__getitem__, numbers)))
     return write.save({key: value for key, value in made.items() if key != "problems"}, rows, folder)
 
