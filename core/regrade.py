@@ -39,6 +39,11 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
     changed come back. Raises UserError where the file can't be read, or a completion is in no journal."""
     head, rows = read.parsed(path)
     read.read(path)  # raises UserError where it is no results file
+    name = getattr(grader, "__name__", "")
+    if (before := head.get("grader", by_answer.__name__)) != name:
+        raise UserError(
+            f"{path.name} was graded by {before!r:.60}, and this is {name}. Run the experiment again instead"
+        )
     spool, changes = Spool(path.parent), list[Change]()
     stored = list(rows)
     figures = RunMetrics(len(stored))

@@ -1,4 +1,4 @@
-"""run(): problems in, one TaskGroup, progress, results out. The only place that ties the rooms together."""
+"""run(): problems in, one TaskGroup, progress, results out. With the other doors it alone ties the wings together."""
 
 import asyncio
 import json
@@ -211,6 +211,7 @@ class Experiment(Generic[C]):
                 "source": chosen.source,
             },
             "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants)},
+            "grader": getattr(grader, "__name__", type(grader).__name__),
             "provenance": provenance.collect(scaffold.prompts),
         }
 

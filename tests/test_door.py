@@ -92,3 +92,6 @@ def test_a_scaffold_and_a_grader_take_a_file_each_and_an_experiment(tmp_path: Pa
     assert len(solver.asked) == 2 * 3 and len(grader.asked) == 2 * (3 + 1), "the second run asks nobody anything"
     assert all("Grade: " in body for body in grader.asked) and not any("Grade: " in body for body in solver.asked)
     assert "50.0" in out
+    again = python("-m", "core.regrade", "99_longest", RESULTS_DIR=str(tmp_path))
+    _, err = again.communicate(timeout=120)
+    assert again.returncode == 2 and "was graded by 'by_halves', and this is by_answer" in err

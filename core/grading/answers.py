@@ -51,7 +51,7 @@ class Vote:
 
 def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
     """Whether `answer` is right; None when there was no verdict in time. For "math" this blocks, up to
-    judge.DEADLINE_S (from asyncio, call it in a thread), and raises UserError where math-verify is not installed."""
+    math_verify.DEADLINE_S (from asyncio, call it in a thread). Raises UserError where math-verify is not installed."""
     if answer is None:
         return False
     mine, theirs = canonical(answer, answer_type), canonical(truth, answer_type)
@@ -168,8 +168,8 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
         grades.append(_grade(problem, made, made.text, unforced))
     voted = vote([grade.answer for grade in grades], problem.answer, problem.answer_type)
     ranks = {name: rank for rank, name in enumerate(voted.counts)}
-    groups = tuple(None if name is None else ranks[name] for name in voted.names)
-    return Graded(grades, voted.score, voted.answer, voted.tied, groups, voted.undecided)
+    ranked = tuple(None if name is None else ranks[name] for name in voted.names)
+    return Graded(grades, voted.score, voted.answer, voted.tied, ranked, voted.undecided)
 
 
 def _grade(problem: Problem, made: Completion, text: str, unforced: Grade | None = None) -> Grade:

@@ -31,8 +31,8 @@ DOUBTS = {
 @dataclass(frozen=True)
 class Extraction:
     """`answer`: the text of the last complete box, cleaned; None without one. `doubt`: None or a key of DOUBTS.
-    `others`: with the doubt "several", the answers of the other boxes, one of each canonical form; groups() says
-    whether they say the same all the same. Empty where they are more than MAX_OTHERS, or one is unreadable."""
+    `others`: with the doubt "several", the answers of the other boxes, one of each canonical form; answers.groups()
+    says whether they say the same all the same. Empty where they are more than MAX_OTHERS, or one is unreadable."""
 
     answer: str | None
     doubt: str | None

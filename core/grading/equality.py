@@ -48,7 +48,7 @@ class Answer:
 
 
 def equal(answer: str, truth: str) -> bool:
-    """Whether two answers in LaTeX, cleaned of their dress (core/grading/answers.py), say the same."""
+    """Whether two answers in LaTeX, cleaned of their dress (core/grading/boxed.py), say the same."""
     try:
         mine, theirs = _alternatives(answer, truth)
         return any(_guarded(_same, a, b) for a, b in product(mine, theirs))

@@ -32,7 +32,7 @@ def _count(config: Constants, asked: int | None, is_embedded: bool) -> int:
     if name == "aime_2025":
         have = len(json.loads((ROOT / "data" / "aime_2025_key.json").read_text(encoding="utf-8"))["answers"])
     else:
-        have = len(sets.load(name).problems)
+        have = len(sets.load(name, needs_answers=False).problems)
     return min(have, config.LIMIT or have)
 
 

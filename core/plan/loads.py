@@ -18,7 +18,7 @@ OTHERS = ("others",)  # the kind of completions that are no step of RSA
 
 def loads(config: Constants, count: int, lengths: Lengths, planned: Planned | None = None) -> list[Load]:
     """The completions of `count` problems, kind by kind in the order they are made. Of a scaffold that is not RSA, what
-    it makes besides N solutions is planned as the most that its `generations` allow: further solutions, each after
+    it makes besides N solutions is planned as the most that its `max_completions` allow: further solutions, each after
     reading one."""
     known: dict[str, Any] = vars(config)
     steps: int = known.get("T", 0)

@@ -135,7 +135,7 @@ class RunMetrics:
         return min(self._errors, key=lambda error: (-self._errors[error], error), default=None)
 
     def metrics(self, seconds: float) -> dict[str, Any]:
-        """RunMetrics over all problems, step by step. Only problems that reached a step count in it; one that finished
+        """The figures over all problems, step by step. Only problems that reached a step count in it; one that finished
         before (a scaffold may stop early) counts with its last population, at no cost."""
         steps = [self._step_metrics(t) for t in range(len(self._steps))]
         names = ("mean_accuracy", "majority_accuracy", "pass_at_k")

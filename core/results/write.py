@@ -1,6 +1,6 @@
 """The results JSON (schema 1, core/results/schema.json) as a file: its layout, atomic writes, the old one kept.
 
-core/results/records.py grades what it holds, and core/results/read.py reads it back.
+core/results/records.py makes what it holds, and core/results/read.py reads it back.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Ways to spend test-time compute: one file each, RSA first. A scaffold knows no server, no journal and no file.
 
-To add one takes its file and an experiment. The file, at its shortest:
+To add one takes its file and an experiment. The file, at its shortest (with its imports in tests/test_door.py):
 
     @dataclass(frozen=True, kw_only=True)
     class Constants(Carrying):
@@ -19,10 +19,11 @@ code of its own, is planned, drawn and compared.
 
 - After every stage it yields what it would answer with if it had to stop there (a budget may stop it), and every
   completion that it asked for belongs to a member that it yields: as its `completion`, or among its `side_calls`.
-- `ask(messages, *names, **changes)` returns a Completion. Names are unique in the problem: the request's seed follows
-  from them. `changes` are fields of Sampling, such as max_tokens and answer_opening (what a forced answer begins with),
-  where they are not those of a solution. Whatever is drawn comes from seeds.rng with names, never from the order in
-  which answers arrive.
+- `ask(messages, *names, **changes)` returns a Completion. Names are unique in the problem, such as (step, member) or
+  ("verify", step, member): the request's seed follows from them, and the first number says how urgent it is.
+  `changes` are fields of Sampling, such as max_tokens and answer_opening (what a forced answer begins with), where
+  they are not those of a solution. Whatever is drawn comes from seeds.rng with names, never from the order in which
+  answers arrive.
 - `Member.parents` are positions in the population that was yielded just before; `carried_over` marks a member that
   stood there already.
 - What is empty, cut off or unreadable is decided on purpose and stated in `Member.notes`, in the words of common.py.
@@ -31,6 +32,7 @@ code of its own, is planned, drawn and compared.
   shows.
 - tests/scaffolds/test_resume.py kills and jumbles all scaffolds: add it to its list, and its last line to the replies
   there and in tests/fakes/server.py, or it is only ever answered with what it can't read.
+- docs/constants.md gets a section with its constants, and the README a row.
 - An `entry` in experiments/15_compute_matched.py compares it; with `roles="…"` until scripts/embedded/roles.py has
   taught the embedded model what it asks.
 """

@@ -70,7 +70,7 @@ def notes_on(completion: Completion, config: Carrying) -> list[str]:
 
 def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
     """What a chain goes on with: `new`; or, where it has no answer and `before` (at `place` in its population) has one,
-    `before` once more, with all that `new` cost among its checks."""
+    `before` once more, with all that `new` cost among its side calls."""
     if new.completion.text.strip() or not before.completion.text.strip():
         return new
     notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]

@@ -3,7 +3,7 @@
 The scaffold of that name in QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/src/imobench/agents/math_agent.py), with its
 tools and numbers: at most CALLS = 15 calls, K = 4 solutions merged or selected at once, 4 approaches. As there, a call
 of a tool is one completion, and neither the planner's own requests nor `submit` count among the CALLS. They do count
-as completions: at most CALLS + INVALID_CALLS of them, 35 in all with the defaults, and their tokens in `checks`.
+as completions: at most CALLS + INVALID_CALLS of them, 35 in all with the defaults, and as side calls.
 
 The planner writes its calls as lines (core/scaffolds/tool_calls.py; there they are those of the API). The lines of a
 reply are carried out in order, and the planner is shown what came of them: every solution and report in full, so its

@@ -47,7 +47,7 @@ def confidence(votes: int, n: int) -> float:
 
 def leading_votes(problem: Problem, population: Population) -> int:
     """Votes of the most frequent answer; those without one don't vote. Members are read and votes are counted as for
-    the results, so that this may block for seconds (eval.groups)."""
+    the results, so that this may block for seconds (core.grading.answers.groups)."""
     made = (member.completion for member in population)
     answers = [extract(c.text, problem.answer_type, truncated=c.truncated).answer for c in made]
     return max(tally(answers, problem.answer_type).values(), default=0)

@@ -53,7 +53,7 @@ def verdicts(config: Verifying) -> int:
 
 
 async def verify(problem: Problem, population: Population, t: int, ask: Ask, config: Verifying) -> None:
-    """Fill in `score` and `verdicts` of every member of step `t` that has an answer."""
+    """Fill in `self_score`, `verdicts` and `side_calls` of every member of step `t` that has an answer."""
 
     async def judge(i: int, j: int) -> tuple[Completion, float | None]:
         messages = prompts.verify(problem.statement, population[i].completion.text)

@@ -1,1 +1,1 @@
-"""Weights made and converted: between Hugging Face's layout and GGUF. torch is never imported here."""
+"""Weights converted: between Hugging Face's layout and GGUF. torch is never imported here."""

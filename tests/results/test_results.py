@@ -84,7 +84,14 @@ def test_what_was_undecided_is_counted_and_shown_apart(
     told = [(m["correct"], m["doubt"], m.get("undecided", False)) for m in record["members"]]
     assert told == [(False, "undecided", True), (False, "truncated", True), (True, None, False), (False, None, False)]
     assert record["undecided_pairs"] == 1
-    row = {"id": "p", "statement": "?", "answer": MATH.answer, "finished": True, "steps": [record]}
+    row = {
+        "id": "p",
+        "statement": "?",
+        "answer": MATH.answer,
+        "answer_type": "math",
+        "finished": True,
+        "steps": [record],
+    }
     made = document([row])
     jsonschema.validate(made, SCHEMA)
     step = made["metrics"]["steps"][0]
