@@ -225,7 +225,11 @@ def test_a_signal_at_any_moment_of_the_start_ends_the_run_without_a_traceback(re
 def test_a_bug_of_ours_still_raises(tmp_path: Path, results: Path) -> None:
     broken = tmp_path / "09_broken.py"
     source = (ROOT / "experiments" / "02_rsa_basic.py").read_text()
-    broken.write_text(source.replace("run(rsa,", "run(lambda *_: 1 / 0,"))
+    broken.write_text(
+        source.replace("run(RSA,", "run(replace(RSA, run=lambda *_: 1 / 0),").replace(
+            "from core.run", "from dataclasses import replace\n\nfrom core.run"
+        )
+    )
     done = subprocess.run(
         [sys.executable, str(broken), "LIMIT=1"],
         env=os.environ | {"PYTHONPATH": str(ROOT), "PORT": "29871"},

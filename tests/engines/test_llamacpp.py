@@ -402,7 +402,7 @@ def test_a_disk_that_refuses_leaves_what_was_there(
             convert(folder, tmp_path / "model.gguf")
     (tmp_path / "model.gguf").write_text("precious")
     done = to_gguf(folder, tmp_path / "model.gguf")
-    assert done.returncode == 2 and "model.gguf exists. Remove it, or name another file" in done.stderr
+    assert done.returncode == 2 and "model.gguf exists. Remove it, or choose another name" in done.stderr
     assert [file.read_text() for file in tmp_path.iterdir()] == ["precious"]
     for out, message in (("model.bin", "must be named .gguf"), ("none/model.gguf", "none does not exist")):
         done = to_gguf(folder, tmp_path / out)
