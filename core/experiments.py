@@ -14,7 +14,7 @@ FOLDER = ROOT / "experiments"
 
 
 @dataclass(frozen=True)
-class Experiment:
+class ExperimentFile:
     """`planned`: its scaffold, or its comparison of several; `namespace`: the names of its file."""
 
     name: str
@@ -22,7 +22,7 @@ class Experiment:
     namespace: dict[str, Any]
 
 
-def load(name: str) -> Experiment:
+def load(name: str) -> ExperimentFile:
     """The experiment `name`, or the only one whose name begins so. Raises UserError."""
     known = sorted(FOLDER.glob("[0-9]*.py"))
     stem = Path(name).stem or "?"
@@ -33,4 +33,4 @@ def load(name: str) -> Experiment:
     planned = [value for value in namespace.values() if isinstance(value, Planned) and not isinstance(value, type)]
     if not planned:
         raise UserError(f"{found[0].stem} names no scaffold (see core/scaffolds/__init__.py)")
-    return Experiment(found[0].stem, planned[-1], namespace)
+    return ExperimentFile(found[0].stem, planned[-1], namespace)

@@ -7,11 +7,10 @@ beside them.
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core import interrupts as interrupts
 from core.errors import UserError, command
 from core.files import amount, results_dir
 from core.generate.journal import Archive, from_record
@@ -23,7 +22,7 @@ from core.results import read, records, warnings, write
 from core.results.find import path_of
 from core.results.metrics import RunMetrics
 from core.results.spool import Spool
-from core.types import Completion, Grader, Member, Message, Population, Problem
+from core.types import Completion, Grader, Member, Message, Problem
 
 SHOWN = 20  # changed answers that are printed
 
@@ -38,43 +37,41 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
     """Grade the results in `path` anew. The new file's path, the old and the new document (without problems), and what
     changed come back. Raises UserError where the file can't be read, or a completion is in no journal."""
     head, rows = read.parsed(path)
-    read.read(path)  # raises UserError where it is no results file
+    _, checked = read.read(path)
     name = getattr(grader, "__name__", "")
     if (before := head.get("grader", by_answer.__name__)) != name:
         raise UserError(
             f"{path.name} was graded by {before!r:.60}, and this is {name}. Run the experiment again instead"
         )
     spool, changes = Spool(path.parent), list[Change]()
-    stored = list(rows)
+    stored = [row for row, _ in zip(rows, checked, strict=True)]  # as they stand in the file, each of them checked
     figures = RunMetrics(len(stored))
-    types = answer_type_of(row.get("answer") for row in stored)
+    answer_type = answer_type_of(row["answer"] for row in stored)  # of results that do not hold it
+    problems = [
+        Problem(row["id"], row.get("statement") or "", row["answer"], row.get("answer_type", answer_type))
+        for row in stored
+    ]
     numbers: list[list[int]] = []
-    with archive(path, head["experiment"]) as journals:
-        for place, row in enumerate(stored):
-            problem = Problem(row["id"], row["statement"], row["answer"], row.get("answer_type", types))
+    with archive(path, head["experiment"]) as journals, asyncio.Runner() as loop:
+        for place, (row, problem) in enumerate(zip(stored, problems, strict=True)):
             numbers.append([])
             for step in row["steps"]:
                 population = [_member(path, journals, m) for m in step["members"]]
-                graded = asyncio.run(_graded(grader, problem, population))
+                graded = loop.run(grader(problem, population, _no_model))
                 made = records.record(step["step"], population, graded)
                 changes += _changes(problem, step, made)
                 figures.add(place, made)
                 numbers[-1].append(spool.add(json.dumps(made, ensure_ascii=True).encode()))
-            figures.finished[place] = row["finished"]
+            figures.finished[place] = row.get("finished") is True
     metrics = figures.metrics(amount(head["metrics"]["seconds"])) | {"reused": head["metrics"].get("reused", {})}
     document = head | {"metrics": metrics, "regraded": write.now()}
     document["warnings"] = warnings.of_run(document, figures.commonest_error)
 
-    def told() -> Iterator[bytes]:
-        for row, steps in zip(stored, numbers, strict=True):
-            problem = Problem(row["id"], row["statement"], row["answer"], row.get("answer_type", types))
-            yield write.row(problem, row["finished"], map(spool.__getitem__, steps))
-
-    return write.save(document, told(), path.parent), head, document, changes
-
-
-async def _graded(grader: Grader, problem: Problem, population: Population) -> Any:
-    return await grader(problem, population, _no_model)
+    made_anew = (
+        write.row(problem, finished, map(spool.__getitem__, steps))
+        for problem, finished, steps in zip(problems, figures.finished.tolist(), numbers, strict=True)
+    )
+    return write.save(document, made_anew, path.parent), head, document, changes
 
 
 def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
@@ -98,7 +95,7 @@ def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completi
         except ValueError as error:
             raise UserError(f"the journal's record of {cost['key']} is not a completion ({error})") from None
     if "error" in cost:
-        return Completion(cost["key"], cost["seed"], seconds=cost["seconds"], error=cost["error"])
+        return Completion(cost["key"], cost.get("seed", 0), seconds=cost["seconds"], error=cost["error"])
     raise UserError(
         f"{path.name} has completions that are in no journal beside it, such as {cost['key']}. Put its journal into "
         f"{journals.folder}, or run the experiment again"

@@ -15,8 +15,8 @@ from typing import Any, Generic
 from tqdm import tqdm
 
 from core import constants, progress, seeds
-from core import interrupts as interrupts
-from core.constants import Constants
+from core import interrupts as interrupts  # for experiments that lie elsewhere; see core/__init__.py
+from core.constants import C, Constants
 from core.engines import identity
 from core.engines.need import Need
 from core.engines.server import Server
@@ -35,7 +35,7 @@ from core.results import provenance, records, warnings, write
 from core.results.metrics import RunMetrics
 from core.results.spool import Spool
 from core.signals import Stop
-from core.types import Ask, C, Completion, Grader, Message, Problem, Sampling, Scaffold
+from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
 
 BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike
 SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,

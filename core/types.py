@@ -7,11 +7,9 @@ what a candidate is worth.
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, runtime_checkable
 
-from core.constants import Carrying, Constants
-
-C = TypeVar("C", bound=Constants)
+from core.constants import C, Carrying, Constants
 
 Message = dict[str, str]  # "role" and "content", as OpenAI's clients have it
 

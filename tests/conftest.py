@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socketserver
 import subprocess
 import sys
 import uuid
@@ -21,8 +20,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in t
 # Machines that run tests are busy, all of the time or for a moment: no test of properties has a deadline.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
-# Servers of tests are knocked at by many at once: with a queue of 5, the system lets some of them wait for a second.
-socketserver.TCPServer.request_queue_size = 128
 ROOT = Path(__file__).resolve().parent.parent
 
 

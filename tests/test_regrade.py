@@ -87,3 +87,14 @@ def test_without_its_journal_nothing_is_graded(made: Path, tmp_path: Path, capsy
         regrade.main([str(path)])
     assert ended.value.code == 2 and "in no journal beside it" in capsys.readouterr().err
     assert list(tmp_path.glob("*.json")) == [path]
+
+
+def test_results_that_are_none_of_ours_are_refused_in_one_line(made: Path, tmp_path: Path, capsys: Any) -> None:
+    document: dict[str, Any] = load(made, "03_rsa_verify")
+    document["problems"][1]["steps"][0]["members"][0].pop("parents")
+    path = tmp_path / "03_rsa_verify.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(SystemExit) as ended:
+        regrade.main([str(path)])
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and "is not a results file of this project" in err and err.count("\n") == 1

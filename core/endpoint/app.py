@@ -30,7 +30,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from core import constants, guard, limits, seeds
-from core import interrupts as interrupts
 from core.endpoint import chat
 from core.endpoint.chat import ChatRequest
 from core.engines import environment

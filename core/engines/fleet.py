@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
-from core import interrupts as interrupts
 from core import signals
 from core.engines import client, environment, gateway, gpus, leash
 from core.errors import UserError, command

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from core import interrupts as interrupts
 from core.engines import client, environment
 from core.engines.leash import START_SECONDS
 from core.errors import UserError, command

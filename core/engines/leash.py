@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TypeVar
 
-from core import interrupts as interrupts
 from core.engines import environment
 from core.errors import UserError, command
 from core.files import open_log

@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from core import interrupts as interrupts
 from core import signals
 from core.engines import chat_template, client, environment, flags, gpus, leash, llamacpp, weights
 from core.engines.attach import WAITING, look_again, probe

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from core import interrupts as interrupts
 from core.engines import environment
 from core.engines.shape import Shape
 from core.errors import UserError, command

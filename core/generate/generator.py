@@ -10,8 +10,9 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from core.engines.server import MARK, Server
@@ -19,7 +20,7 @@ from core.errors import RunFailed, UserError, one_line
 from core.generate.journal import Journal, content_key, from_record, to_record
 from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
-from core.generate.reply import Lost, Malformed, Overtime, Refused, Reply, Stalled
+from core.generate.reply import PASSING, Lost, Malformed, Overtime, Refused, Reply, Stalled
 from core.types import CHARACTERS, Completion, Late, Message, Sampling
 
 RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
@@ -27,7 +28,6 @@ LONGEST_WAIT = 60.0  # seconds; also bounds what a server may ask for with Retry
 TIMEOUT_TRIES = 2  # a request that ran out of its (long) time is asked once more
 STALL_TRIES = 3  # and one that fell silent twice more, with double the patience each time
 STALL_SECONDS = 300.0  # patience with a silent request, where nothing else is said
-PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
 REFUSED = (400, 413, 422)  # this very request can never succeed: recorded, never asked again
 IDLE_SECONDS = 60.0  # after so long a pause, another server may have taken the place of ours
 TRIES = 3  # questions that are to show whether a server's model thinks before it answers,
@@ -133,6 +133,10 @@ def _closes(text: str) -> bool:
     return False
 
 
+class _Unpaid(RunFailed):
+    """The server has no quota or credit left for us: nothing more is sent."""
+
+
 class Generator:
     """Ask one server, at most `limit` requests at a time; finished completions come from the journal at once.
 
@@ -160,6 +164,7 @@ class Generator:
         from core.generate.wire import Wire
 
         self._wire = Wire(server, limit)
+        self._say = say
         self._patience = Patience(server.base_url, say)
         self._names: set[str] = set()  # what its replies call the model
         self._doubted = False  # whether another server may have taken its place
@@ -183,21 +188,23 @@ class Generator:
         told = [self.server.told] if self.server.told else []
         return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *told, *more])
 
-    def _older_keys(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> list[str]:
+    def _older_keys(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> Iterator[str]:
         """Keys under which earlier versions kept the same completion, none where they could not ask for it. The last
         names no more of the server than its model."""
         if any(value != DEFAULTS[name] for name, value in vars(sampling).items() if name not in FIELDS_2):
-            return []
+            return
         fields = {name: getattr(sampling, name) for name in FIELDS_2}
         asked = [2, self.server.identity, list(messages), fields, seed]
-        told = [self.server.told] if self.server.told else []
-        return [content_key([*asked, *told, *more]), content_key([*asked, *more])]
+        if self.server.told:
+            yield content_key([*asked, self.server.told, *more])
+        yield content_key([*asked, *more])
 
-    def _kept(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> Completion | None:
-        """The completion in the journal, under its key or an older one. Until November 2026 keys held no more of a
+    def _kept(
+        self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any
+    ) -> Completion | None:
+        """The completion in the journal, under its `key` or an older one. Until November 2026 keys held no more of a
         server than its model's name; such a record answers for every server, and is known by having no origin."""
-        keys = [self.key(messages, seed, sampling, *more), *self._older_keys(messages, seed, sampling, *more)]
-        for number, each in enumerate(keys):
+        for number, each in enumerate(chain([key], self._older_keys(messages, seed, sampling, *more))):
             record = self.journal.get(each)
             if record is None or (number == 2 and self.server.told and "origin" in record):
                 continue
@@ -218,16 +225,20 @@ class Generator:
         """The completion of `messages`. Of the requests that wait for the server, the highest `priority` goes first.
         Raises Late for one that would be sent after `until`, and UserError when the server is lost, or refuses us
         altogether."""
-        if found := self._kept(messages, seed, sampling):
+        key = self.key(messages, seed, sampling)
+        if found := self._kept(key, messages, seed, sampling):
             self.on_completion(found, False)
             return found
-        key = self.key(messages, seed, sampling)
-        async with self._slots.slot(priority):
-            if time.monotonic() > until:
-                raise Late
-            completion, is_final = await self._ask(key, messages, seed, sampling)
-        if is_final:
-            self.journal.put(key, to_record(completion), messages)
+        try:
+            async with self._slots.slot(priority):
+                if time.monotonic() > until:
+                    raise Late
+                completion, is_final = await self._ask(key, messages, seed, sampling)
+                if is_final:
+                    self.journal.put(key, to_record(completion), messages)
+        except _Unpaid:
+            await self._slots.empty()  # what is in flight is paid for
+            raise
         self.on_completion(completion, True)
         return completion
 
@@ -327,7 +338,8 @@ class Generator:
                     ) from None
             except Refused as refusal:
                 if refusal.is_unpaid:
-                    raise RunFailed(
+                    self._no_more()
+                    raise _Unpaid(
                         f"the server at {self.server.base_url} has no quota or credit left for us: {refusal.said} "
                         "(run the same command again when it has: what is finished is kept)"
                     ) from None
@@ -343,6 +355,15 @@ class Generator:
                     raise
             await asyncio.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
+
+    def _no_more(self) -> None:
+        """Send nothing more; what is in flight is paid for, and waited for."""
+        if not self._slots.is_closed and (others := self._slots.held - 1):
+            self._say(
+                f"note: the server at {self.server.base_url} has no quota or credit left for us. The run ends when the "
+                f"{others} in flight {'is' if others == 1 else 'are'} finished; Ctrl-C ends it now"
+            )
+        self._slots.close()
 
     def _unusable(self, words: str, sent: float, attempt: int, left: float | None = None) -> None:
         """A try came to nothing; others follow, for `left` seconds. Where they wait on purpose, a few failures may
@@ -442,9 +463,9 @@ class Generator:
         messages: list[Message] = [{"role": "user", "content": MARK}]
         sampling = Sampling(max_tokens=min(tokens, self.server.context // 2 if self.server.context else tokens))
         as_it_came = ["as it came"] if self.server.told else [{}, "as it came"]
-        if found := self._kept(messages, seed, sampling, *as_it_came):
-            return found
         key = self.key(messages, seed, sampling, *as_it_came)
+        if found := self._kept(key, messages, seed, sampling, *as_it_came):
+            return found
         for attempt in range(TRIES):
             try:
                 reply = await self._wire.exchange(self._body(messages, seed, sampling), self.stall, self.timeout)

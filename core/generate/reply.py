@@ -19,7 +19,7 @@ LONGEST_FIELD = 6  # bytes of "event:": so many distinguish them
 _BROKEN_OFF = ("abort", "error")  # finish reasons of a reply that the server gave up
 _STREAM = re.compile(r"\bstream(?:s|ed|ing|_options)?\b|include_usage")
 _CANNOT = re.compile(r"stream_options|support|implement|allow|permit|disabled")  # of a 5xx: not what passes by itself
-_PASSING = (408, 409, 425, 429)  # besides 5xx
+PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
 _UNPAID = re.compile(
     r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|billing|payment[ _]required|quota[ _]exhausted"
 )
@@ -75,7 +75,7 @@ class Refused(Exception):
     @property
     def is_of_streaming(self) -> bool:
         """Whether it is streaming that the server refuses, and not the request."""
-        is_about = bool(_STREAM.search(self._all)) and self.status not in _PASSING
+        is_about = bool(_STREAM.search(self._all)) and self.status not in PASSING
         return is_about and (self.status < 500 or bool(_CANNOT.search(self._all)))
 
     @property

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from core import constants, experiments
-from core import interrupts as interrupts
 from core.constants import Constants
 from core.engines import gpus, weights
 from core.engines.embedded_model import embedded_name

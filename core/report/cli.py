@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from core import interrupts as interrupts
 from core.errors import UserError, command, one_line
 from core.files import results_dir
 from core.report import compare, page, plot, tables

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core import interrupts as interrupts
 from core.errors import UserError, command, one_line
 from core.files import results_dir
 from core.report.tables import chance, interval, shift, spent_tokens

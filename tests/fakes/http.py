@@ -17,7 +17,9 @@ Answer = Callable[[Request], None]
 
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 128  # many may knock at once
+    request_queue_size = (
+        128  # many may knock at once: with a queue of 5, the system lets some of them wait for a second
+    )
 
     def handle_error(self, *_: object) -> None:
         """Clients of tests leave, or are killed, while they wait."""

@@ -80,14 +80,21 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.001)
 
 
-def ask(moody: Moody, folder: Path, prompts: Sequence[str], limit: int = 4) -> tuple[list[Completion], list[str]]:
-    """A completion of each prompt, and what was said meanwhile."""
+def ask(
+    moody: Moody, folder: Path, prompts: Sequence[str], limit: int = 4, is_told: threading.Event | None = None
+) -> tuple[list[Completion], list[str]]:
+    """A completion of each prompt, and what was said meanwhile; `is_told` is set when something is."""
     lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        if is_told:
+            is_told.set()
 
     async def all_of_them() -> list[Completion]:
         server = Server("other", moody.url, "m", "x")
         with Journal(folder / "a.jsonl") as journal:
-            async with Generator(server, journal, limit, 60.0, stall=30.0, say=lines.append) as generator:
+            async with Generator(server, journal, limit, 60.0, stall=30.0, say=say) as generator:
                 asked = [
                     generator([{"role": "user", "content": prompt}], n, Sampling()) for n, prompt in enumerate(prompts)
                 ]
@@ -286,9 +293,23 @@ def test_quota_used_up_in_mid_run_keeps_what_is_finished(moody: Moody, results: 
     status, _, err = ran(moody, results, "LIMIT=5", "T=1")
     assert status == 1 and "no quota or credit left" in error_of(err)
     kept = (results / "journal" / "02_rsa_basic.jsonl").read_text().count("\n")
-    assert kept >= 20
+    assert kept == 20  # those in flight when it was used up are paid for, and waited for
     moody.choose = lambda n, prompt: good(prompt)
     before = len(moody.prompts)
     status, out, err = ran(moody, results, "LIMIT=5", "T=1")
     assert status == 0 and len(moody.prompts) - before == 80 - kept, err
     assert f"{kept} completions came from the journal" in out
+
+
+def test_what_is_in_flight_when_quota_is_used_up_is_waited_for(moody: Moody, tmp_path: Path) -> None:
+    is_told = threading.Event()
+
+    def slow(request: Request) -> None:
+        is_told.wait(300)  # until the other request's refusal was read
+        good("slow")(request)
+
+    moody.choose = lambda n, prompt: slow if prompt == "slow" else answer(429, QUOTA)
+    with pytest.raises(RunFailed, match="no quota or credit left"):
+        ask(moody, tmp_path, ["slow", *map(str, range(40))], 2, is_told)
+    assert len(moody.prompts) == 2  # nothing was sent after it
+    assert (tmp_path / "a.jsonl").read_text().count("\n") == 1

@@ -81,3 +81,24 @@ def test_whatever_is_cancelled_the_limit_holds_and_no_slot_is_lost(
                 group.create_task(meet())
 
     asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_a_closed_queue_hands_out_nothing_and_is_waited_for_until_it_is_empty() -> None:
+    async def play() -> list[str]:
+        slots, seen = Slots(2), list[str]()
+
+        async def work(name: str) -> None:
+            async with slots.slot():
+                seen.append(name)
+                await turns()
+                seen.append(f"{name} ended")
+
+        tasks = [asyncio.create_task(work(name)) for name in "abc"]
+        await turns(1)
+        slots.close()
+        await slots.empty()
+        assert slots.held == 0 and not tasks[2].done()
+        tasks[2].cancel()
+        return seen
+
+    assert asyncio.run(play()) == ["a", "b", "a ended", "b ended"]
