@@ -18,6 +18,6 @@ export PYTHONPATH=$PWD
 case ${1:-} in
   faults) set -- -m "" tests/faults "${@:2}" ;;
   engines) set -- -m engines tests/real "${@:2}" ;;
-  "") set -- -n 2 --dist loadfile ;;  # two files at a time: tests wait more than they compute
+  "") set -- -n 3 --dist loadfile ;;  # three files at a time also on two cores: tests wait as much as they compute
 esac
 .venv/bin/python -m pytest "$@"

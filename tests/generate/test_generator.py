@@ -308,10 +308,10 @@ def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(tmp_path: Path) -> No
     Patience is thirty times what one takes, so that a busy machine does not use it up."""
     server = OneByOne()
     try:
-        made = ask(Server("other", server.url, "m", "x"), tmp_path, [(seed, SHORT) for seed in range(80)], 80, stall=6)
+        made = ask(Server("other", server.url, "m", "x"), tmp_path, [(seed, SHORT) for seed in range(50)], 50, stall=6)
     finally:
         server.close()
-    assert all(c.error is None for c in made) and len(server.bodies) == 80
+    assert all(c.error is None for c in made) and len(server.bodies) == 50
 
 
 @pytest.mark.parametrize(

@@ -411,7 +411,7 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, capsys: pytest
     with pytest.raises(SystemExit):
         cli.main(["02_rsa_basic", "--embedded"])
     assert "no results of the embedded model" in capsys.readouterr().err
-    small = ("LIMIT=4", "T=2", "MAX_TOKENS=300")
+    small = ("LIMIT=2", "T=2", "MAX_TOKENS=300")
     status, _, err = run("02_rsa_basic", *small)
     assert status == 0, err
     assert "left" in err and "tok/s" in err, "the forecast stands in the bar"
@@ -421,17 +421,17 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, capsys: pytest
     model, tokens = document["model"]["name"], document["metrics"]["tokens"]
     lengths = measured(results, model)
     assert lengths and "verifications" in lengths.assumed and "answer" not in lengths.assumed
-    made = loads(rsa(*small), 4, lengths)
+    made = loads(rsa(*small), 2, lengths)
     assert sum(load.tokens for load in made) == pytest.approx(tokens["completion"])
     assert sum(load.prompts for load in made) == pytest.approx(tokens["prompt"], rel=0.02)
     by_step = [step["completion_tokens"] for step in document["metrics"]["steps"]]
     assert [load.tokens for load in made] == pytest.approx(by_step)
     out = told(capsys, "02_rsa_basic", *small, "--embedded")
-    assert "measured: 02_rsa_basic.json (96 completions on sums[:4]" in out and "paper" not in out
+    assert "measured: 02_rsa_basic.json (48 completions on sums[:2]" in out and "paper" not in out
     with pytest.raises(SystemExit):
         cli.main(["03_rsa_verify", "--embedded"])
     assert "hold verifications. Run 03_rsa_verify" in capsys.readouterr().err
-    assert run("03_rsa_verify", "LIMIT=2", "T=1", "MAX_TOKENS=300")[0] == 0
+    assert run("03_rsa_verify", "LIMIT=1", "T=1", "MAX_TOKENS=300")[0] == 0
     whole = measured(results, model, "02_rsa_basic")
     assert whole and whole.assumed == () and "verifications from 03_rsa_verify.json" in whole.source
     assert math.isinf(whole.cap) and "will be longer" not in out
@@ -440,8 +440,8 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, capsys: pytest
     document["model"]["name"] = "lm-provers/QED-Nano"
     (results / "02_rsa_basic.json").write_text(json.dumps(document))
     out = told(capsys, "02_rsa_basic", "--gpu", "RTX 4090")
-    assert "measured: 02_rsa_basic.json (96 completions on sums[:4]" in line(out, "lengths")
-    assert "1% of them cut off at 300); assumed: verifications; those cut off will be longer now" in out
+    assert "measured: 02_rsa_basic.json (48 completions on sums[:2]" in line(out, "lengths")
+    assert "2% of them cut off at 300); assumed: verifications; those cut off will be longer now" in out
 
 
 def test_of_a_large_results_file_only_the_first_problems_are_read(tmp_path: Path) -> None:

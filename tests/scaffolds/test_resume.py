@@ -34,6 +34,12 @@ DEFAULTS = {
     "10_static_math_agent": 29, "11_math_agent": 35, "12_majority": 64, "13_best_of": 40, "14_refinement": 8,
     "16_rsa_paper": 160,
 }  # fmt: skip
+# Those of the most calls are killed in smaller runs.
+SMALLER = {
+    "12_majority": ["N=20"],
+    "16_rsa_paper": ["N=8", "T=3"],
+    "06_deepseek_math": ["VERIFY_SAMPLES=2", "ROUNDS=1"],
+}
 ENTRIES = {name: equal_compute.entry(name) for name in DEFAULTS}
 SCAFFOLDS = [found.scaffold for found in ENTRIES.values()]
 
@@ -164,7 +170,7 @@ def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not
     problems = tmp_path / "problems.json"
     problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)]))
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
-    constants = (f"PROBLEMS={problems}", "CONCURRENCY=2")
+    constants = (f"PROBLEMS={problems}", "CONCURRENCY=2", *SMALLER.get(name, []))
     server = ScriptedServer()
     try:
         server.life = 7
