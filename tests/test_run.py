@@ -114,7 +114,7 @@ import runpy, sys
 from core import run
 run.SAVE_SECONDS = 0.0  # save after every step; in a long run, 2% of the time goes to it
 run.SAVE_SHARE = 1.0
-sys.argv = ["02_rsa_basic.py", *{SMALLER}]
+sys.argv = ["02_rsa_basic.py", *{SMALLER}, "LIMIT=4", "T=3"]
 runpy.run_path({str(ROOT / "experiments" / "02_rsa_basic.py")!r}, run_name="__main__")
 """
     process = python("-c", program)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from core.errors import UserError
 from core.generate.journal import Archive
 from core.report import page
 from core.report.cli import main
+from core.results import read
 from tests.conftest import python
 from tests.helpers import reports
 
@@ -142,7 +144,10 @@ def test_any_value_in_a_results_file_is_read_or_refused_in_one_line(
                 inner[place[-1]] = value
             path.write_text(json.dumps(changed))
             try:
+                list(read.read(path)[1])  # what it refuses, the command refuses
                 main(["02_rsa_basic", "--out", str(folder / "page.html")])
+            except UserError as error:
+                assert "\n" not in str(error), place
             except SystemExit as exit_:
                 assert exit_.code == 2
             err = capsys.readouterr().err

@@ -488,13 +488,13 @@ def test_pictures_can_be_saved(tab: Tab, results_of_runs: Path, tmp_path: Path) 
 
 
 def test_a_large_run_opens(tab: Tab, tmp_path: Path) -> None:
-    folder = reports.results(tmp_path, problems=200, N=32, T=10)
+    folder = reports.results(tmp_path, problems=100, N=32, T=10)
     path = written(folder, "02_rsa_basic")
     assert path.stat().st_size < page.PAGE_BYTES
     shown = tab.open(path, "#/0/problem/7")
     assert shown.locator(".node").count() == 32 * 11
     shown.goto(f"file://{path}#/0/map")
-    shown.wait_for_selector("table.map tbody tr >> nth=199")
+    shown.wait_for_selector("table.map tbody tr >> nth=99")
 
 
 def test_live_pages_follow_the_run(tab: Tab, results_of_runs: Path, tmp_path: Path) -> None:
