@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Run:
     missing: int = 0
     disagreement: str = ""
 
-    @property
+    @cached_property
     def document(self) -> dict[str, Any]:
         """The head under the file's name: an experiment may have several results."""
         return self.head.document | {"experiment": self.name}
@@ -148,11 +149,21 @@ def _comparison(runs: Sequence[Run]) -> dict[str, Any]:
     return {"first": first.name, "pairs": pairs, "notes": notes}
 
 
-def scripts() -> list[str]:
+@cache
+def template() -> jinja2.Template:
+    loader = jinja2.FileSystemLoader(WEB)
+    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=loader).get_template(
+        "report.html"
+    )
+
+
+@cache
+def scripts() -> tuple[str, str]:
     """The scripts of the page, in order: KaTeX, and ours in one."""
-    return [(WEB / "katex" / "katex.min.js").read_text(), "\n".join((WEB / f"{n}.js").read_text() for n in SCRIPTS)]
+    return (WEB / "katex" / "katex.min.js").read_text(), "\n".join((WEB / f"{n}.js").read_text() for n in SCRIPTS)
 
 
+@cache
 def style() -> str:
     """KaTeX's style sheet with its fonts inside, and ours."""
 
@@ -164,7 +175,8 @@ def style() -> str:
     return re.sub(r"src:url\(fonts/([\w-]+\.woff2)\)[^;}]*", inside, katex) + (WEB / "report.css").read_text()
 
 
-def policy(inline: Iterable[str], css: str, extra: str, connect: str) -> str:
+@cache
+def policy(inline: tuple[str, ...], css: str, extra: str, connect: str) -> str:
     """The Content-Security-Policy: these very scripts and styles, pictures and fonts from the page itself, no more."""
 
     def hashed(text: str) -> str:
@@ -187,10 +199,7 @@ def html(
     """The page, piece by piece. `known`: the data of `runs`; `parts`: ids and packed texts to put inside; `live`:
     seconds between looks at the server for newer results; `beside`: the folder with the parts that are not inside."""
     inline, css = scripts(), style()
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FileSystemLoader(WEB)
-    )
-    pieces = environment.get_template("report.html").generate(
+    pieces = template().generate(
         runs=runs,
         made=known["made"],
         data=texts.packed(known).decode(),
