@@ -8,12 +8,15 @@ A scaffold's constants are a frozen dataclass that derives from Constants, those
         N: int = constant(8, "population: solutions kept at every step", 1, 1024)
 """
 
+import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
 from core.errors import UserError
+from core.terminal import wrapped
 
 C = TypeVar("C", bound="Constants")
 
@@ -48,12 +51,22 @@ class Rule:
             raise UserError(f"{name}={_shown(value)} is out of range: {self.wanted()}")
         return read
 
+    def span(self) -> str:
+        """The same in short."""
+        if self.type is str:
+            return ", ".join(self.choices) or "text"
+        return f"{_number(self.low)} to {_number(self.high)}"
+
     def wanted(self) -> str:
         if self.choices:
             return "one of " + ", ".join(self.choices)
         if self.type is str:
             return "a text"
         return f"{'a whole number' if self.type is int else 'a number'} from {self.low:g} to {self.high:g}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= value < 1e12 else f"{value:g}"
 
 
 def _whole(value: float) -> int:
@@ -125,17 +138,50 @@ def read(kind: type[C], namespace: Mapping[str, Any], overrides: Sequence[str] =
     if unknown := values.keys() - known.keys():
         raise UserError(f"the experiment's file has an unknown constant {min(unknown)!r:.60}. {listing}")
     given = dict(values)
-    for override in overrides:
+    for place, override in enumerate(overrides):
         name, equals, value = override.partition("=")
         if not equals:
-            raise UserError(f"{override!r:.60} is not NAME=value. {listing}")
+            meant = _meant(name, known, "".join(overrides[place + 1 : place + 2]))
+            raise UserError(f"{override!r:.60} is not NAME=value. {meant}{listing}")
         if name not in known:
-            raise UserError(f"unknown constant {name!r:.60}. {listing}")
+            raise UserError(f"unknown constant {name!r:.60}. {_meant(name, known, value)}{listing}")
         given[name] = value
     try:
         return kind(**given)
     except UserError as error:
         raise UserError(f"{error}. {listing}") from None
+
+
+def asks_for_help(overrides: Sequence[str]) -> bool:
+    return any(override in ("-h", "--help") for override in overrides)
+
+
+def explained(kind: type[Constants], namespace: Mapping[str, Any]) -> str:
+    """The help of an experiment whose file's globals are `namespace`: what it is, and each of its constants with its
+    value, meaning and range; those that the file sets first. As wide as the terminal."""
+    known = rules(kind)
+    values = {name: value for name, value in _upper_case(namespace).items() if name in known}
+    defaults = {each.name: each.default for each in fields(kind) if each.name not in values}
+    paragraphs = re.split(r"\n\s*\n|\n(?=[A-Z]\w+: )", str(namespace.get("__doc__") or "").strip())
+    lines = [wrapped(" ".join(paragraph.split())) for paragraph in paragraphs]
+    for heading, shown in (
+        ("Constants that the file sets (NAME=value changes one for a run):", values),
+        ("Others, with their defaults:", defaults),
+    ):
+        lines += ["", heading]
+        widest = max((len(f"{name}={value}") for name, value in shown.items()), default=0)
+        for name, value in shown.items():
+            row = f"  {f'{name}={value}':{widest}}  {known[name].about} ({known[name].span()})"
+            lines.append(wrapped(row, " " * (widest + 4)))
+    return "\n".join(lines)
+
+
+def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
+    """ "Did you mean N=4? " for what looks like a constant."""
+    plain = name.lstrip("-").replace("-", "_").upper()
+    starts = [each for each in known if plain and each.startswith(plain)]
+    close = starts if len(starts) == 1 or plain in known else difflib.get_close_matches(plain, known, 1, 0.75)
+    return f"Did you mean {plain if plain in known else close[0]}={value[:40] or '…'}? " if close else ""
 
 
 def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:

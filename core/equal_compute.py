@@ -20,18 +20,21 @@ from typing import Any, cast
 
 import numpy as np
 
-from core import constants, experiments
+from core import constants, experiments, terminal
+from core.bar import Bar
 from core.constants import Constants, rules
 from core.engines.need import Need
 from core.errors import UserError, command
 from core.files import results_dir, write_atomically
+from core.progress import ANY, Expected, Forecast
 from core.report import plot
-from core.report.tables import aligned, chance, interval, shift
+from core.report.tables import chance, interval, shift
 from core.results import read, warnings, write
 from core.results.read import MemberResult, StepResult
-from core.run import Experiment, open_journal, started
+from core.run import Experiment, Part, open_journal, started
 from core.signals import Stop
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired
+from core.terminal import aligned
 from core.types import Ask, Population, Problem, Scaffold
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
@@ -69,8 +72,12 @@ class Comparison:
         """The most that a problem takes, over all entries and seeds, if all were as long as a sample. The step with
         which a scaffold goes beyond its budget is not in it."""
         self.check()
-        first, *others = (entry.scaffold.max_completions(entry.config(config)) for entry in self.entries)
-        return len(self.seeds) * (first + sum(min(n, math.ceil(max(self.budgets))) for n in others))
+        return len(self.seeds) * sum(self.allotted(entry, config) for entry in self.entries)
+
+    def allotted(self, entry: Entry, config: Constants) -> int:
+        """The same for one of the entries and one seed."""
+        most = entry.scaffold.max_completions(entry.config(config))
+        return most if entry is self.entries[0] else min(most, math.ceil(max(self.budgets)))
 
     def texts_shown(self, config: Constants) -> int:
         return max(entry.scaffold.texts_shown(entry.config(config)) for entry in self.entries)
@@ -259,10 +266,31 @@ def table(made: Sequence[Row], reference: str) -> str:
     return aligned(lines)
 
 
+def compact(made: Sequence[Row], reference: str) -> str:
+    """The accuracies alone, a line for each scaffold and a column for each budget. A star: other than the reference at
+    that budget by more than chance, with p (Holm) of 0.05 at most."""
+    budgets = sorted({row.budget for row in made})
+    lines = [["budget", *(f"{budget:,} " for budget in budgets)]]
+    for name in dict.fromkeys(row.name for row in made):
+        found = {row.budget: row for row in made if row.name == name}
+        cells = []
+        for budget in budgets:
+            row = found[budget]
+            star = "*" if row.p_holm is not None and row.p_holm <= 0.05 else " "
+            cells.append(f"{100 * row.accuracy.value:.1f}{star}" if row.answered else "- ")
+        lines.append([name, *cells])
+    return aligned(lines)
+
+
 def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     """Run the comparison whose file's globals are `namespace`. Ends the process, as core.run.run does. Results lie in a
     folder of the experiment's name."""
     with command():
+        if constants.asks_for_help(sys.argv[1:]):
+            about = f"budgets={comparison.budgets}, seeds={comparison.seeds}, entries: "
+            about += ", ".join(entry.name for entry in comparison.entries)
+            told = terminal.wrapped(f"Compared, as the file says: {about}")
+            return print(f"{constants.explained(Constants, namespace)}\n\n{told}")
         comparison.check()
         entries, stop, name = comparison.entries, Stop(), Path(namespace["__file__"]).stem
         common = constants.read(Constants, namespace, sys.argv[1:])
@@ -276,9 +304,15 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
             runs: dict[str, list[Path]] = {}
             reused: Counter[str] = Counter()
             tokens: list[int] = []  # what the budgets come to; known when the first has run
-            with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
-                for entry in (entry for entry in entries if entry not in left_out):
-                    for seed in seeds:
+            kept = [entry for entry in entries if entry not in left_out]
+            total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
+            with (
+                open_journal(folder / "journal" / f"{name}.jsonl") as journal,
+                Bar(name, total, Forecast({ANY: Expected(total, 1.0, 1.0)})) as bar,
+            ):
+                for place, entry in enumerate(kept):
+                    for number, seed in enumerate(seeds, place * len(seeds) + 1):
+                        stage = f"{entry.name} ({number} of {len(kept) * len(seeds)})"
                         budgeted = Budgeted(entry.scaffold.run, max(tokens, default=math.inf))
                         experiment = Experiment(
                             f"{entry.name}-seed{seed}",
@@ -287,6 +321,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
                             server,
                             chosen,
                             folder / name,
+                            part=Part(bar, stage, comparison.allotted(entry, common)),
                         )
                         runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))
                         reused += experiment.reused
@@ -318,9 +353,15 @@ def _show(
         notes.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
     notes += [f"left out: {entry.name} (the embedded model has not learnt to {entry.roles})" for entry in left_out]
     notes += doubts
-    text = f"{table(made, reference)}\n\n" + "\n".join(f"note: {note}" for note in notes) + "\n"
-    print(f"\n{text}")
-    write_atomically(folder / "table.txt", text.encode())
+    text, told = table(made, reference), "\n".join(f"note: {note}" for note in notes)
+    write_atomically(folder / "table.txt", f"{text}\n\n{told}\n".encode())
+    if 0 < terminal.columns() < len(text.partition("\n")[0]):
+        text = compact(made, reference)
+        print(f"\n{text}\n\naccuracy of the vote in % by budget; *: other than {reference}, p (Holm) ≤ 0.05")
+        print(f"all figures: {folder / 'table.txt'}")
+    else:
+        print(f"\n{text}\n")
+    print(terminal.wrapped(told, "  "))
     shown = [
         {
             "scaffold": row.name,

@@ -15,6 +15,9 @@ from typing import Any, NoReturn, TextIO
 from core.errors import UserError
 
 ROOT = Path(__file__).resolve().parent.parent
+IS_CHECKOUT = (ROOT / "setup.sh").is_file()  # else this is an installed wheel, which holds the data in core/bundled
+DATA = ROOT / "data" if IS_CHECKOUT else ROOT / "core" / "bundled"
+HOME = ROOT if IS_CHECKOUT else Path.cwd()  # where results and weights go, if nothing is said
 
 
 def results_dir() -> Path:
@@ -22,7 +25,7 @@ def results_dir() -> Path:
     named = os.environ.get("RESULTS_DIR")
     folder = Path(os.path.expanduser(named)) if named else Path("/workspace/results")
     if not named and not os.access("/workspace", os.W_OK):
-        folder = ROOT / "results"
+        folder = HOME / "results"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 PRIOR = 8  # arrivals that the expected length of a kind counts as: one short completion must not halve a forecast
 
 Kind = tuple[str | int, ...]
+ANY: Kind = ()  # all of them, where the plan does not part them
 
 
 def kind(names: tuple[str | int, ...]) -> Kind:
@@ -52,6 +53,8 @@ class Forecast:
         """One more of `kind` is there. From the journal (not `is_new`), it teaches its length but no speed; of unknown
         length (None), it is as long as the plan has it."""
         if kind not in self._seen:
+            kind = ANY
+        if kind not in self._seen:
             return  # no part of the plan
         tokens = self._expected[kind].tokens if tokens is None else tokens
         self._seen[kind].count += 1
@@ -59,10 +62,17 @@ class Forecast:
         if is_new:
             self._done += tokens * self._per_token(kind)
 
-    def ended(self, asked: Mapping[Kind, int], problems: int) -> None:
-        """One of so many problems has ended with these completions asked for; it may have spared some."""
+    def ended(self, asked: Mapping[Kind, int], problems: int, allotted: int) -> None:
+        """One of so many problems has ended with these completions asked for; it may have spared some, also of those
+        that were `allotted` to it of ANY kind."""
         for kind, expected in self._expected.items():
-            self._spared[kind] += expected.count / problems - asked.get(kind, 0)
+            planned = allotted if kind == ANY else expected.count / problems
+            self._spared[kind] += planned - (sum(asked.values()) if kind == ANY else asked.get(kind, 0))
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the time left is for as many completions as there can be, and may be less."""
+        return ANY in self._expected
 
     def seconds_left(self, elapsed: float) -> float | None:
         """Seconds that the rest takes, after `elapsed` in this run; None before anything new has arrived."""

@@ -17,12 +17,12 @@ from core.generate.journal import Archive, from_record
 from core.grading.answers import by_answer
 from core.problems.check import answer_type_of
 from core.report import tables
-from core.report.texts import archive
 from core.results import read, records, warnings, write
+from core.results.data import archive
 from core.results.find import path_of
 from core.results.metrics import RunMetrics
 from core.results.spool import Spool
-from core.types import Completion, Grader, Member, Message, Problem
+from core.types import Completion, Grader, Member, Message, Population, Problem, Stage
 
 SHOWN = 20  # changed answers that are printed
 
@@ -56,7 +56,9 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
         for place, (row, problem) in enumerate(zip(stored, problems, strict=True)):
             numbers.append([])
             for step in row["steps"]:
-                population = [_member(path, journals, m) for m in step["members"]]
+                population: Population = [_member(path, journals, m) for m in step["members"]]
+                if "stage" in step:
+                    population = Stage(step["stage"], population)
                 graded = loop.run(grader(problem, population, _no_model))
                 made = records.record(step["step"], population, graded)
                 changes += _changes(problem, step, made)

@@ -7,15 +7,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
-from tqdm import tqdm
-
-from core import constants, progress, seeds
+from core import constants, progress, seeds, terminal
 from core import interrupts as interrupts  # for experiments that lie elsewhere; see core/__init__.py
+from core.bar import Bar
 from core.constants import C, Constants
 from core.engines import identity
 from core.engines.need import Need
@@ -29,15 +28,17 @@ from core.grading import math_verify
 from core.grading.answers import by_answer
 from core.plan.expected import expected
 from core.problems import sets
+from core.problems.check import check
 from core.problems.sets import ProblemSet
+from core.progress import Forecast
 from core.report import plot, tables
 from core.results import provenance, records, warnings, write
+from core.results.data import Results
 from core.results.metrics import RunMetrics
 from core.results.spool import Spool
 from core.signals import Stop
-from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
+from core.types import Ask, Completion, Grader, Late, Message, Problem, Sampling, Scaffold
 
-BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"  # tqdm's own time left takes all steps for alike
 SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
 SAVE_SHARE = 0.02  # unless writing it would take more than this share of the time
 AHEAD = 4  # so many problems are begun that a population of each makes this many requests per one in flight
@@ -49,6 +50,8 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
     `grader` that asks a model asks the run's own, or the server at GRADER_URL. Ends the process: status 0, 1 (every
     completion failed), 2 (a user's error) or 130 (stopped)."""
     with command():
+        if constants.asks_for_help(sys.argv[1:]):
+            return print(constants.explained(scaffold.constants, namespace))
         stop = Stop()
         name = Path(namespace["__file__"]).stem
         config = constants.read(scaffold.constants, namespace, sys.argv[1:])
@@ -62,6 +65,58 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
         experiment.show(path)
 
 
+async def solve(
+    scaffold: Scaffold[C],
+    problems: str | Sequence[Problem | Mapping[str, Any]],
+    *,
+    name: str = "",
+    grader: Grader = by_answer,
+    folder: Path | str | None = None,
+    **given: Any,
+) -> Results:
+    """Run `scaffold` on `problems` from Python, with constants like N=4; what comes back is what a results file holds.
+
+    `problems`: the name of a set, the path of a file, or problems: Problem objects, or dicts with "problem" and
+    "answer". The server is chosen as for any run, completions are journaled, and results saved as `name` (by default
+    the scaffold's) in `folder`. Raises UserError (also for a wrong constant) and RunFailed; cancelled or broken off, it
+    saves what there is. For a script without a loop: `solve_sync`.
+    """
+    name = name or getattr(scaffold.run, "__name__", "python")
+    named = None
+    if not isinstance(problems, str):
+        named = ProblemSet("given", problems_of(problems, grader is by_answer), "given in Python")
+    chosen_by = {"PROBLEMS": problems} if isinstance(problems, str) else {}
+    config = constants.read(scaffold.constants, {}, [f"{key}={value}" for key, value in (given | chosen_by).items()])
+    folder = Path(folder) if folder else results_dir()
+    with (
+        started(name, config, need_of(scaffold, config), grader is by_answer, named) as (server, chosen),
+        open_journal(folder / "journal" / f"{name}.jsonl") as journal,
+    ):
+        experiment = Experiment(name, scaffold, config, server, chosen, folder, grader, graders_server())
+        try:
+            await experiment.ask_all(journal)
+            path = experiment.ended()
+        except BaseException:
+            experiment.save(complete=False)
+            raise
+        return Results(path)
+
+
+def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping[str, Any]], **given: Any) -> Results:
+    """The same where no event loop runs."""
+    return asyncio.run(solve(scaffold, problems, **given))
+
+
+def problems_of(given: Sequence[Problem | Mapping[str, Any]], needs_answers: bool = True) -> tuple[Problem, ...]:
+    """Problem objects as they are, and rows checked as those of a file. Raises UserError."""
+    if given and all(isinstance(each, Problem) for each in given):
+        return tuple(each for each in given if isinstance(each, Problem))
+    rows = [
+        (f"problem {number}", dict(row) if isinstance(row, Mapping) else row) for number, row in enumerate(given, 1)
+    ]
+    return check(rows, "the list", needs_answers)
+
+
 def need_of(scaffold: Scaffold[C], config: C) -> Need:
     """What the longest request of a run holds."""
     return Need(scaffold.texts_shown(config), config.MAX_TOKENS, config.ANSWER_TOKENS)
@@ -69,15 +124,17 @@ def need_of(scaffold: Scaffold[C], config: C) -> Need:
 
 @contextmanager
 def started(
-    name: str, config: Constants, need: Need, needs_answers: bool = True
+    name: str, config: Constants, need: Need, needs_answers: bool = True, named: ProblemSet | None = None
 ) -> Iterator[tuple[Server, ProblemSet]]:
-    """The server and the problems of the experiment `name`, printed in one line."""
+    """The server and the problems of the experiment `name`, printed in one line. `named`: the problems, where they are
+    not those that PROBLEMS says."""
     # Read before a server starts for it.
-    named = None if config.PROBLEMS == "auto" else sets.load(config.PROBLEMS, needs_answers)
+    if named is None and config.PROBLEMS != "auto":
+        named = sets.load(config.PROBLEMS, needs_answers)
     with serving(need) as server:
         chosen = (named or sets.load(server.problem_set)).first(config.LIMIT)
         check_context(server, config)
-        print(_opening(name, server, chosen, is_default=named is None), flush=True)
+        print(terminal.wrapped(_opening(name, server, chosen, is_default=named is None)), flush=True)
         yield server, chosen
 
 
@@ -147,17 +204,14 @@ def check_context(server: Server, config: Constants) -> None:
         )
 
 
-class _Bar(tqdm):  # type: ignore[misc]
-    """A bar that asks what to show besides when it is drawn, not at every completion."""
+@dataclass(frozen=True)
+class Part:
+    """A run that is the `stage` of a whole, in words; the `bar` is of all of it, and has `allotted` so many completions
+    of each problem to this."""
 
-    def __init__(self, so_far: Callable[[], str], **options: Any) -> None:
-        self.so_far = so_far
-        super().__init__(**options)
-
-    @property
-    def format_dict(self) -> dict[str, Any]:
-        shown: dict[str, Any] = super().format_dict
-        return shown | {"postfix": self.so_far()}
+    bar: Bar
+    stage: str
+    allotted: int
 
 
 class Experiment(Generic[C]):
@@ -173,8 +227,9 @@ class Experiment(Generic[C]):
         folder: Path,
         grader: Grader = by_answer,
         grades_at: Server | None = None,
+        part: Part | None = None,
     ) -> None:
-        """`grades_at`: the server that the `grader` asks; None: the same."""
+        """`grades_at`: the server that the `grader` asks; None: the same. `part`: of a whole that has a bar."""
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
         self.grader, self.grades_at = grader, grades_at
         self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
@@ -184,10 +239,8 @@ class Experiment(Generic[C]):
         self.sampling = Sampling.of(config)
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
-        self.new_tokens = self.uncounted = 0  # tokens, and completions whose tokens the server did not report
         self.reused: Counter[str] = Counter()  # completions that came from the journal, by their origins
-        planned = expected(scaffold, config, len(chosen.problems), server.model, folder, name)
-        self.forecast = progress.Forecast(planned)
+        self.part = part
         self.document: dict[str, Any] = {
             "schema": write.SCHEMA,
             "experiment": name,
@@ -218,13 +271,8 @@ class Experiment(Generic[C]):
     def finish(self, journal: Journal, stop: Stop) -> Path:
         """Run to the end and save the results; their path comes back. Stopped or broken off, save what there is."""
         try:
-            asyncio.run(self._run(journal, stop))
-            if self.figures.is_all_failed:
-                raise RunFailed(
-                    f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Fix that "
-                    "and run the same command again"
-                )
-            return self.save(complete=True)
+            asyncio.run(self.ask_all(journal, stop.cancelling))
+            return self.ended()
         except (KeyboardInterrupt, asyncio.CancelledError):
             path = self.save(complete=False)
             with suppress(OSError):  # the terminal may be what was lost
@@ -234,25 +282,22 @@ class Experiment(Generic[C]):
             kind = RunFailed if isinstance(error, RunFailed) else UserError
             raise kind(f"{error} (so far: {self.save(complete=False)})") from None
 
-    async def _run(self, journal: Journal, stop: Stop) -> None:
+    def ended(self) -> Path:
+        """Save the results of a run to its end. Raises RunFailed where nothing came of it."""
+        if self.figures.is_all_failed:
+            raise RunFailed(
+                f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Fix that "
+                "and run the same command again"
+            )
+        return self.save(complete=True)
+
+    async def ask_all(
+        self, journal: Journal, stopping: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
         """So many problems in flight that the server never waits for one; the steps are graded, and saved, as they
         come."""
-        total = self.max_completions * len(self.chosen.problems)
         lost: UserError | None = None
-        every = 0.1 if sys.stderr.isatty() else 10.0  # seconds; a log file need not hold every redraw
-        name = self.document["experiment"]
-        with (
-            stop.cancelling(),
-            _Bar(
-                self._so_far,
-                total=total,
-                desc=name,
-                dynamic_ncols=True,
-                mininterval=every,
-                maxinterval=every,
-                bar_format=BAR,
-            ) as bar,
-        ):
+        with stopping(), self._bar() as bar:
             limit = self.config.CONCURRENCY or self.server.limit
             enough = 1 + AHEAD * limit // getattr(self.config, "N", 1)
             # A time box is for all problems: none may have to wait until it is over.
@@ -268,8 +313,9 @@ class Experiment(Generic[C]):
                         self.config.TIMEOUT,
                         count,
                         self.config.STALL_SECONDS,
-                        say=lambda line: bar.write(line, file=sys.stderr),
+                        say=bar.write,
                     ) as generator,
+                    bar.beating(generator, self._accuracy, self.part.stage if self.part else ""),
                     self._second(journal, generator) as second,
                     asyncio.TaskGroup() as tasks,
                 ):
@@ -294,9 +340,10 @@ class Experiment(Generic[C]):
         ) as second:
             yield second
 
-    async def _solve(self, number: int, generator: Generator, second: Generator, bar: "tqdm[Any]") -> None:
+    async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
         problem = self.chosen.problems[number]
         asked: Counter[progress.Kind] = Counter()
+        known: set[int] = set()  # seeds that were given away
 
         async def ask(
             messages: Sequence[Message],
@@ -310,24 +357,42 @@ class Experiment(Generic[C]):
                 # Problems that are behind go first: at the end, none is left alone with many steps to go.
                 priority = -kind[-1] if isinstance(kind[-1], int) else 0
             seed = seeds.derive(self.config.SEED, problem.id, *names)
-            completion = await generator(messages, seed, replace(self.sampling, **changes), priority, until)
+            if seed in known:
+                raise UserError(
+                    f"the scaffold {self._scaffold} asked twice under the names {names}, and would get the same again. "
+                    "Give every request of a problem names of its own"
+                )
+            known.add(seed)
+            try:
+                completion = await generator(messages, seed, replace(self.sampling, **changes), priority, until)
+            except Late:  # it was not sent
+                known.discard(seed)
+                raise
             asked[kind] += 1
-            self.forecast.arrived(kind, completion.counted[-1], not completion.reused)
+            bar.forecast.arrived(kind, completion.counted[-1], not completion.reused)
             return completion
 
         steps = self.steps[number]
-        async for population in self.scaffold.run(problem, ask, self.config):
+        populations = self.scaffold.run(problem, ask, self.config)
+        if not hasattr(populations, "__aiter__"):
+            raise UserError(f'the scaffold {self._scaffold} is no async generator: write "async def" and yield in it')
+        async for population in populations:
+            if not population:
+                raise UserError(f"the scaffold {self._scaffold} yielded a population without members")
             graded = await self.grader(problem, population, self._asking_grader(problem, len(steps), second, bar))
             record = records.record(len(steps), population, graded)
             self.figures.add(number, record)
             steps.append(self.spool.add(json.dumps(record, ensure_ascii=True).encode()))
             if time.monotonic() > self.next_save:
                 await self._save_meanwhile()
+        if not steps:
+            raise UserError(f"the scaffold {self._scaffold} ended without a population: it must yield one at least")
         self.figures.finished[number] = True
-        bar.total -= self.max_completions - asked.total()  # what a scaffold that stopped early leaves unasked
-        self.forecast.ended(asked, len(self.chosen.problems))
+        allotted = self.part.allotted if self.part else self.max_completions
+        bar.total -= allotted - asked.total()  # what a scaffold that stopped early leaves unasked
+        bar.forecast.ended(asked, len(self.chosen.problems), allotted)
 
-    def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: "tqdm[Any]") -> Ask:
+    def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             if self.grades_at is None:
                 bar.total += 1
@@ -336,27 +401,32 @@ class Experiment(Generic[C]):
 
         return ask
 
-    def _counter(self, bar: "tqdm[Any]") -> Callable[[Completion, bool], None]:
+    @property
+    def _scaffold(self) -> str:
+        return str(getattr(self.scaffold.run, "__name__", self.document["experiment"]))
+
+    def _bar(self) -> AbstractContextManager[Bar]:
+        """That of this run, or of the whole that it is part of."""
+        if self.part:
+            return nullcontext(self.part.bar)
+        count, name = len(self.chosen.problems), self.document["experiment"]
+        planned = expected(self.scaffold, self.config, count, self.server.model, self.folder, name)
+        return Bar(name, self.max_completions * count, Forecast(planned))
+
+    def _counter(self, bar: Bar) -> Callable[[Completion, bool], None]:
         def count(completion: Completion, is_new: bool) -> None:
-            if is_new:
-                self.new_tokens += completion.completion_tokens
-                self.uncounted += completion.counted[-1] is None
-            else:
+            if not is_new:
                 self.reused[completion.origin or identity.UNKNOWN] += 1
-            bar.update()
+            bar.arrived(completion, is_new)
 
         return count
 
-    def _so_far(self) -> str:
-        """The time left, tokens per second, and the mean accuracy of the newest population of every problem that has
-        one, and how many those are."""
-        elapsed = time.monotonic() - self.began
-        shown = ["tok/s unknown" if self.uncounted else f"{self.new_tokens / max(1e-9, elapsed):,.0f} tok/s"]
-        if (left := self.forecast.seconds_left(elapsed)) is not None:
-            shown.insert(0, f"{tqdm.format_interval(left)} left")
-        if (accuracy := self.figures.accuracy) is not None:
-            shown.append(f"accuracy {accuracy:.1%}, n={self.figures.begun}")
-        return ", ".join(shown)
+    def _accuracy(self) -> str:
+        """The mean accuracy of the newest population of every problem that has one, in words; "" before any."""
+        if (accuracy := self.figures.accuracy) is None:
+            return ""
+        steps = "-".join(map(str, self.figures.reached))
+        return f"mean accuracy {accuracy:.1%} at t={steps}, n={self.figures.begun}"
 
     async def _save_meanwhile(self) -> None:
         """Write what there is beside the run, and less often the longer it takes."""
@@ -385,7 +455,8 @@ class Experiment(Generic[C]):
     def show(self, path: Path) -> None:
         """Print the table and draw the plot of a finished run."""
         figures = self.document["metrics"]
-        print(f"\n{tables.title(self.document)}\n\n{tables.table(self.document)}")
+        table = tables.table(self.document, terminal.columns())
+        print(f"\n{terminal.wrapped(tables.title(self.document))}\n\n{table}")
         if len(figures["steps"]) == 1:
             print(f"\n{tables.pass_table(self.document)}")
         if checked := figures.get("verification"):
@@ -393,14 +464,13 @@ class Experiment(Generic[C]):
             if checked["auc"] is not None:
                 told = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
             print(f"\nverification: {told}")
-        print(
-            "\naccuracies in %, with 95% intervals over problems; request s: seconds summed over requests; cut: hit "
-            f"the cap\n{tables.spent_tokens(figures['tokens']['completion'])} tokens, {figures['seconds']:.0f} s"
-            + (f"; {self.reused.total():,} completions came from the journal" if self.reused else "")
-        )
+        print("\n" + terminal.wrapped(tables.legend(table)))
+        if reused := self.reused.total():
+            print(f"{reused:,} completions came from the journal")
         for warning in self.document["warnings"]:
-            print(f"note: {warning}")
+            print(terminal.wrapped(f"note: {warning}", "  "))
         print(f"results {path}", flush=True)
         picture = path.with_suffix(".png")
         plot.plot(self.document, picture)
         print(f"plot    {picture}")
+        print(terminal.wrapped(tables.final(self.document)), flush=True)

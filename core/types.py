@@ -5,7 +5,7 @@ Problem × scaffold × grader: a scaffold asks a model about a problem and yield
 what a candidate is worth.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, runtime_checkable
 
@@ -145,6 +145,14 @@ class Member:
 
 
 Population = list[Member]
+
+
+class Stage(Population):
+    """A population of which its number does not say what it is: `name` does, in a word or two ("reviews")."""
+
+    def __init__(self, name: str, members: Iterable[Member]) -> None:
+        super().__init__(members)
+        self.name = name
 
 
 def carried(completion: Completion, config: Carrying) -> str:

@@ -5,9 +5,9 @@ import os
 from core.engines import weights
 from core.engines.server import EMBEDDED_NAME
 from core.errors import UserError
-from core.files import ROOT
+from core.files import DATA
 
-EMBEDDED_GGUF = ROOT / "data" / "embedded" / "model.gguf"
+EMBEDDED_GGUF = DATA / "embedded" / "model.gguf"
 EMBEDDED_SLOTS = 16  # requests decoded together
 EMBEDDED_THREADS = max(1, min(4, (os.cpu_count() or 2) // 2))  # a model this small gains nothing from more
 EMBEDDED_CONTEXT = 2048  # tokens per slot: what the model was trained for

@@ -11,7 +11,7 @@ from pathlib import Path
 from core.engines.server import is_local
 from core.engines.shape import KV_BYTES
 from core.errors import UserError
-from core.files import ROOT
+from core.files import HOME, ROOT
 
 PORT = 30000  # where nothing else is said
 ENGINES = ("sglang", "vllm", "llamacpp", "embedded")
@@ -95,7 +95,7 @@ def _is_weights() -> bool:
 
 def weights_folder() -> Path:
     """The folder of downloaded weights: WEIGHTS_DIR, else ./weights."""
-    return Path(os.environ.get("WEIGHTS_DIR", ROOT / "weights"))
+    return Path(os.environ.get("WEIGHTS_DIR", HOME / "weights"))
 
 
 def weights_revision() -> str:

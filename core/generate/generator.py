@@ -167,6 +167,8 @@ class Generator:
         self._say = say
         self._patience = Patience(server.base_url, say)
         self._names: set[str] = set()  # what its replies call the model
+        self._again: dict[object, str] = {}  # the requests that have failed and are asked again, and why
+        self._away: float | None = None  # since when it has not been reached
         self._doubted = False  # whether another server may have taken its place
         self._checking = asyncio.Lock()
         self._asked = time.monotonic()  # when the last request was sent
@@ -179,6 +181,26 @@ class Generator:
 
     async def __aexit__(self, *exception: object) -> None:
         await self._wire.__aexit__(*exception)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for a reply."""
+        return self._wire.in_flight
+
+    @property
+    def streamed(self) -> int:
+        """Tokens of the replies that are coming, about; 0 where the server does not stream."""
+        return self._wire.streamed
+
+    @property
+    def trouble(self) -> str:
+        """What keeps requests from being answered now, in a few words; "" where nothing does."""
+        if self._away is not None:
+            away = time.monotonic() - self._away
+            return f"server away {away:.0f} s, waiting until {max(away, _waits_from(0)):.0f} s"
+        if not self._again:
+            return ""
+        return f"retrying {len(self._again)}: {next(reversed(self._again.values()))}"
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> str:
         """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say). Of
@@ -295,6 +317,13 @@ class Generator:
     async def _patiently(self, body: dict[str, Any], prompt: str = "") -> Reply:
         """One request, of what `prompt` stands for; asked again after what may pass by itself: no connection, overload,
         a server error, silence."""
+        mine = object()
+        try:
+            return await self._tries_of(mine, body, prompt)
+        finally:
+            self._again.pop(mine, None)
+
+    async def _tries_of(self, mine: object, body: dict[str, Any], prompt: str) -> Reply:
         overtimes = stalls = 0
         sent = time.monotonic()
         for attempt in range(RETRIES + 1):
@@ -311,32 +340,34 @@ class Generator:
                         self._doubted = True
                         await self._check()
                     self._names.add(reply.model)
+                self._away = None
                 self._patience.usable()
                 return reply
             except Overtime:
                 overtimes += 1
-                self._unusable(
-                    f"no answer within {self.timeout:.0f} s", sent, attempt, self.timeout * (TIMEOUT_TRIES - overtimes)
-                )
+                left = self.timeout * (TIMEOUT_TRIES - overtimes)
+                self._unusable(mine, f"no answer within {self.timeout:.0f} s", sent, attempt, left)
                 if overtimes == TIMEOUT_TRIES or is_last:
                     raise
             except Stalled:
                 stalls += 1
                 left = self.stall * (2**STALL_TRIES - 2**stalls)
-                self._unusable(f"silent for {time.monotonic() - sent:.0f} s", sent, attempt, left)
+                self._unusable(mine, f"silent for {time.monotonic() - sent:.0f} s", sent, attempt, left)
                 if stalls == STALL_TRIES or is_last:
                     raise
             except Lost as lost:
                 self._doubted = True
                 if why := self.server.failure():
                     raise UserError(f"{why}. Run the same command again: what is finished is kept") from None
-                self._unusable(f"no connection: {lost}", sent, attempt)
+                self._away = self._away or time.monotonic()
+                self._unusable(mine, f"no connection: {lost}", sent, attempt)
                 if is_last:
                     raise UserError(
                         f"the server at {self.server.base_url} does not answer any more ({lost}). Start it again "
                         "and run the same command: what is finished is kept"
                     ) from None
             except Refused as refusal:
+                self._away = None
                 if refusal.is_unpaid:
                     self._no_more()
                     raise _Unpaid(
@@ -345,12 +376,13 @@ class Generator:
                     ) from None
                 if refusal.status not in PASSING and refusal.status < 500:
                     raise
-                self._unusable(f"status {refusal.status}: {refusal.said}", sent, attempt)
+                self._unusable(mine, f"status {refusal.status}: {refusal.said}", sent, attempt)
                 if is_last:
                     raise
                 wait = max(wait, min(LONGEST_WAIT, refusal.wait or 0.0))  # asked back at once, we still wait
             except Malformed as malformed:
-                self._unusable(str(malformed), sent, attempt)
+                self._away = None
+                self._unusable(mine, str(malformed), sent, attempt)
                 if is_last:
                     raise
             await asyncio.sleep(wait)
@@ -365,13 +397,12 @@ class Generator:
             )
         self._slots.close()
 
-    def _unusable(self, words: str, sent: float, attempt: int, left: float | None = None) -> None:
+    def _unusable(self, mine: object, words: str, sent: float, attempt: int, left: float | None = None) -> None:
         """A try came to nothing; others follow, for `left` seconds. Where they wait on purpose, a few failures may
         happen to any request; where a server was waited for in vain, it is said at once."""
+        self._again[mine] = one_line(words, 200)
         tries = attempt + 1 if left is None else FEW
-        if left is None:
-            left = sum(min(LONGEST_WAIT, 0.5 * 2**each) for each in range(attempt, RETRIES))
-        self._patience.unusable(one_line(words, 200), sent, tries, left)
+        self._patience.unusable(one_line(words, 200), sent, tries, _waits_from(attempt) if left is None else left)
 
     async def _check(self) -> None:
         """Whether the server is still the one that the run began with: after a lost connection, another may have been
@@ -529,6 +560,11 @@ class Generator:
             raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}")
         kind = "context overflow" if is_overflow else "filtered" if error.is_filtered else f"status {error.status}"
         return f"{kind}: {said}"
+
+
+def _waits_from(attempt: int) -> float:
+    """Seconds that a request is asked again for, from this attempt on, about."""
+    return float(sum(min(LONGEST_WAIT, 0.5 * 2**each) for each in range(attempt, RETRIES)))
 
 
 def _backoff(attempt: int) -> float:

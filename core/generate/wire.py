@@ -51,6 +51,7 @@ class _Flight:
     patience: float
     deadline: asyncio.Timeout
     heard: float | None = None  # when its last byte came
+    events: int = 0  # of its stream so far: most servers send one for each token
     stalled: bool = False
 
 
@@ -116,6 +117,15 @@ class Wire:
         the event loop) and has not failed it yet."""
         return any(flight.heard is not None or flight.sent <= since for flight in self._flights)
 
+    @property
+    def in_flight(self) -> int:
+        return len(self._flights)
+
+    @property
+    def streamed(self) -> int:
+        """Tokens of the replies that are coming, about."""
+        return sum(flight.events for flight in self._flights)
+
     async def models(self) -> list[str]:
         """The names of the models that are served now; none where the server does not list them. Raises Lost."""
         try:
@@ -179,6 +189,7 @@ class Wire:
         async for part in parts:
             self._heard = flight.heard = asyncio.get_running_loop().time()
             self._served = max(self._served, flight.sent)
+            flight.events += part.count(b"data:")
             yield part
 
     async def _watch(self) -> None:

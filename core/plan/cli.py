@@ -16,11 +16,12 @@ from core.engines import gpus, weights
 from core.engines.embedded_model import embedded_name
 from core.engines.gpus import Gpu
 from core.errors import UserError, command
-from core.files import ROOT, results_dir
-from core.plan.estimate import embedded_text, make, problems_of, shape_of_model, text
+from core.files import DATA, results_dir
+from core.plan.estimate import beside, embedded_text, make, problems_of, shape_of_model, text
 from core.plan.lengths import ASSUMED, measured
 from core.plan.loads import OTHERS, carry, loads
 from core.problems import sets
+from core.terminal import wrapped
 
 
 def _count(config: Constants, asked: int | None, is_embedded: bool) -> int:
@@ -29,22 +30,30 @@ def _count(config: Constants, asked: int | None, is_embedded: bool) -> int:
         return asked
     name = ("sums" if is_embedded else "aime_2025") if config.PROBLEMS == "auto" else config.PROBLEMS
     if name == "aime_2025":
-        have = len(json.loads((ROOT / "data" / "aime_2025_key.json").read_text(encoding="utf-8"))["answers"])
+        have = len(json.loads((DATA / "aime_2025_key.json").read_text(encoding="utf-8"))["answers"])
     else:
         have = len(sets.load(name, needs_answers=False).problems)
     return min(have, config.LIMIT or have)
 
 
-def _gpu(args: argparse.Namespace) -> tuple[Gpu, str]:
+def _gpus(args: argparse.Namespace) -> tuple[list[Gpu], str]:
+    """Those to plan for, and why."""
     if args.gpu and args.gpu_file:
         raise UserError("give --gpu or --gpu-file, not both")
     if args.gpu:
-        return gpus.named(args.gpu), "as asked"
+        return [gpus.named(name) for name in args.gpu], "as asked"
     if args.gpu_file:
-        return gpus.from_file(Path(args.gpu_file)), "from the file"
+        return [gpus.from_file(Path(args.gpu_file))], "from the file"
     if here := gpus.detect():
-        return here, "in this machine"
-    return gpus.DEFAULT, "assumed: no NVIDIA GPU is here; --gpu names another"
+        return [here], "in this machine"
+    return [gpus.DEFAULT], "assumed: no NVIDIA GPU is here; --gpu names another"
+
+
+def _kv(gpu: Gpu, asked: str | None) -> str:
+    kv = asked or ("fp8" if gpu.fp8 else "bf16")
+    if kv == "fp8" and not gpu.fp8:
+        raise UserError(f"{gpu.name} has no fp8 arithmetic. Plan with --kv bf16")
+    return kv
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = _Parser(prog="plan.sh", description="What a run will take, before a token is spent.")
     parser.add_argument("experiment", nargs="?", default="", help="such as 02_rsa_basic")
     parser.add_argument("constants", nargs="*", metavar="NAME=value", help="constants, as for run.sh")
-    parser.add_argument("--gpu", help="one of " + ", ".join(gpus.GPUS))
+    parser.add_argument(
+        "--gpu", action="append", help="one of " + ", ".join(gpus.GPUS) + "; given again, they stand side by side"
+    )
     parser.add_argument("--gpu-file", help="a GPU described in JSON")
     parser.add_argument("--kv", choices=("bf16", "fp8"), help="type of the KV cache; fp8 where the GPU supports it")
     parser.add_argument("--price", type=float, help="of one hour, in any currency")
@@ -88,17 +99,18 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"{name} on the embedded engine, {problems_of(count)}: planned, not run\n")
             print(embedded_text(config, count, lengths, args.price))
             return
-        gpu, why_gpu = _gpu(args)
-        kv = args.kv or ("fp8" if gpu.fp8 else "bf16")
-        if kv == "fp8" and not gpu.fp8:
-            raise UserError(f"{gpu.name} has no fp8 arithmetic. Plan with --kv bf16")
+        chosen, why_gpu = _gpus(args)
         shape, why_shape = shape_of_model()
         lengths = measured(folder, weights.REPO, name) or ASSUMED
-        plan = make(config, count, lengths, shape, gpu, kv, planned)
-        print(
-            f"{name} with QED-Nano on one {gpu.name}, {problems_of(count)}: a computation on paper, nothing was run\n"
-        )
-        print(text(plan, lengths, args.price, why_gpu, why_shape))
+        plans = [make(config, count, lengths, shape, gpu, _kv(gpu, args.kv), planned) for gpu in chosen]
+        on = f"one {chosen[0].name}" if len(plans) == 1 else "one GPU"
+        head = f"{name} with QED-Nano on {on}, {problems_of(count)}: a computation on paper, nothing was run"
+        print(wrapped(head) + "\n")
+        if len(plans) == 1:
+            print(text(plans[0], lengths, args.price, why_gpu, why_shape))
+        else:
+            print(beside(plans, lengths, args.price))
+            print(wrapped(f"\nlengths: {lengths.source}. For all figures of one, give one --gpu", "  "))
 
 
 if __name__ == "__main__":

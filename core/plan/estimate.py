@@ -15,6 +15,7 @@ from core.errors import UserError
 from core.plan.lengths import Lengths
 from core.plan.loads import OTHERS, at_cap, at_most, loads
 from core.plan.roofline import BEST, MIDDLE, WORST, Load, Machine, Reach
+from core.terminal import aligned, short, wrapped
 from core.types import Planned
 
 
@@ -174,7 +175,7 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
         )
     if longest > on.kv_tokens:
         notes.append(f"a request of {longest:,.0f} tokens does not fit the KV cache at all: such requests will fail")
-    return _aligned(rows) + "".join(f"\nnote: {note}" for note in notes)
+    return _aligned(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
 
 
 def _seeds(seconds: tuple[float, float]) -> str:
@@ -248,7 +249,19 @@ def _range(low: float, high: float, digits: int) -> str:
 
 
 def _aligned(rows: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(f"{name:<12} {value}" for name, value in rows)
+    return "\n".join(wrapped(f"{name:<12} {value}", " " * 13) for name, value in rows)
+
+
+def beside(plans: Sequence[Plan], lengths: Lengths, price: float | None) -> str:
+    """The same run on several GPUs, a row for each."""
+    rows = [["GPU", "KV cache", "in flight", "time", "at the cap", *(["cost"] if price is not None else [])]]
+    for plan in plans:
+        few, many = (_mean_in_flight(plan, reach) for reach in (WORST, BEST))
+        cost = [value.partition(" at ")[0] for _, value in _money(plan.seconds, price)]
+        on, capped = plan.machine, _at_cap(plan, lengths)
+        kv = f"{short(on.kv_tokens)} {on.kv}"
+        rows.append([on.gpu.name, kv, _range(few, many, 0), _hours(plan.seconds), _hours(capped.seconds), *cost])
+    return aligned(rows)
 
 
 def embedded_text(config: Constants, count: int, lengths: Lengths, price: float | None) -> str:

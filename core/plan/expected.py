@@ -9,7 +9,7 @@ from core.plan.estimate import machine
 from core.plan.lengths import ASSUMED, measured
 from core.plan.loads import loads
 from core.plan.roofline import MIDDLE
-from core.progress import Expected, Kind
+from core.progress import ANY, Expected, Kind
 from core.types import Planned
 
 
@@ -18,9 +18,10 @@ def expected(
 ) -> dict[Kind, Expected]:
     """The kinds of completions of `count` problems, with the measured lengths of `model` where there are any. Only the
     ratios of their seconds matter: QED-Nano's are those of the plan for the default GPU, of other models a token takes
-    as long as any other. Empty for a scaffold that is not RSA: how it goes on depends on what comes."""
+    as long as any other. Of a scaffold that is not RSA nobody
+    knows how it goes on: its completions are of ANY kind, and so many at most."""
     if planned.max_completions(config) != sum(load.count for load in loads(config, 1, ASSUMED)):
-        return {}
+        return {ANY: Expected(planned.max_completions(config) * count, 1.0, 1.0)}
     made = loads(config, count, measured(folder, model, experiment) or ASSUMED)
     if model != weights.REPO:
         return {load.kind: Expected(load.count, load.tokens / load.count, load.tokens) for load in made}

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 from core.errors import UserError
-from core.files import ROOT
+from core.files import DATA
 from core.problems.check import check
 from core.types import Problem
 
 # The statements of AIME 2025 stay on the hub; data/aime_2025_key.json holds the ids and answers they must agree with.
 REPO = "MathArena/aime_2025"
 FILE = "data/train-00000-of-00001.parquet"
-KEY = ROOT / "data" / "aime_2025_key.json"
+KEY = DATA / "aime_2025_key.json"
 
 
 def load() -> tuple[tuple[Problem, ...], str]:

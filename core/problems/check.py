@@ -1,5 +1,6 @@
 """Problems from files and decoded rows, checked on the way in: what is wrong is said with its place and what to do."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ FIX = "Fix it there"
 
 def read_file(path: Path, needs_answers: bool = True) -> tuple[Problem, ...]:
     text = read_text(path, "problem file", "Check the path in PROBLEMS")
-    if path.suffix.lower() == ".jsonl":
+    if path.suffix.lower() == ".jsonl" or _are_lines(text):
         lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
         rows = [(where, parse_json(line, f"problem file {where}", FIX)) for where, line in lines]
     else:
@@ -23,6 +24,15 @@ def read_file(path: Path, needs_answers: bool = True) -> tuple[Problem, ...]:
             raise UserError(f"problem file {path} must hold a list of problems, not {_kind(whole)}")
         rows = [(f"{path}, problem {n}", row) for n, row in enumerate(whole, 1)]
     return check(rows, str(path), needs_answers)
+
+
+def _are_lines(text: str) -> bool:
+    """Whether a text is JSON lines, whatever its file is called: two objects, a line each."""
+    try:
+        first, second = (json.loads(line) for line in [line for line in text.splitlines() if line.strip()][:2])
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and isinstance(second, dict)
 
 
 def check(rows: Sequence[tuple[str, Any]], source: str, needs_answers: bool = True) -> tuple[Problem, ...]:

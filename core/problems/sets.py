@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import UserError
-from core.files import ROOT
+from core.files import DATA
 from core.problems import aime
 from core.problems.check import read_file
 from core.types import Problem
-
-DATA = ROOT / "data"
 
 # Sets of the embedded model, made by scripts/embedded/make_sums.py.
 BUNDLED = {
@@ -56,5 +54,10 @@ def load(name: str, needs_answers: bool = True) -> ProblemSet:
     path = Path(os.path.expanduser(name))
     if path.suffix.lower() in (".json", ".jsonl"):
         return ProblemSet(path.stem, read_file(path, needs_answers), f"file {path.name}")
+    if path.suffix or path.exists():
+        raise UserError(
+            f"problem set {name!r:.200}: {path.suffix or 'such a file'} is not read. Give a .json file (a list of "
+            'objects with "problem" and "answer") or a .jsonl file (such an object a line)'
+        )
     known = ", ".join([*BUNDLED, "aime_2025"])
     raise UserError(f"unknown problem set {name!r}. Known sets: {known}; or give the path of a .json or .jsonl file")

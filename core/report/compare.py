@@ -17,6 +17,7 @@ from core.results import read as stored
 from core.results.find import path_of
 from core.results.read import Head, ProblemResult, StepResult
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
+from core.terminal import aligned, columns, cut, short, wrapped
 
 METRICS = ("mean accuracy", "majority accuracy")
 
@@ -126,25 +127,36 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
         notes += p.notes
-    rows: list[tuple[str, ...]] = [("result", "problems", "step", *METRICS, "completion tokens")]
+    rows = [["result", "n", "step", *METRICS, "tokens"]]
     for r in results:
         accuracies = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
-        rows.append((r.name, str(len(r.final)), str(r.step), *accuracies, spent_tokens(r.completion_tokens)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [f"{first.set_name}, {first.model}; accuracies in %, with 95% intervals over problems", ""]
-    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        rows.append([r.name, str(len(r.final)), str(r.step), *accuracies, spent_tokens(r.completion_tokens)])
+    if 0 < columns() < max(map(len, aligned(rows).splitlines())):
+        rows = [["result", "n", "step", "mean", "majority", "tokens"]] + [
+            [cut(name, 24), *figures, "unknown" if r.completion_tokens is None else short(r.completion_tokens)]
+            for r, (name, *figures, _) in zip(results, rows[1:], strict=True)
+        ]
+    lines = [
+        wrapped(
+            f"{first.set_name}, {first.model}; accuracies in % of n problems, with 95% intervals over them; tokens: "
+            "completion tokens in all"
+        ),
+        "",
+        aligned(rows),
+    ]
     for p in pairs:
         lines += ["", f"{p.name} minus {first.name}, paired over {p.problems} problems"]
         for metric, d in p.metrics.items():
             difference, ps = shift(d.difference, d.low, d.high), f"p {chance(d.p):<7}"
             if len(pairs) > 1:
                 ps += f"  Holm {chance(next(corrected)):<7}"
-            lines.append(f"{metric:<17}  {difference:<22}  {ps}  {d.wins} wins, {d.losses} losses, {d.ties} ties")
+            row = f"{metric:<17}  {difference:<22}  {ps}  {d.wins} wins, {d.losses} losses, {d.ties} ties"
+            lines.append(wrapped(row, " " * 19))
         change = f"{shift(p.tokens.value, p.tokens.low, p.tokens.high)} %" if p.tokens else "unknown"
         lines.append(f"completion tokens  {change}")
     if len(pairs) > 1:
         notes.append("Holm: p corrected for all p-values of this table")
-    return "\n".join([*lines, *([""] if notes else []), *(f"note: {note}" for note in notes)])
+    return "\n".join([*lines, *([""] if notes else []), *(wrapped(f"note: {note}", "  ") for note in notes)])
 
 
 @dataclass(frozen=True)

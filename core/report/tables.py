@@ -1,10 +1,13 @@
 """The figures of a run as text, from its results JSON alone."""
 
 import math
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from core.errors import one_line
+from core.terminal import aligned, short
 
 
 def interval(estimate: dict[str, Any]) -> str:
@@ -46,38 +49,108 @@ def chance(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
-def table(document: dict[str, Any]) -> str:
+@dataclass(frozen=True)
+class _Column:
+    head: str
+    cells: list[str]
+    short: str = ""  # its head where there is little room
+    rank: int = 0  # of those that do not fit, the highest goes first; 0: none does
+
+    @property
+    def is_nothing(self) -> bool:
+        return all(cell == "0" for cell in self.cells)
+
+
+def table(document: dict[str, Any], columns: int = 0) -> str:
     """The steps of a run as text: accuracies in percent with 95% intervals over problems, tokens (of solutions
-    + of verifications), seconds summed over requests; n, where not all problems are in each step."""
+    + of verifications), seconds summed over requests; n, where not all problems are in each step. At most so many
+    `columns` wide (0: as wide as it gets): what is 0 everywhere goes first, then the seconds; a line says so."""
     steps, counted = document["metrics"]["steps"], numbers(document)
     counts = {"cut": "truncated", "doubtful": "doubtful", "failed": "failed"}
     if any(s.get("undecided") for s in steps):
         counts["undecided"] = "undecided"
-    rows = [["t", *(["n"] if counted else []), "mean accuracy", "majority accuracy", "tokens", "request s", *counts]]
-    for i, s in enumerate(steps):
-        spent = spent_tokens(s["completion_tokens"], is_partly=bool(s.get("uncounted")))
-        if s["verification_tokens"] != 0:
-            spent += f" + {spent_tokens(s['verification_tokens'])}"
-        rows.append(
-            [
-                str(s["step"]),
-                *([str(counted[i])] if counted else []),
-                interval(s["mean_accuracy"]),
-                interval(s["majority_accuracy"]),
-                spent,
-                f"{s['generation_seconds']:,.0f}",
-                *(str(s.get(count, 0)) for count in counts.values()),
-            ]
-        )
-    return aligned(rows)
+    has_names = any(s.get("stage") for s in steps)
+    numbered = [f"{s['step']} {one_line(s.get('stage', ''), 40)}".strip() for s in steps]
+    made = [_Column("step" if has_names else "t", numbered)]
+    if counted:
+        made.append(_Column("n", [str(n) for n in counted]))
+    for head in ("mean", "majority"):
+        made.append(_Column(f"{head} accuracy", [interval(s[f"{head}_accuracy"]) for s in steps], head))
+    made.append(_Column("tokens", [_spent(s) for s in steps], rank=1))
+    made.append(_Column("request s", [f"{s['generation_seconds']:,.0f}" for s in steps], rank=2))
+    made += [_Column(head, [str(s.get(name, 0)) for s in steps], rank=1) for head, name in counts.items()]
+    return _fitted(made, columns)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """A table as text: the first of `rows` is its head."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
+def _spent(step: dict[str, Any]) -> str:
+    spent = spent_tokens(step["completion_tokens"], is_partly=bool(step.get("uncounted")))
+    return spent + (f" + {spent_tokens(step['verification_tokens'])}" if step["verification_tokens"] != 0 else "")
+
+
+def _fitted(made: Sequence[_Column], columns: int) -> str:
+    """The table of these columns, as many of them as fit, and a line that names the others."""
+    shown, zeros, left_out = list(made), list[_Column](), list[_Column]()
+
+    def drawn(is_short: bool) -> str:
+        heads = [column.short if is_short and column.short else column.head for column in shown]
+        return aligned([heads, *zip(*(column.cells for column in shown), strict=True)])
+
+    def fits(text: str) -> bool:
+        return not columns or max(map(len, text.splitlines())) <= columns
+
+    if not fits(text := drawn(is_short=False)):
+        zeros = [column for column in shown if column.rank and column.is_nothing]
+        shown = [column for column in shown if column not in zeros]
+        text = drawn(is_short=False)
+    if not fits(text):
+        text = drawn(is_short=True)
+    while not fits(text) and (least := max(shown, key=lambda column: column.rank)).rank:
+        shown.remove(least)
+        left_out.append(least)
+        text = drawn(is_short=True)
+    notes = []
+    if zeros:
+        notes.append(f"0 in all rows: {', '.join(column.head for column in zeros)}")
+    if left_out:
+        notes.append(f"no room for: {', '.join(column.head for column in left_out)}")
+    return text + (f"\n({'; '.join(notes)})" if notes else "")
+
+
+def final(document: dict[str, Any]) -> str:
+    """What a run came to, in a line: "final: majority 88.3 [80.1, 94.0], +22.9 over step 0's vote, 175k tokens, 119 s".
+    Of a run of one step, there is nothing to be over."""
+    figures = document["metrics"]
+    first, last = figures["steps"][0], figures["steps"][-1]
+    said = [f"final: majority {interval(last['majority_accuracy'])}"]
+    if last is not first and None not in (first["majority_accuracy"]["value"], last["majority_accuracy"]["value"]):
+        gain = last["majority_accuracy"]["value"] - first["majority_accuracy"]["value"]
+        said.append(f"{100 * gain:+.1f} over step 0's vote")
+    tokens = figures["tokens"]["completion"]
+    said += ["unknown tokens" if tokens is None else f"{short(tokens)} tokens", f"{figures['seconds']:,.0f} s"]
+    return ", ".join(said)
+
+
+# What the columns of a table are, in the order of the legend.
+MEANINGS = {
+    "step": "step: its number, and what the scaffold does in it",
+    "t": "t: the step",
+    "n": "n: problems that got so far",
+    "mean accuracy": "mean accuracy: of all members",
+    "majority accuracy": "majority accuracy: of their vote",
+    "tokens": "tokens: written by solutions (+ by checks on them)",
+    "request s": "request s: seconds summed over requests",
+    "cut": "cut: hit the cap",
+    "doubtful": "doubtful: read with a doubt, which the results name",
+    "failed": "failed: no reply",
+    "undecided": "undecided: no verdict of the grader, counted as wrong",
+}
+
+
+def legend(table: str) -> str:
+    """What stands in `table`: all of its columns."""
+    head = table.partition("\n")[0]
+    known = [said for name, said in MEANINGS.items() if re.search(rf"\b{name.removesuffix(' accuracy')}\b", head)]
+    return "; ".join([*known, "accuracies in %, with 95% intervals over problems"])
 
 
 def pass_table(document: dict[str, Any]) -> str:

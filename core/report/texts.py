@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from core.files import write_atomically
-from core.generate.journal import Archive, Records, from_record
+from core.generate.journal import Records, from_record
+from core.results.data import archive as archive
 from core.results.read import ProblemResult
 from core.results.spool import Spool
 from core.types import Completion, Message
@@ -37,15 +38,6 @@ class Texts:
 
     tiers: dict[str, dict[str, dict[str, Any]]]
     missing: int
-
-
-def archive(path: Path, experiment: str) -> Archive:
-    """The journals beside the results file in `path`, or beside its folder (where a comparison keeps those of its
-    runs)."""
-    beside = path.parent / "journal"
-    if beside.is_dir():
-        return Archive(beside, experiment)
-    return Archive(path.parent.parent / "journal", path.parent.name)
 
 
 def of_problem(problem: ProblemResult, journals: Records) -> Texts:

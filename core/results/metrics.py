@@ -33,6 +33,7 @@ class _Step:
         self.counts: Counter[str] = Counter()
         self.uncounted: Counter[str] = Counter()  # completions of unknown length: of solutions, of side calls
         self.seconds = 0.0
+        self.stages: Counter[str] = Counter()  # what scaffolds call it
 
     def set(self, problem: int, record: dict[str, Any]) -> None:
         members = record["members"]
@@ -65,6 +66,8 @@ class RunMetrics:
             self._steps.append(_Step(self._problems))
         step = self._steps[record["step"]]
         step.set(problem, record)
+        if "stage" in record:
+            step.stages[record["stage"]] += 1
         self._newest.set(problem, record)
         members = record["members"]
         side_calls = [call for m in members for call in m.get("checks", [])]
@@ -117,6 +120,13 @@ class RunMetrics:
         """Mean accuracy of the newest population of every problem that has one."""
         there = self._newest.size > 0
         return float(self._newest.mean[there].mean()) if there.any() else None
+
+    @property
+    def reached(self) -> list[int]:
+        """The first and the last of the steps that problems are at by now; nothing before any has a population."""
+        sizes = np.array([step.size > 0 for step in self._steps])
+        newest = sizes.sum(axis=0)[sizes.any(axis=0)] - 1 if len(sizes) else np.array([], dtype=int)
+        return sorted({int(newest.min()), int(newest.max())}) if newest.size else []
 
     @property
     def is_all_failed(self) -> bool:
@@ -175,6 +185,7 @@ class RunMetrics:
         )
         return {
             "step": t,
+            **({"stage": _commonest(step.stages)} if step.stages else {}),
             "mean_accuracy": stats.mean_by_problem(mean).to_json(),
             "majority_accuracy": stats.mean_by_problem(majority).to_json(),
             "pass_at_k": {
@@ -192,6 +203,12 @@ class RunMetrics:
             **{name: step.counts[name] for name in (*SILENT, *UNDECIDED) if step.counts[name]},
             **({"uncounted": step.uncounted.total()} if step.uncounted.total() else {}),
         }
+
+
+def _commonest(stages: Counter[str]) -> str:
+    """What a step is called: where problems go different ways, what most call it, and that others do not."""
+    name = min(stages, key=lambda stage: (-stages[stage], stage))
+    return f"{name} …" if len(stages) > 1 else name
 
 
 def _pass_at(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from core.files import ROOT
+from core.files import IS_CHECKOUT, ROOT
 from core.prompts import prompts_sha256
 
 PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllamacpp")
@@ -17,8 +17,8 @@ def collect(prompts: Sequence[str] = ()) -> dict[str, Any]:
     """The "provenance" of the results JSON. It names no host and no key. `prompts`: those that a scaffold has besides
     the common ones."""
     return {
-        "git_commit": _said(["git", "-C", str(ROOT), "rev-parse", "HEAD"]),
-        "git_dirty": bool(_said(["git", "-C", str(ROOT), "status", "--porcelain"])),
+        "git_commit": _git("rev-parse", "HEAD"),
+        "git_dirty": bool(_git("status", "--porcelain")),
         "prompts_sha256": prompts_sha256(prompts),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
@@ -26,6 +26,11 @@ def collect(prompts: Sequence[str] = ()) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "gpu": _said(["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]),
     }
+
+
+def _git(*args: str) -> str | None:
+    """What git says of this checkout. An installed wheel may lie in somebody else's."""
+    return _said(["git", "-C", str(ROOT), *args]) if IS_CHECKOUT else None
 
 
 def _said(args: list[str]) -> str | None:

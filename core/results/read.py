@@ -42,6 +42,7 @@ class StepMetrics:
     """The figures of a step over all problems that reached it. Tokens are None where the server counted none."""
 
     step: int
+    stage: str  # what the scaffold calls it; "" where the number says it
     completions: int
     problems: int
     truncated: int
@@ -164,6 +165,7 @@ class StepResult:
     """The population of a step of one problem, and its vote. A tie in the vote scores its share of right answers."""
 
     step: int
+    stage: str
     mean_accuracy: float
     majority_answer: str | None
     majority_correct: float
@@ -269,6 +271,7 @@ def _step_metrics(step: dict[str, Any]) -> StepMetrics:
     counts = ("step", "completions", "problems", "truncated", "forced", "doubtful", "failed", "identical")
     rare = ("uncounted", "undecided", "undecided_pairs")
     return StepMetrics(
+        stage=_text(step.get("stage", ""), 60),
         **{name: _count(step[name]) for name in counts},
         **{name: _count(step.get(name, 0)) for name in rare},
         completion_tokens=_tokens(step["completion_tokens"]),
@@ -303,6 +306,7 @@ def step_result(step: dict[str, Any]) -> StepResult:
     groups = _groups(members)
     return StepResult(
         step=_count(step["step"]),
+        stage=_text(step.get("stage", ""), 60),
         mean_accuracy=amount(step["mean_accuracy"], 1),
         majority_answer=_text_or_none(step["majority_answer"]),
         majority_correct=amount(step["majority_correct"], 1),

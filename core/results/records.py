@@ -6,7 +6,7 @@ Grading is apart from generation, and records apart from grading: a record is ma
 from collections.abc import Sequence
 from typing import Any
 
-from core.types import Completion, Grade, Graded, Member
+from core.types import Completion, Grade, Graded, Member, Stage
 
 # What a member costs that stood in an earlier population already: its tokens are in the record there.
 FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds": 0.0}
@@ -21,6 +21,7 @@ def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str,
     with_text = [(c.thinking, c.text) for c in made if (c.thinking + c.text).strip()]  # silence is no repetition
     return {
         "step": step,
+        **({"stage": population.name} if isinstance(population, Stage) else {}),
         "mean_accuracy": sum(grade.value for grade in graded.grades) / len(members),
         "majority_answer": graded.answer,
         "majority_tied": list(graded.tied) if len(graded.tied) > 1 else [],

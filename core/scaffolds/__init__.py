@@ -17,10 +17,14 @@ To add one takes its file and an experiment. The file, at its shortest (with its
 The experiment imports it, sets constants and calls run(LONGEST, globals()). Then it resumes through the journal with no
 code of its own, is planned, drawn and compared.
 
-- After every stage it yields what it would answer with if it had to stop there (a budget may stop it), and every
+- After every stage it yields what it would answer with if it had to stop there (a budget may stop it): a list of
+  Members that is not empty, or Stage("reviews", members) where the step's number does not say what it is. Every
   completion that it asked for belongs to a member that it yields: as its `completion`, or among its `side_calls`.
-- `ask(messages, *names, **changes)` returns a Completion. Names are unique in the problem, such as (step, member) or
-  ("verify", step, member): the request's seed follows from them, and the first number says how urgent it is.
+- `ask(messages, *names, **changes)` takes a list like [{"role": "user", "content": "…"}] (core/prompts.py makes those
+  that all share) and returns a Completion: `text` is the answer to go on with, `thinking`, `error`, `truncated` and the
+  tokens stand beside it; a request that failed returns too. Names are unique in the problem, such as (step, member) or
+  ("verify", step, member): the request's seed follows from them, and the first number says how urgent it is. To ask
+  twice under the same names ends the run with an error; so does a scaffold that yields nothing.
   `changes` are fields of Sampling, such as max_tokens and answer_opening (what a forced answer begins with), where
   they are not those of a solution. Whatever is drawn comes from seeds.rng with names, never from the order in which
   answers arrive.
@@ -32,6 +36,8 @@ code of its own, is planned, drawn and compared.
   shows.
 - tests/scaffolds/test_resume.py kills and jumbles all scaffolds: add it to its list, and its last line to the replies
   there and in tests/fakes/server.py, or it is only ever answered with what it can't read.
+- The experiment's docstring says what it asks (Question:), what is expected (Expected:) and how it is run (Command:);
+  tests/scaffolds/test_resume.py looks for its command and counts its lines, tests/test_constants.py its constants.
 - docs/constants.md gets a section with its constants, and the README a row.
 - An `entry` in experiments/15_compute_matched.py compares it; with `roles="…"` until scripts/embedded/roles.py has
   taught the embedded model what it asks.

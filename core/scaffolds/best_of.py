@@ -14,7 +14,7 @@ from core import prompts, seeds
 from core.constants import constant
 from core.scaffolds.common import EMPTY, UNREADABLE
 from core.scaffolds.verification import Verifying, verdicts, verify
-from core.types import Ask, Member, Population, Problem, Scaffold
+from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +28,15 @@ async def best_of(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
     where none has any."""
     messages = prompts.solve(problem.statement)
     made = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
-    yield [Member(completion, notes=[] if completion.text else [EMPTY]) for completion in made]
+    yield Stage("solutions", [Member(completion, notes=[] if completion.text else [EMPTY]) for completion in made])
     scored = [Member(completion, [i], carried_over=True) for i, completion in enumerate(made)]
     await verify(problem, scored, 0, ask, config)
     for member in scored:
         member.notes = [UNREADABLE for verdict in member.verdicts or [] if verdict is None]
-    yield scored
+    yield Stage("verified", scored)
     spoken = [i for i, completion in enumerate(made) if completion.text] or list(range(config.N))
     winner = spoken[best([scored[i].self_score for i in spoken], seeds.rng(config.SEED, problem.id, "best"))]
-    yield [Member(made[winner], [winner], carried_over=True)]
+    yield Stage("best score", [Member(made[winner], [winner], carried_over=True)])
 
 
 def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:

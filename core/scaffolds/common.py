@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from core import seeds
 from core.constants import Carrying, constant
-from core.types import Ask, Completion, Member, Message, Population, Problem, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, carried
 
 SELECT = """Problem:
 {problem}
@@ -155,6 +155,6 @@ async def single_elimination(
         if len(members) % 2:
             left.append(Member(members[-1].completion, [len(members) - 1], carried_over=True))
         left = [left[i] for i in seeds.rng(config.SEED, problem.id, "shuffle", name, number).permutation(len(left))]
-        yield left
-        members = left
         number += 1
+        yield Stage(f"knock-out {number}", left)
+        members = left

@@ -20,7 +20,7 @@ from core import seeds
 from core.constants import Carrying, constant
 from core.errors import UserError
 from core.scaffolds.common import UNASSESSED, UNREADABLE, notes_on, stated_score
-from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
+from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, carried
 
 SCALE = """1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or slips. 0: \
 wrong in an essential step, unfinished, or no answer to the problem."""
@@ -174,25 +174,25 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
         return await reviewed(await written(refine(problem.statement, parent.text, dealt), [place], t, i), t, i)
 
     newest = await asyncio.gather(*(written(prove(problem.statement), [], 0, i) for i in range(config.N)))
-    yield [proof.member for proof in newest]
+    yield Stage("proofs", [proof.member for proof in newest])
     for i, proof in enumerate(newest):
         proof.member = Member(proof.member.completion, [i], carried_over=True)
     await asyncio.gather(*(reviewed(proof, 0, i) for i, proof in enumerate(newest)))
-    yield [proof.member for proof in newest]
+    yield Stage("reviews", [proof.member for proof in newest])
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
         ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # every proof keeps its own
         ranked = sorted(range(len(pool)), key=lambda i: (*pool[i].worth, ties[i]), reverse=True)
         best, place = pool[ranked[0]], ranked[0] - (len(pool) - len(newest))
-        yield [Member(best.member.completion, [place] if place >= 0 else [], carried_over=True)]
+        yield Stage("best score", [Member(best.member.completion, [place] if place >= 0 else [], carried_over=True)])
         if best.passed or t > config.ROUNDS:
             return
         chosen = [pool[i] for i in ranked if pool[i].reviews][: config.KEEP]
         width = min(config.KEEP, len(pool)) * config.REFINEMENTS
         newest = await asyncio.gather(*(refined(chosen, t, i) for i in range(width)))
         if chosen:
-            yield [Member(proof.member.completion, carried_over=True) for proof in chosen]
-        yield [proof.member for proof in newest]
+            yield Stage("chosen", [Member(proof.member.completion, carried_over=True) for proof in chosen])
+        yield Stage(f"refinement {t}", [proof.member for proof in newest])
         pool += newest
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from core import constants, prompts
 from core.constants import constant
-from core.types import Ask, Completion, Member, Population, Problem, Scaffold
+from core.types import Ask, Completion, Member, Population, Problem, Scaffold, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,8 @@ async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterat
             new = range(len(samples), min(max(size, 2 * len(samples)), config.N))
             samples += await asyncio.gather(*(ask(messages, 0, i) for i in new))
         population: Population = [Member(made, [i], carried_over=True) for i, made in enumerate(samples[:there])]
-        yield population + [Member(made) for made in samples[there:size]]
+        population += [Member(made) for made in samples[there:size]]
+        yield Stage(f"vote of {size}", population)
         there, size = size, size + min(size, (config.STAGE or size))
 
 

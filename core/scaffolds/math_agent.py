@@ -32,7 +32,7 @@ from core.scaffolds.common import (
 )
 from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, improve, report, select_one
 from core.scaffolds.tool_calls import CALL, TOOLS, InvalidCall, call_lines, read_call
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, carried
 
 INVALID_CALLS = 5  # calls in all that can't be carried out, before a solution is submitted by rule
 MOST_APPROACHES = 4  # of one call
@@ -109,18 +109,18 @@ async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
                 invalid += 1
                 desk.refuse(line, why)
             if submitted:
-                yield desk.population([submitted])
+                yield Stage("submitted", desk.population([submitted]))
                 return
             if desk.standing:
-                yield desk.population(desk.standing)
+                yield Stage(f"calls of plan {plans}", desk.population(desk.standing))
             if refusal:
                 break
     if not desk.standing:
         await desk.call("solve")
-        yield desk.population(desk.standing)
+        yield Stage("solved by rule", desk.population(desk.standing))
     desk.notes.append(BY_RULE)
     drawn = seeds.rng(config.SEED, problem.id, "rule").choice(desk.standing)
-    yield desk.population([int(drawn)])
+    yield Stage("drawn by rule", desk.population([int(drawn)]))
 
 
 def plan(problem: str, log: Sequence[str], calls: int, left: int, most: int) -> list[Message]:

@@ -36,7 +36,7 @@ from core.scaffolds.common import (
     single_elimination,
     stated_score,
 )
-from core.types import Ask, Late, Member, Message, Population, Problem, Scaffold, carried
+from core.types import Ask, Late, Member, Message, Population, Problem, Scaffold, Stage, carried
 
 JUDGE = """Problem:
 {problem}
@@ -144,15 +144,15 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
 
     closes = time.monotonic() + 60 * config.MINUTES if config.MINUTES else math.inf
     solutions = await asyncio.gather(*(solved(0, i) for i in range(config.N)))
-    yield list(solutions)
+    yield Stage("solutions", solutions)
     newest = await asyncio.gather(*(judged(again(member, i), 0, i) for i, member in enumerate(solutions)))
-    yield list(newest)
+    yield Stage("judged", newest)
     pool = list(newest)
     for t in range(1, config.ROUNDS + 2):
         ties = seeds.rng(config.SEED, problem.id, "lots").random(len(pool))  # every solution keeps its own
         ranked = sorted(range(len(pool)), key=lambda i: (*worth(pool[i]), ties[i]), reverse=True)
         place = ranked[0] - (len(pool) - len(newest))
-        yield [again(pool[ranked[0]], *([place] if place >= 0 else []))]
+        yield Stage("most points", [again(pool[ranked[0]], *([place] if place >= 0 else []))])
         perfect = sum(member.self_score == 1.0 for member in pool)
         if perfect >= config.PERFECT or t > config.ROUNDS or time.monotonic() > closes:
             break
@@ -160,7 +160,7 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
         newest = [member for member in attempts if member]
         if not newest:
             break
-        yield list(newest)
+        yield Stage(f"wave {t}", newest)
         pool += newest
 
     best = [pool[i] for i in ranked if has_text(pool[i], config)]
@@ -175,13 +175,13 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
     chosen = read_group(made.text, len(kept))
     first = again(kept[chosen[0]], chosen[0]) if chosen else again(kept[0], 0)
     first.side_calls, first.notes = [made], [] if chosen else [INVALID_SELECTION]
-    yield [again(member) for member in kept]
-    yield [first]
+    yield Stage("kept", [again(member) for member in kept])
+    yield Stage("grouping", [first])
     left = [kept[i] for i in chosen] if chosen else kept
     if len(left) < 2:
         return
     bracket = [left[i] for i in seeds.rng(config.SEED, problem.id, "bracket").permutation(len(left))]
-    yield [again(member) for member in bracket]
+    yield Stage("bracket", [again(member) for member in bracket])
     async for standing in single_elimination(problem, ask, config, bracket, "select"):
         yield standing
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from core import prompts, seeds
 from core.constants import check_subset, constant
 from core.scaffolds.common import BETTER, SELECT, Selecting, notes_on, single_elimination
-from core.types import Ask, Member, Population, Problem, Scaffold, carried
+from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
     population: Population = []
     for t in range(config.ROUNDS + 1):
         population = list(await asyncio.gather(*(member(t, i, population) for i in range(config.N))))
-        yield population
+        yield Stage(f"merges {t}" if t else "solutions", population)
     async for left in single_elimination(problem, ask, config, population, "select"):
         yield left
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from core import prompts
 from core.constants import Carrying, constant
 from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, latest_with_text, notes_on
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, carried
 
 SUMMARISE = """Problem:
 {problem}
@@ -52,7 +52,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Asyn
     any, the next round starts afresh."""
     made = await ask(prompts.solve(problem.statement), 0, 0)
     member = Member(made, notes=notes_on(made, config))
-    yield [member]
+    yield Stage("attempt 1", [member])
     summary = ""
     for t in range(1, config.ROUNDS):
         checks: list[Completion] = []
@@ -75,7 +75,7 @@ async def reasoning_cache(problem: Problem, ask: Ask, config: Constants) -> Asyn
         made = await ask(solve_again(problem.statement, summary), t, 0)
         new = Member(made, [0] if summary else [], side_calls=checks, notes=[*notes, *notes_on(made, config)])
         member = latest_with_text(member, new)
-        yield [member]
+        yield Stage(f"attempt {t + 1}", [member])
 
 
 def summarise(problem: str, summary: str, attempt: str) -> list[Message]:

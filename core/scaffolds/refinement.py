@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from core import prompts
 from core.constants import Carrying, constant
 from core.scaffolds.common import latest_with_text, notes_on
-from core.types import Ask, Member, Population, Problem, Scaffold, carried
+from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +35,10 @@ async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
         return latest_with_text(before, Member(made, [i] if text.strip() else [], notes=notes_on(made, config)), i)
 
     population = list(await asyncio.gather(*(first(i) for i in range(config.N))))
-    yield population
+    yield Stage("solutions", population)
     for t in range(1, config.ROUNDS + 1):
         population = list(await asyncio.gather(*(refined(t, i, before) for i, before in enumerate(population))))
-        yield population
+        yield Stage(f"refinement {t}", population)
 
 
 def max_completions(config: Constants) -> int:

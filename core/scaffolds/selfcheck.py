@@ -20,7 +20,7 @@ from core import prompts
 from core.constants import Carrying, constant
 from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, has_text, latest_with_text, notes_on
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, carried
 
 REVIEW = """Problem:
 {problem}
@@ -107,9 +107,9 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
 
     made = await ask(prompts.solve(problem.statement), 0, 0)
     member = Member(made, notes=notes_on(made, config))
-    yield [member]
+    yield Stage("solution", [member])
     member = await rewritten(member, prompts.aggregate(problem.statement, [carried(made, config)]), 1, 0)
-    yield [member]
+    yield Stage("improved", [member])
     passes = failures = 0
     for number in range(config.ROUNDS):
         text = carried(member.completion, config).strip()
@@ -122,7 +122,8 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
             member = await rewritten(member, correction(text, report), "correct", number)
         is_over = failures == config.FAILURES or number == config.ROUNDS - 1
         notes += [UNACCEPTED] if is_over and passes < config.PASSES else []
-        yield [replace(member, side_calls=[*checks, *member.side_calls], notes=[*notes, *member.notes])]
+        checked = replace(member, side_calls=[*checks, *member.side_calls], notes=[*notes, *member.notes])
+        yield Stage(f"check {number + 1}", [checked])
         if is_over or passes == config.PASSES:
             return
 

@@ -25,7 +25,7 @@ from core.scaffolds.common import (
     single,
 )
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, carried
 
 REPORT = """Problem:
 {problem}
@@ -125,21 +125,22 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
     solved = await asyncio.gather(*(ask(prompts.solve(problem.statement), 0, i) for i in range(config.N)))
     population = [Member(made, notes=notes_on(made, config)) for made in solved]
     texts = _texts(population, config)
-    yield population
+    yield Stage("solutions", population)
     for t in range(1, config.ROUNDS + 1):
         population = list(await asyncio.gather(*(reported(t, i) for i in range(config.N))))
-        yield population
+        yield Stage(f"reports {t}", population)
         improved = (remake(improvement(i), [i], t, i) for i in range(config.N))
         population = list(await asyncio.gather(*improved))
         texts = _texts(population, config)
-        yield population
+        yield Stage(f"improved {t}", population)
     merges = (merge(config.ROUNDS + 1, i, slot) for i, slot in enumerate(_slots(config)))
     population = list(await asyncio.gather(*merges))
     texts = _texts(population, config)
-    yield population
+    yield Stage("merges", population)
     choice = await select_one(problem, ask, config, texts, "select", 0)
     best = population[choice.winner].completion
-    yield [Member(best, [choice.winner], side_calls=choice.side_calls, carried_over=True, notes=choice.notes)]
+    chosen = Member(best, [choice.winner], side_calls=choice.side_calls, carried_over=True, notes=choice.notes)
+    yield Stage("selection", [chosen])
 
 
 def _slots(config: Constants) -> list[range]:

@@ -1,0 +1,61 @@
+"""What we print: how wide it may be, tables, and numbers in short."""
+
+import os
+import sys
+import textwrap
+from collections.abc import Sequence
+
+LEAST = 40  # columns: narrower, words are no use
+
+
+def columns() -> int:
+    """Of the terminal that standard output is, or as $COLUMNS says; 0 where neither bounds it: a file, a pipe."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdigit() and int(told):
+        return max(LEAST, int(told))
+    try:
+        return max(LEAST, os.get_terminal_size(sys.stdout.fileno()).columns) if sys.stdout.isatty() else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """`text`, line by line, broken between words where it is wider than the terminal; what follows a break is indented
+    so."""
+    width = columns()
+    if not width:
+        return text
+    lines = (
+        textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+        for line in text.splitlines()
+    )
+    return "\n".join(part for parts in lines for part in parts)
+
+
+def cut(text: str, most: int) -> str:
+    """`text`, its end left out where it is longer."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def short(number: float) -> str:
+    """A number in a few characters: "812", "2.4k", "175k", "4.5M"."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= 10 * size:
+            return f"{number / size:,.0f}{letter}"
+        if number >= size:
+            return f"{number / size:.1f}{letter}"
+    return f"{number:.0f}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table as text: the first of `rows` is its head. Names (a first column that is no numbers) stand to the left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    has_names = any(not row[0].isdigit() for row in rows[1:])
+
+    def line(row: Sequence[str]) -> str:
+        first = row[0].ljust(widths[0]) if has_names else row[0].rjust(widths[0])
+        return "  ".join([first, *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
+
+    lines = [line(row) for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(each.rstrip() for each in lines)
