@@ -58,6 +58,8 @@ def look_again(server: Server) -> Server | None:
 def _checked(base_url: str) -> str:
     """The address, ending in /v1. Raises UserError where it is not one."""
     base_url = base_url.rstrip("/")
+    for path in ("/chat/completions", "/completions", "/responses", "/models"):  # of requests, as manuals show them
+        base_url = base_url.removesuffix(path)
     try:
         parts = urllib.parse.urlsplit(base_url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -6,12 +6,15 @@ a server is followed; one to another origin (scheme, host or port) is refused, f
 
 import http.client
 import json
+import socket
+import ssl
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any
 
 from core.engines.server import is_local
-from core.errors import Elsewhere, UserError
+from core.errors import Elsewhere, UserError, one_line
 
 SECONDS = 10.0  # to wait for an answer
 MOST_TEXT = 2**22  # bytes of a page that is read as text
@@ -55,6 +58,33 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
     except OSError:
         return None
     return found if isinstance(found, dict) else {}
+
+
+def why_not(url: str) -> str:
+    """Why nothing answers at `url`, in a few words and what to do about it."""
+    try:
+        send(url)
+    except urllib.error.URLError as error:
+        reason = error.reason
+    except OSError as error:
+        reason = error
+    else:
+        return "it answers now"
+    said = one_line(str(getattr(reason, "strerror", None) or reason), 120)
+    match reason:
+        case socket.gaierror():
+            return f"the name {urllib.parse.urlsplit(url).hostname} is not found. Check its spelling"
+        case ssl.SSLError() if "WRONG_VERSION_NUMBER" in str(reason):
+            return "it speaks plain HTTP, and the address says https. Write http://"
+        case ssl.SSLError():
+            return f"its TLS certificate is refused: {said}"
+        case TimeoutError():
+            return f"nothing came within {SECONDS:.0f} s. Check host and port, and firewalls between"
+        case ConnectionRefusedError():
+            return "connection refused: nothing listens on that port. Start it, or check the port"
+        case ConnectionResetError() | ConnectionError():
+            return f"the connection was broken off: {said}. It may speak https where the address says http"
+    return said
 
 
 def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ when its standard input closes. Whoever holds the other end may stop in any way,
 behind holding a GPU's memory.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -70,6 +71,8 @@ FAILURES = (
         "its Python environment is broken. Remove the environment's folder and run 'bash setup.sh' again",
     ),
 )
+
+PR_SET_PDEATHSIG = 1  # Linux's <sys/prctl.h>
 
 Answer = TypeVar("Answer")
 
@@ -216,7 +219,7 @@ def last_words(lines: Sequence[str]) -> str:
 def hold(args: Sequence[str]) -> int:
     """Run `args` until they end or standard input closes; their group ends with them. Returns the exit status."""
     try:
-        child = subprocess.Popen(args, stdin=subprocess.DEVNULL, start_new_session=True)
+        child = subprocess.Popen(args, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent)
     except OSError as error:
         raise UserError(f"{args[0]} can't be started ({error.strerror})") from None
     let_go = threading.Event()
@@ -230,6 +233,13 @@ def hold(args: Sequence[str]) -> int:
         pass
     end_group(child)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _die_with_parent() -> None:
+    """In the child: Linux kills it when its leash is killed, which nobody could then ask to end it. The processes that
+    SGLang and vLLM start end with their first one by themselves."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_group(process: "subprocess.Popen[bytes]") -> None:

@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core import signals
 from core.engines import client, environment, weights
-from core.engines.gguf_header import Gguf
 from core.engines.need import PROMPT_TOKENS, Need
 from core.errors import UserError
+
+if TYPE_CHECKING:
+    from core.engines.gguf_header import Gguf
 
 KV_ELEMENT = 2  # bytes: f16
 # Bytes that, beside a tenth of the memory, are left to the system, other programs and llama.cpp's own buffers (0.1 GB
@@ -37,7 +40,7 @@ class Size:
     threads: int
 
 
-def size(model: Gguf, need: Need, memory: int, cores: int) -> Size:
+def size(model: "Gguf", need: Need, memory: int, cores: int) -> Size:
     """How to serve `need` with `memory` bytes and `cores` physical cores. Raises UserError where not even one request
     fits.
 

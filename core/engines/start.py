@@ -26,7 +26,6 @@ from core.engines.embedded_model import (
     embedded_name,
     embedded_sha256,
 )
-from core.engines.gguf_header import Gguf
 from core.engines.need import Need, settings
 from core.engines.server import Server
 from core.errors import Elsewhere, UserError, command
@@ -41,7 +40,7 @@ def graders_server() -> Server | None:
         return None
     found = probe(url, "GRADER_URL is set", model, key)
     if found is None:
-        raise UserError(f"no server answers at GRADER_URL={url}. Start it, or unset GRADER_URL")
+        raise UserError(f"no server answers at GRADER_URL={url} ({client.why_not(url)}). Or unset GRADER_URL")
     return found
 
 
@@ -82,7 +81,7 @@ def _at_base_url() -> Server:
     base_url = environment.base_url()
     server = probe(base_url, "BASE_URL is set", environment.served_model(), environment.api_key())
     if server is None:
-        raise UserError(f"no server answers at BASE_URL={base_url}. Start it, or unset BASE_URL")
+        raise UserError(f"no server answers at BASE_URL={base_url} ({client.why_not(base_url)}). Or unset BASE_URL")
     return server
 
 
@@ -139,6 +138,8 @@ def embedded(port: int = 0, why: str = "") -> Iterator[Server]:
 def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "it was asked for") -> Iterator[Server]:
     """The model in a `gguf` file on llama.cpp in this process, sized for what a run will `need`, on a free port (or on
     `port`). Raises UserError where it does not fit or start."""
+    from core.engines.gguf_header import Gguf  # takes a while to load, and few need it
+
     model = Gguf.read(gguf)
     size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores())
     if size.context < need.context:

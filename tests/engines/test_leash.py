@@ -153,3 +153,21 @@ def test_what_servers_say_is_told_with_its_remedy(said: str, meant: str) -> None
 def test_a_killed_server_is_told_as_such() -> None:
     assert "it was killed" in leash.explanation(["loading\n"], 128 + signal.SIGKILL, 1)
     assert os.path.exists("/proc"), "these tests read /proc"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent was killed")
+def test_killing_the_leash_itself_frees_the_port(tmp_path: Path) -> None:
+    program = f"""
+import os, socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+with open({str(tmp_path / "new")!r}, "w") as out:
+    out.write(f"{{os.getpid()}} {{listener.getsockname()[1]}}")
+os.rename({str(tmp_path / "new")!r}, {str(tmp_path / "told")!r})
+time.sleep(600)
+"""
+    with leash.running("X", [sys.executable, "-c", program], 1, tmp_path / "log") as process:
+        pid, port = pids(tmp_path / "told")
+        process.leash.kill()
+        assert eventually(lambda: not is_alive(pid))
+        with socket.create_server(("127.0.0.1", port)):
+            pass

@@ -409,3 +409,34 @@ def test_ctrl_c_while_the_engine_starts_stops_it_and_does_not_hang(moment: float
             preexec_fn=heed_signals,
         )
         assert done.stdout == "stopped\n", done.stderr
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/chat/completions", "/v1/models", "/chat/completions"])
+def test_an_address_is_cut_to_where_requests_begin(path: str) -> None:
+    server = Listing()
+    try:
+        found = probe(server.url.removesuffix("/v1") + path, "asked")
+    finally:
+        server.close()
+    assert found and found.base_url == server.url
+
+
+class Listing(HttpFake):
+    def get(self, request: Request) -> None:
+        answer(200 if request.path == "/v1/models" else 404, {"data": [{"id": "m"}]})(request)
+
+
+def test_why_a_server_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Listing()
+    try:
+        for address, words in (
+            ("http://127.0.0.1:9/v1", "connection refused: nothing listens on that port"),
+            ("http://no-such-host.invalid/v1", "the name no-such-host.invalid is not found"),
+            (server.url.replace("http:", "https:"), "it speaks plain HTTP, and the address says https"),
+        ):
+            monkeypatch.setenv("BASE_URL", address)
+            with pytest.raises(UserError, match="no server answers at BASE_URL") as raised, start.serving():
+                pass
+            assert words in str(raised.value) and "unset BASE_URL" in str(raised.value)
+    finally:
+        server.close()
