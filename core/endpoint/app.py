@@ -36,7 +36,7 @@ from core.engines import environment
 from core.engines.identity import UNKNOWN
 from core.engines.server import Server, is_local
 from core.engines.start import serving
-from core.errors import UserError, command
+from core.errors import UserError, command, one_line
 from core.files import results_dir
 from core.generate.generator import Generator
 from core.generate.journal import Journal
@@ -248,6 +248,7 @@ class Endpoint:
         self._probing: asyncio.Task[bool] | None = None
         self._jobs: set[asyncio.Task[Solved]] = set()
         self._stopped = False
+        self._requests = 0  # so far
 
     def app(self) -> Starlette:
         routes = [
@@ -338,6 +339,10 @@ class Endpoint:
 
     def _start(self, asked: ChatRequest, tell: Callable[[str], None], held: AsyncExitStack) -> "asyncio.Task[Solved]":
         job = asyncio.create_task(solve(asked, self.generator, self._limit, self._turns, tell))
+        self._requests += 1
+        number, began = self._requests, time.monotonic()
+        print(f"request {number}: {_asked(asked)}", flush=True)
+        job.add_done_callback(lambda job: print(f"request {number}: {_ended(job, began)}", flush=True))
         held.push_async_callback(_end, job)
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
@@ -427,6 +432,25 @@ def _result(job: "asyncio.Task[Solved]") -> Solved:
     return job.result()
 
 
+def _asked(asked: ChatRequest) -> str:
+    """What a request asks for, for the log: no text of it."""
+    size = sum(len(message["content"]) for message in asked.before) + len(asked.problem.statement)
+    n, k, t = asked.config.N, asked.config.K, asked.config.T
+    return f"N={n} K={k} T={t}, {n * (t + 1)} completions{', streamed' if asked.stream else ''}, {size:,} characters"
+
+
+def _ended(job: "asyncio.Task[Solved]", began: float) -> str:
+    """What came of it, for the log."""
+    seconds = time.monotonic() - began
+    if job.cancelled():
+        return f"ended after {seconds:.1f} s: its client left, or the endpoint was stopped"
+    if error := job.exception():
+        return f"failed after {seconds:.1f} s: {one_line(str(error), 200)}"
+    usage = job.result().usage()
+    tokens = f"{usage['completion_tokens']:,}" if usage else "unknown"
+    return f"answered after {seconds:.1f} s, {tokens} completion tokens"
+
+
 async def _end(job: "asyncio.Task[Solved]") -> None:
     """Cancel a job, and wait until nothing of it is left. A bug of ours raises, also where nobody waits any more."""
     job.cancel()
@@ -458,6 +482,8 @@ def _refusal(error: Exception) -> Refusal:
 async def _told(request: Request, error: Exception) -> Response:
     if isinstance(error, ClientDisconnect):
         return Response(status_code=499)
+    if isinstance(error, Refusal) and error.status < 500:
+        print(f"refused: {error.status} {one_line(str(error), 200)}", flush=True)
     return _refused(_refusal(error))
 
 

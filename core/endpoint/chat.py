@@ -76,7 +76,7 @@ def read(body: Any, model: str, defaults: RsaConstants) -> ChatRequest:
         raise Refusal('the body must be a JSON object like {"model": …, "messages": […]}')
     if not isinstance(body.get("model"), str):
         raise Refusal(f"model must be a text: {model}", "model")
-    if body["model"] != model:
+    if body["model"] not in (model, model.partition("@")[0]):  # with the hash of its weights, or without
         raise Refusal(f"no model {body['model']!r:.80} here; there is {model}", "model", "model_not_found", 404)
     for name, neutral in UNSUPPORTED.items():
         if body.get(name) is not None and body[name] not in neutral:

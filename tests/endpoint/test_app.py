@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -665,3 +666,20 @@ def test_a_port_in_use_is_told_before_an_engine_starts(results: Path) -> None:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err.count("\n") == 1 and "Address already in use" in err and "--port" in err
     assert not (results / "journal").exists() and out == ""
+
+
+def test_each_request_is_a_line_without_its_text(shared: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = "a secret of the client's: 3*45?"
+    model = shared.model.partition("@")[0]
+    with shared.client() as client:
+        made = client.chat.completions.create(
+            model=model, messages=[{"role": "user", "content": secret}], extra_body={"rsa": {"N": 2, "K": 1, "T": 1}}
+        )
+        assert made.model == shared.model, "the model's name without its hash will do"
+        with pytest.raises(openai.BadRequestError):
+            client.chat.completions.create(model=model, messages=[])
+    out = capsys.readouterr().out
+    first, last, refused = out.splitlines()
+    assert re.fullmatch(r"request \d+: N=2 K=1 T=1, 4 completions, 31 characters", first)
+    assert re.fullmatch(r"request \d+: answered after [\d.]+ s, [\d,]+ completion tokens", last)
+    assert refused.startswith("refused: 400 ") and "secret" not in out
