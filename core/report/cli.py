@@ -10,23 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import UserError, command, one_line
-from core.files import results_dir
+from core.files import read_text, results_dir
 from core.report import compare, page, plot, tables
 from core.report.page import Run
-from core.results.find import found
+from core.results.find import comparison, found
+from core.terminal import columns, wrapped
 
 
 def show(runs: Sequence[Run], path: Path) -> None:
     """The tables of `runs`, as text."""
     for run in runs:
-        print(f"{run.title}\n\n{run.table}")
+        table = tables.table(run.document, columns())
+        print(f"{wrapped(run.title)}\n\n{table}")
         if len(run.head.metrics.steps) == 1:
             print(f"\n{tables.pass_table(run.document)}")
         else:
             lost, won = fates(run)
             print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}")
         for warning in run.head.warnings:
-            print(f"note: {one_line(warning)}")
+            print(wrapped(f"note: {one_line(warning)}", "  "))
         print()
     if len(runs) > 1:
         try:
@@ -70,7 +72,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--live", action="store_true", help="serve the page on 127.0.0.1 and refresh it during a run")
     parser.add_argument("--port", type=int, default=30200, help="for --live (default: 30200; 0 takes any)")
     parser.add_argument(
-        "--figures", type=Path, nargs="?", const=Path(), metavar="DIR", help="PNG and SVG files instead"
+        "--figures",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        metavar="DIR",
+        help="PNG and SVG instead (default: in figures)",
     )
     parser.add_argument("--inspect", type=Path, metavar="DIR", help="logs for inspect_ai's viewer instead")
     with command():
@@ -80,9 +87,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             from core.report import live
 
             return live.serve(args.results, folder, args.port)
-        runs = [page.read(path) for path in found(args.results, folder)]
+        runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
         if args.figures is not None:
-            target = args.figures if args.figures != Path() else folder
+            target = args.figures if args.figures != Path() else folder / "figures"
             print("\n".join(f"figure  {path}" for path in figures(runs, target)))
         elif args.inspect:
             from core.report import inspect_log
@@ -91,9 +98,14 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(f"log     {path}")
             print(f"look at them with: inspect view --log-dir {args.inspect}")
         else:
-            out = args.out or runs[0].path.parent / f"{runs[0].name if len(runs) == 1 else 'report'}.html"
-            made = page.write(runs, out, args.all_inside)
-            show(runs, out)
+            one = compared.name if compared else runs[0].name if len(runs) == 1 else "report"
+            out = args.out or (folder if compared else runs[0].path.parent) / f"{one}.html"
+            table = read_text(compared / "table.txt", "the table", "Run the comparison again") if compared else ""
+            made = page.write(runs, out, args.all_inside, table)
+            if table:
+                print(table)
+            else:
+                show(runs, out)
             for run in runs:
                 if run.missing:
                     print(f"note: {run.missing} completions of {run.name} are in no journal; their texts are not shown")

@@ -2,10 +2,11 @@
 
 import asyncio
 import hashlib
+import html
 import json
 import socket
-import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ from core.report.page import Run
 from core.results.find import NoResults, found
 
 EVERY = 3.0  # seconds between a page's looks at the server
+WAITING = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="3">
+<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<title>qed-rsa: waiting</title><body style="font: 16px/1.5 system-ui, sans-serif; margin: 3rem auto; max-width: 40rem">
+<h1>Waiting for the first results of a run</h1><p>{told}</p><p>This page looks again every 3 seconds.</p></body></html>
+"""
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
 
 
@@ -73,6 +79,10 @@ def application(live: Live, port: int) -> Starlette:
             return Response("unknown host\n", 403)
         try:
             await live.renew()
+        except NoResults as missing:
+            if request.url.path != "/":
+                return Response(f"{missing}\n", 503, HEADERS, "text/plain")
+            return Response(WAITING.format(told=html.escape(str(missing))), 200, HEADERS, "text/html")
         except (UserError, OSError) as error:
             return Response(f"{error}\n", 503, HEADERS, "text/plain")
         if request.url.path == "/":
@@ -99,17 +109,11 @@ def _texts(run: Run, number: int) -> texts.Texts:
 
 
 def serve(names: Sequence[str], folder: Path, port: int) -> None:
-    """Serve until Ctrl-C, from the first results on. Raises UserError where one can't be read, or the port is taken."""
+    """Serve until Ctrl-C; before the first results, a page that waits for them. Raises UserError where one can't be
+    read, or the port is taken."""
     live = Live(names, folder)
-    said = ""
-    while not live.runs:
-        try:
-            asyncio.run(live.renew())
-        except NoResults as missing:
-            if not said:
-                said = f"waiting for the first results of a run ({missing})"
-                print(said, flush=True)
-            time.sleep(EVERY)
+    with suppress(NoResults):
+        asyncio.run(live.renew())
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -119,5 +123,7 @@ def serve(names: Sequence[str], folder: Path, port: int) -> None:
         raise UserError(f"port {port} of 127.0.0.1 can't be had. Give --port another, or 0 for any") from None
     port = listener.getsockname()[1]
     print(f"report  http://127.0.0.1:{port}/ (Ctrl-C ends it)", flush=True)
+    if not live.runs:
+        print("there are no results yet; the page shows a run's as soon as there are", flush=True)
     server = uvicorn.Server(uvicorn.Config(application(live, port), log_level="warning", timeout_graceful_shutdown=1))
     server.run(sockets=[listener])

@@ -25,6 +25,7 @@ from core.report import compare, tables, texts
 from core.results import read as stored
 from core.results import write as results
 from core.results.read import Head, MemberResult, ProblemResult
+from core.terminal import cut
 
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "main")
@@ -66,8 +67,8 @@ def read(path: Path) -> Run:
 # The page
 
 
-def data(runs: Sequence[Run]) -> dict[str, Any]:
-    """What the page knows before anyone opens a text."""
+def data(runs: Sequence[Run], table: str = "") -> dict[str, Any]:
+    """What the page knows before anyone opens a text; `table`: of a comparison at equal budgets, if they are one."""
     return {
         "made": results.now(),
         "runs": [
@@ -81,17 +82,19 @@ def data(runs: Sequence[Run]) -> dict[str, Any]:
             for run in runs
         ],
         "comparison": _comparison(runs) if len(runs) > 1 else None,
+        "table": table,
     }
 
 
 def _problem(problem: ProblemResult) -> dict[str, Any]:
     return {
-        "id": _cut(problem.id, 200),
+        "id": cut(problem.id, 200),
         "statement": problem.statement,
-        "answer": None if problem.answer is None else _cut(problem.answer, stored.TEXT),
+        "answer": None if problem.answer is None else cut(problem.answer, stored.TEXT),
         "steps": [
             {
                 "step": step.step,
+                **({"stage": step.stage} if step.stage else {}),
                 "majority_answer": step.majority_answer,
                 "majority_correct": step.majority_correct,
                 "members": [_member(member) for member in step.members],
@@ -99,10 +102,6 @@ def _problem(problem: ProblemResult) -> dict[str, Any]:
             for step in problem.steps
         ],
     }
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _member(member: MemberResult) -> dict[str, Any]:
@@ -213,7 +212,7 @@ def html(
     return (piece.encode(errors="replace") for piece in pieces)  # halves of surrogate pairs can't be encoded
 
 
-def write(runs: Sequence[Run], path: Path, everything: bool = False) -> list[Path]:
+def write(runs: Sequence[Run], path: Path, everything: bool = False, table: str = "") -> list[Path]:
     """Write the page to `path`; what came of it: the page, and the folder beside it where texts lie there.
 
     Texts that would make the page larger than PAGE_BYTES go beside it, thinking first; `everything` puts all inside.
@@ -228,7 +227,7 @@ def write(runs: Sequence[Run], path: Path, everything: bool = False) -> list[Pat
                 run.missing += found.missing
                 parts.add(r, n, found)
             run.disagreement = journals.disagreement() if journals.differing else ""
-    known = data(runs)
+    known = data(runs, table)
     room = PAGE_BYTES - sum(len(piece) for piece in html(runs, known))
     inside, outside = parts.placed(room, everything)
     shutil.rmtree(beside, ignore_errors=True)

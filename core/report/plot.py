@@ -9,10 +9,11 @@ from typing import Any
 
 from core.files import write_atomically
 from core.report.tables import over, title
+from core.terminal import cut
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
-COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")  # with MARKS they set runs apart, also in grey
-MARKS = "os^Dv*"
+COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")
+MARKS, DASHES = "os^Dv*P", ("-", "--", ":")  # with COLORS they set 18 results apart, also in grey
 
 
 def plot(document: dict[str, Any], path: Path) -> None:
@@ -32,11 +33,17 @@ def plot(document: dict[str, Any], path: Path) -> None:
             axes.errorbar([n], [100 * voted["value"]], bars, fmt="s", color=ORANGE, capsize=3, label=f"majority of {n}")
             axes.set_xlabel("samples k")
         _whole_steps(axes)
+        if len(steps) > 1 and any(s.get("stage") for s in steps) and len(steps) <= 16:
+            axes.set_xticks(
+                [s["step"] for s in steps], [cut(s.get("stage", ""), 24) for s in steps], rotation=30, ha="right"
+            )
+            axes.set_xlabel("step")
 
 
 def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "majority_accuracy") -> None:
     """`metric` against completion tokens per problem, a line for each of `documents`: what more tokens buy."""
-    with _figure(documents, path) as axes:
+    has_bands = len(documents) <= len(COLORS)  # more would hide each other
+    with _figure(documents, path, has_bands=has_bands) as axes:
         for n, document in enumerate(documents):
             steps = document["metrics"]["steps"]
             if any(step[kind] is None for step in steps for kind in ("completion_tokens", "verification_tokens")):
@@ -45,9 +52,9 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "maj
             for step in steps:
                 spent = step["completion_tokens"] + step["verification_tokens"]
                 sums.append((sums[-1] if sums else 0) + spent / document["problem_set"]["n"])
-            style, color = f"{MARKS[n % len(MARKS)]}-", COLORS[n % len(COLORS)]
+            style, color = _style(n)
             label = " ".join(filter(None, (document["experiment"], over(document))))
-            _curve(axes, sums, [step[metric] for step in steps], label, color, style)
+            _curve(axes, sums, [step[metric] for step in steps], label, color, style, has_bands)
         axes.set_xlabel("completion tokens per problem")
         axes.set_ylabel(f"{metric.replace('_', ' ')}, %")
 
@@ -60,10 +67,8 @@ def matched(document: dict[str, Any], rows: Sequence[tuple[str, int, dict[str, A
             of = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
             x, y = [at for at, _ in of], [100 * e["value"] for _, e in of]
             bars = [[100 * (e["value"] - e["low"]) for _, e in of], [100 * (e["high"] - e["value"]) for _, e in of]]
-            style = MARKS[n % len(MARKS)] + ("-", "--", ":")[n // len(COLORS) % 3]
-            axes.errorbar(
-                x, y, bars, fmt=style, color=COLORS[n % len(COLORS)], label=name, elinewidth=0.7, markersize=5
-            )
+            style, color = _style(n)
+            axes.errorbar(x, y, bars, fmt=style, color=color, label=name, elinewidth=0.7, markersize=5)
         axes.set_xscale("log", base=2)
         axes.set_xticks(sorted({budget for _, budget, _ in rows}), [f"{b:,}" for b in sorted({b for _, b, _ in rows})])
         axes.minorticks_off()
@@ -85,18 +90,21 @@ def problem_map(document: dict[str, Any], shares: dict[str, list[float]], path: 
         drawn = axes.imshow(100 * grid, aspect="auto", cmap="Blues", vmin=0, vmax=100, interpolation="nearest")
         axes.figure.colorbar(drawn, ax=axes, label="members that are right, %")
         if len(names) <= 60:
-            axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=6, parse_math=False)
+            axes.set_yticks(range(len(names)), [cut(name, 24) for name in names], fontsize=6, parse_math=False)
         axes.set_ylabel(f"{len(names)} problems")
         axes.set_xlabel("step t")
         _whole_steps(axes)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 24 else name[:23] + "…"
+def _style(n: int) -> tuple[str, str]:
+    """Mark and dash, and color, of the line number `n`."""
+    return MARKS[n % len(MARKS)] + DASHES[n // len(COLORS) % len(DASHES)], COLORS[n % len(COLORS)]
 
 
 @contextmanager
-def _figure(documents: Sequence[dict[str, Any]], path: Path, map_height: float = 0) -> Iterator[Any]:
+def _figure(
+    documents: Sequence[dict[str, Any]], path: Path, map_height: float = 0, has_bands: bool = True
+) -> Iterator[Any]:
     """The axes of a figure that is named, captioned and written to `path` at the end: of curves of accuracy, or of a
     map `map_height` inches high."""
     import matplotlib
@@ -117,7 +125,7 @@ def _figure(documents: Sequence[dict[str, Any]], path: Path, map_height: float =
             place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if many else {"loc": "best"}
             axes.legend(frameon=False, **place)
         axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)  # a name's dollars are no formula
-        figure.supxlabel(_caption(documents, has_bands=not map_height), fontsize=7, color="#555555")
+        figure.supxlabel(_caption(documents, has_bands=has_bands and not map_height), fontsize=7, color="#555555")
         drawn = BytesIO()
         # An SVG without a date, and with ids that do not change: the same results, the same file.
         with matplotlib.rc_context({"svg.hashsalt": "qed-rsa", "svg.fonttype": "none"}):
@@ -129,11 +137,18 @@ def _figure(documents: Sequence[dict[str, Any]], path: Path, map_height: float =
 
 
 def _curve(
-    axes: Any, x: Sequence[float], estimates: Sequence[dict[str, Any]], label: str, color: str, style: str
+    axes: Any,
+    x: Sequence[float],
+    estimates: Sequence[dict[str, Any]],
+    label: str,
+    color: str,
+    style: str,
+    has_band: bool = True,
 ) -> None:
     y, low, high = ([100 * e[part] for e in estimates] for part in ("value", "low", "high"))
     axes.plot(x, y, style, color=color, label=label, markersize=5)
-    axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+    if has_band:
+        axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
 
 
 def _whole_steps(axes: Any) -> None:

@@ -70,9 +70,9 @@ def test_a_partial_run_says_over_how_many_problems(
     main(["--figures"])
     main(["02_rsa_basic.partial", "02_rsa_basic.partial", "--figures"])
     said = f"n={ns[0]}" + (f" to {ns[-1]}" if ns[-1] != ns[0] else "")
-    caption = (results / "02_rsa_basic.partial-accuracy.svg").read_text()
+    caption = (results / "figures" / "02_rsa_basic.partial-accuracy.svg").read_text()
     assert f"accuracies over {said} problems" in caption and "partial run" in caption
-    assert f">02_rsa_basic.partial {said}<" in (results / "frontier.svg").read_text()
+    assert f">02_rsa_basic.partial {said}<" in (results / "figures" / "frontier.svg").read_text()
 
 
 def test_a_whole_run_has_no_column_that_says_one_thing(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_a_whole_run_has_no_column_that_says_one_thing(results: Path, capsys: py
     main([])
     assert heads_and_ns(capsys.readouterr().out)[0][:3] == ["t", "mean", "accuracy"]
     main(["--figures"])
-    assert "accuracies over" not in (results / "02_rsa_basic-accuracy.svg").read_text()
+    assert "accuracies over" not in (results / "figures" / "02_rsa_basic-accuracy.svg").read_text()
 
 
 def test_results_of_one_step_without_a_size_are_told_by_pass_at_k(
@@ -95,7 +95,7 @@ def test_results_of_one_step_without_a_size_are_told_by_pass_at_k(
     out = capsys.readouterr().out
     assert "pass@4  " in out and "at the end" not in out
     main(["--figures"])
-    assert (results / "02_rsa_basic-accuracy.png").exists()
+    assert (results / "figures" / "02_rsa_basic-accuracy.png").exists()
 
 
 def test_results_of_one_experiment_are_told_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +104,7 @@ def test_results_of_one_experiment_are_told_apart(folder: Path, capsys: pytest.C
     out = capsys.readouterr().out
     assert "\nother: made-up" in out and out.startswith("02_rsa_basic: made-up")
     main(["--figures"])
-    svg = (folder / "frontier.svg").read_text()
+    svg = (folder / "figures" / "frontier.svg").read_text()
     assert ">other<" in svg and ">made-up (other) on made up, n=3<" in svg
 
 
@@ -172,7 +172,7 @@ def test_figures_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_the_map_of_many_problems_fits_a_page(results: Path) -> None:
     reports.results(results, problems=250, N=2, T=1)
     main(["--figures"])
-    png = (results / "02_rsa_basic-map.png").read_bytes()
+    png = (results / "figures" / "02_rsa_basic-map.png").read_bytes()
     width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
     assert height < 1.5 * width
 
@@ -242,9 +242,14 @@ def test_live_waits_for_the_first_results_of_a_run(results: Path) -> None:
     process = python("-m", "core.report.cli", "--live", "--port", "0", RESULTS_DIR=str(results))
     assert process.stdout
     try:
-        assert process.stdout.readline().startswith("waiting for the first results of a run")
+        line = process.stdout.readline()
+        assert line.startswith("report  http://127.0.0.1:")
+        assert process.stdout.readline().startswith("there are no results yet")
+        with urllib.request.urlopen(line.split()[1]) as answer:
+            assert "Waiting for the first results" in answer.read().decode()
         reports.results(results, complete=False)
-        assert process.stdout.readline().startswith("report  http://127.0.0.1:")
+        with urllib.request.urlopen(line.split()[1]) as answer:
+            assert "02_rsa_basic" in answer.read().decode()
     finally:
         process.kill()
 
@@ -274,3 +279,9 @@ def test_an_archive_reads_what_is_written_while_it_is_open(folder: Path) -> None
         journal.put(key, {"text": "x"})
         archive.refresh()
         assert archive.get(key) == {"text": "x"}
+
+
+def test_eighteen_results_are_told_apart_in_a_figure() -> None:
+    from core.report import plot
+
+    assert len({plot._style(n) for n in range(18)}) == 18

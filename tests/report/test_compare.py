@@ -62,13 +62,13 @@ def test_two_results_are_shown_and_paired(folder: Path, capsys: pytest.CaptureFi
     main(["01_baseline", "02_rsa_basic"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("aime_2025, QED-Nano;")
-    first, second = lines[3].split(), lines[4].split()
+    first, second = lines[4].split(), lines[5].split()
     assert (first[0], first[1], first[3], first[-1]) == ("01_baseline", "4", "43.8", "1,234,567")
     assert (second[0], second[3]) == ("02_rsa_basic", "62.5")
-    assert lines[6] == "02_rsa_basic minus 01_baseline, paired over 4 problems"
-    assert lines[7].split()[:3] == ["mean", "accuracy", "+18.8"]
-    assert lines[7].endswith("p 0.500    2 wins, 0 losses, 2 ties")
-    assert lines[8].split()[:3] == ["majority", "accuracy", "+37.5"]
+    assert lines[7] == "02_rsa_basic minus 01_baseline, paired over 4 problems"
+    assert lines[8].split()[:3] == ["mean", "accuracy", "+18.8"]
+    assert lines[8].endswith("p 0.500    2 wins, 0 losses, 2 ties")
+    assert lines[9].split()[:3] == ["majority", "accuracy", "+37.5"]
     assert not any("note" in line for line in lines)
 
 
@@ -232,3 +232,18 @@ def test_a_file_that_is_no_text_is_refused(folder: Path, capsys: pytest.CaptureF
 
 def test_one_result_is_not_a_comparison(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "two or more" in refused(capsys, "01_baseline")
+
+
+def test_numbers_name_results_and_tables_fit_80_columns(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main(["01_baseline", "02_rsa_basic"])
+    whole = capsys.readouterr().out
+    main(["01", "02"])
+    assert capsys.readouterr().out == whole
+    monkeypatch.setenv("COLUMNS", "80")
+    save(folder / "02_rsa_basic_with_a_long_name.json", results([0.5, 0.5, 0.25, 1.0], [1, 1, 0, 1]))
+    main(["01", "02_rsa_basic", "02_rsa_basic_"])
+    narrow = capsys.readouterr().out.splitlines()
+    assert max(map(len, narrow)) <= 80 and any(line.startswith("02_rsa_basic_with_a_lon… ") for line in narrow)
+    assert "no results at" in refused(capsys, "01", "0"), "of two that begin so, none is meant"

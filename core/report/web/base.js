@@ -31,6 +31,8 @@ const plus = (a, b) => (a == null || b == null ? null : a + b); // with somethin
 const seconds = (x) => (x >= 100 ? count(x) : x.toFixed(1)) + " s";
 const cut = (text, most) => ([...text].length > most ? [...text].slice(0, most - 1).join("") + "…" : text);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+/** What a step is called: its number, and what the scaffold did in it where that says more. */
+const stepName = (step) => `t=${step.step}` + (step.stage ? ` ${step.stage}` : "");
 const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many || one + "s"}`;
 
 /** The value of gzipped JSON in base64. */

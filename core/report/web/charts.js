@@ -23,7 +23,7 @@ const SHAPES = {
 const SHAPE_NAMES = Object.keys(SHAPES);
 
 /**
- * Accuracy (shares, drawn in percent) over x. `series`: [{name, color, shape, dashed, points: [{x, y, low, high, words}]}],
+ * Accuracy (shares, drawn in percent) over x. `series`: [{name, color, shape, dash, plain (without a band), points: [{x, y, low, high, words}]}],
  * words: what a pointer on the point shows.
  */
 function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
@@ -55,9 +55,9 @@ function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
     const there = points.map((p) => `${X(p.x)},${Y(p.y)}`);
     if (points.length > 1) {
       const band = [...points.map((p) => `${X(p.x)},${Y(p.high)}`), ...points.toReversed().map((p) => `${X(p.x)},${Y(p.low)}`)];
-      picture.append(s("polygon", { points: band.join(" "), fill: one.color, opacity: 0.14 }),
+      picture.append(s("polygon", { points: band.join(" "), fill: one.color, opacity: one.plain ? 0 : 0.14 }),
         s("polyline", { points: there.join(" "), fill: "none", stroke: one.color, "stroke-width": 2,
-          "stroke-dasharray": one.dashed ? "6 4" : null }));
+          "stroke-dasharray": one.dash }));
     }
     for (const p of points) {
       const ends = points.length > 1 ? [] : s("line", { x1: X(p.x), x2: X(p.x), y1: Y(p.low), y2: Y(p.high),
@@ -75,7 +75,7 @@ function legend(series, width, y) {
     const name = cut(one.name, Math.floor((width - 50) / 7)), wide = 52 + 7 * name.length;
     if (x > 6 && x + wide > width) [x, y] = [6, y + 20];
     const entry = s("g", { transform: `translate(${x},${y})` },
-      s("line", { x1: 0, x2: 28, y1: 0, y2: 0, stroke: one.color, "stroke-width": 2, "stroke-dasharray": one.dashed ? "6 4" : null }),
+      s("line", { x1: 0, x2: 28, y1: 0, y2: 0, stroke: one.color, "stroke-width": 2, "stroke-dasharray": one.dash }),
       s("g", { fill: one.color }, SHAPES[one.shape](14, 0, 4.5)), s("text", { x: 34, y: 4, fill: color("ink"), "font-size": 12 }, name));
     x += wide;
     return entry;

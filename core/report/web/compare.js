@@ -4,9 +4,10 @@ function frontier(runs, metric, name) {
   const colors = ["right", "wrong", "third", "fourth", "fifth", "sixth"].map(color);
   const series = runs.map((run, n) => {
     const sums = spent(run.head.metrics.steps), isKnown = !sums.includes(null);
-    return { name: withN(run.name, run), color: colors[n % colors.length], shape: SHAPE_NAMES[n % SHAPE_NAMES.length], dashed: n % 2 === 1,
+    const block = Math.floor(n / colors.length); // 18 results are told apart, also in grey
+    return { name: withN(run.name, run), plain: runs.length > colors.length, color: colors[n % colors.length], shape: SHAPE_NAMES[(n + block) % SHAPE_NAMES.length], dash: [null, "6 4", "2 3"][block % 3],
       points: !isKnown ? [] : run.head.metrics.steps.map((step, t) =>
-        asPoint(sums[t] / Math.max(1, run.head.problem_set.n), step[metric], `${run.name}, t=${step.step}, ${count(sums[t])} tokens in all`)) };
+        asPoint(sums[t] / Math.max(1, run.head.problem_set.n), step[metric], `${run.name}, ${stepName(step)}, ${count(sums[t])} tokens in all`)) };
   });
   return figure({ title: `${name} against tokens`, xLabel: "completion tokens per problem so far",
     yLabel: `${name.toLowerCase()}, %`, series }, `frontier-${metric}`);
@@ -57,10 +58,18 @@ function problemTable(runs) {
       there.slice(1).map((problem) => h("td", {}, problem?.steps.length && there[0]?.steps.length ? signed(finalOf(problem) - finalOf(there[0])) : "–")))))));
 }
 
+/** The table of a comparison at equal budgets, and the notes below it. */
+function atBudgets(text) {
+  const [table, ...notes] = text.trim().split("\n\n");
+  return [h("h3", {}, "At equal budgets"), scroll("At equal budgets", h("pre", {}, table)),
+    notes.join("\n").split("\n").map((note) => h("p", { class: "quiet" }, note))];
+}
+
 function comparing(data) {
   const { runs, comparison } = data;
   return [
     h("h2", {}, "Comparison"),
+    data.table && atBudgets(data.table),
     comparison.notes.map((note) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), note)),
     h("div", { class: "figures" }, frontier(runs, "mean_accuracy", "Mean accuracy"), frontier(runs, "majority_accuracy", "Majority accuracy")),
     comparison.pairs.length > 0 && pairedTable(comparison),

@@ -76,7 +76,7 @@ function lineage(problem, chosen, dims, open) {
     "aria-label": `Lineage of problem ${problem.id}`, "font-family": "system-ui, sans-serif" });
   const edges = s("g", { fill: "none", class: "edges" }), nodes = s("g", {});
   problem.steps.forEach((step, t) => {
-    picture.append(s("text", { x: X(t) - 8, y: 16, fill: ink, "font-size": 13, "font-weight": 600 }, `t=${step.step}`),
+    picture.append(s("text", { x: X(t) - 8, y: 16, fill: ink, "font-size": 13, "font-weight": 600 }, cut(stepName(step), 18)),
       s("text", { x: X(t) - 8, y: 33, fill: quiet, "font-size": 12 },
         `${step.members.filter((m) => m.correct).length}/${step.members.length} right ${voteMark(step)}`));
     step.members.forEach((member, i) => {
@@ -89,7 +89,7 @@ function lineage(problem, chosen, dims, open) {
           stroke: parent.correct ? color("right") : color("wrong"), "stroke-opacity": 0.28, "stroke-width": 1.3,
           "stroke-dasharray": parent.correct ? null : "5 3" }));
       }
-      const words = `t=${step.step}, member ${i}: ${said(member)}, ${member.correct ? "right" : "wrong"}${
+      const words = `${stepName(step)}, member ${i}: ${said(member)}, ${member.correct ? "right" : "wrong"}${
         member.doubt ? `, doubt: ${member.doubt}` : ""}${member.parents.length ? `, from ${member.parents.join(", ")}` : ""}`;
       const node = s("g", { tabindex: chosen === id ? 0 : -1, role: "button", "aria-label": words, "data-id": id, class: "node",
         opacity: dims(member, t, i) ? 0.2 : null, "aria-pressed": chosen === id ? "true" : "false",

@@ -44,7 +44,7 @@ function problemsMap(run) {
         const share = rightShare(step), n = step.members.length;
         return h("td", { class: "cell" }, h("a", { href: `#/${run.number}/problem/${problem.number}/${step.step}/0`,
           style: { "--share": `${Math.round(100 * share)}%` },
-          title: `t=${step.step}: ${Math.round(share * n)} of ${n} right, majority ${step.majority_answer ?? "none"} (${step.majority_correct === 1 ? "right" : step.majority_correct === 0 ? "wrong" : "tied"})` },
+          title: `${stepName(step)}: ${Math.round(share * n)} of ${n} right, majority ${step.majority_answer ?? "none"} (${step.majority_correct === 1 ? "right" : step.majority_correct === 0 ? "wrong" : "tied"})` },
           `${Math.round(share * n)}/${n}`, h("span", { class: "mark" }, voteMark(step))));
       });
       return h("tr", { class: became }, h("th", { scope: "row" }, h("a", { href: `#/${run.number}/problem/${problem.number}` }, problem.id)),

@@ -25,12 +25,12 @@ function accuracyFigure(run) {
       { name: n ? `majority of ${n}` : "majority", color: orange, shape: "square", points: [asPoint(+n || found.length, steps[0].majority_accuracy, "majority")] },
     ] }, run.name + "-accuracy");
   }
-  const over = (of) => steps.map((step) => asPoint(step.step, of(step), `t=${step.step}`));
+  const over = (of) => steps.map((step) => asPoint(step.step, of(step), stepName(step)));
   const most = Object.keys(steps[0]?.pass_at_k || {}).at(-1);
   return figure({ title: withN("Accuracy over steps", run), xLabel: "step t", whole: true, series: [
     { name: "mean (pass@1)", color: blue, shape: "circle", points: over((step) => step.mean_accuracy) },
-    { name: "majority", color: orange, shape: "square", dashed: true, points: over((step) => step.majority_accuracy) },
-    ...(most > 1 ? [{ name: `pass@${most}`, color: color("third"), shape: "triangle", dashed: true,
+    { name: "majority", color: orange, shape: "square", dash: "6 4", points: over((step) => step.majority_accuracy) },
+    ...(most > 1 ? [{ name: `pass@${most}`, color: color("third"), shape: "triangle", dash: "6 4",
       points: over((step) => step.pass_at_k[most] || { value: null, low: 0, high: 1, n: 0 }) }] : []),
   ] }, run.name + "-accuracy");
 }
@@ -43,10 +43,10 @@ function spent(steps) {
 function tokensFigure(run) {
   const steps = run.head.metrics.steps, sums = spent(steps);
   if (sums.includes(null)) return h("p", { class: "quiet" }, "Accuracy against tokens: the server did not report how many tokens its replies took.");
-  const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `t=${step.step}, ${count(sums[t])} tokens`));
+  const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `${stepName(step)}, ${count(sums[t])} tokens`));
   return figure({ title: withN("Accuracy against tokens", run), xLabel: "completion tokens so far", series: [
     { name: "mean (pass@1)", color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) },
-    { name: "majority", color: color("wrong"), shape: "square", dashed: true, points: over((step) => step.majority_accuracy) },
+    { name: "majority", color: color("wrong"), shape: "square", dash: "6 4", points: over((step) => step.majority_accuracy) },
   ] }, run.name + "-tokens");
 }
 
@@ -60,13 +60,13 @@ function stepTable(run) {
   return scroll("Steps", h("table", {},
     h("caption", {}, h("span", {}, `Steps. Truncated, forced, doubtful${undecided.length ? ", undecided" : ""} and failed in % of completions; seconds are summed over requests.`,
       counted.length > 0 && " n: problems that the accuracies are over.")),
-    h("thead", {}, h("tr", {}, ["t", ...(counted.length ? ["n"] : []), "mean accuracy", "majority accuracy", "pass@k", "tokens", "tokens so far", "request s",
+    h("thead", {}, h("tr", {}, [run.head.metrics.steps.some((step) => step.stage) ? "step" : "t", ...(counted.length ? ["n"] : []), "mean accuracy", "majority accuracy", "pass@k", "tokens", "tokens so far", "request s",
       "truncated", "forced", "doubtful", ...undecided, "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, run.head.metrics.steps.map((step, t) => {
       const [k, best] = Object.entries(step.pass_at_k).at(-1) || [];
       const tokens = (step.uncounted && step.completion_tokens != null ? "≥ " : "") + count(step.completion_tokens)
         + (step.verification_tokens === 0 ? "" : " + " + count(step.verification_tokens));
-      return h("tr", {}, h("th", { scope: "row" }, step.step), counted.length > 0 && h("td", {}, counted[t]), h("td", {}, estimate(step.mean_accuracy)),
+      return h("tr", {}, h("th", { scope: "row" }, step.stage ? `${step.step} ${step.stage}` : step.step), counted.length > 0 && h("td", {}, counted[t]), h("td", {}, estimate(step.mean_accuracy)),
         h("td", {}, estimate(step.majority_accuracy)), h("td", {}, best ? `${k}: ${estimate(best)}` : "–"), h("td", {}, tokens),
         h("td", {}, count(sum[t])), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", "doubtful", ...undecided, "failed"].map((name) => share(step, name)),
         h("td", {}, step.problems));

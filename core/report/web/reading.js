@@ -104,7 +104,7 @@ async function member(run, problem, t, i, place) {
   const step = problem.steps[t], one = step.members[i];
   const parents = one.parents.map((j) => h("a", { href: link(run, problem, t - 1, j) }, `t=${step.step - 1} member ${j}`));
   place.replaceChildren(
-    h("h3", {}, `t=${step.step}, member ${i} `, h("span", { class: one.correct ? "right" : "wrong" }, `${one.correct ? "✓" : "✗"} ${cut(said(one), 40)}`)),
+    h("h3", {}, `${stepName(step)}, member ${i} `, h("span", { class: one.correct ? "right" : "wrong" }, `${one.correct ? "✓" : "✗"} ${cut(said(one), 40)}`)),
     facts1(one, step, i),
     parents.length ? h("p", {}, "made from ", parents.flatMap((a, n) => (n ? [", ", a] : [a]))) : "",
     h("p", { class: "quiet", role: "status" }, "reading …"));
