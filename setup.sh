@@ -8,7 +8,8 @@
 #   bash setup.sh dev        the harness, the gateway and what the tests need
 #   bash setup.sh engines    the same, and vLLM's CPU build with transformers serve (scripts/test.sh engines; 3.4 GB)
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
+. "$(dirname "${BASH_SOURCE[0]}")/scripts/common.sh"
+cd "$root"
 what=${1:-all}
 case $what in
   all | sglang) engine=sglang ;;
@@ -16,6 +17,14 @@ case $what in
   harness | fleet | inspect | dev | engines) engine= ;;
   *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, inspect, dev, engines, or nothing at all" >&2; exit 2 ;;
 esac
+
+# sums FILE…: what the first line of a stamp holds.
+sums() { cat "$@" | cksum; }
+
+# Set up already, as nearly always: said by the stamp, and no Python is started to ask.
+lock=locks/requirements.lock; [ -f "$lock" ] || lock=requirements.txt
+if [ "$what" = harness ] && [ -x .venv/bin/python ] && [ -f .venv/.installed-requirements ] &&
+  read -r stamped <.venv/.installed-requirements && [ "$stamped" = "$(sums requirements.txt "$lock")" ]; then exit 0; fi
 
 python=${PYTHON:-}
 for candidate in $python python3 python3.13 python3.12 python3.11; do
@@ -32,20 +41,29 @@ install() {
   if [ "$venv" = .venv ] && [ -n "${2:-}" ]; then files+=(locks/requirements.lock); fi
   if [ -f "$lock" ]; then files+=("$lock"); else files+=("$name.txt"); fi
   stamp=$venv/.installed-$name
-  want=$(cat "$name.txt" "${files[@]}" | cksum; "$python" --version)
+  want=$(sums "$name.txt" "${files[@]}"; "$python" --version)
   [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ] && return
-  echo "setting up $venv from ${files[*]} (once) …" >&2
+  local size="about 700 MB on disk, 1 to 3 minutes"
+  case ${2:-} in
+    sglang | vllm | engines) size="several GB, 5 to 30 minutes" ;;
+    fleet | inspect | dev) size="100 to 300 MB more, about a minute" ;;
+  esac
+  echo "setting up $venv from ${files[*]} (once; $size) …" >&2
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || {
     rm -rf "$venv"; echo "error: $python can't make a venv. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
   local options=(); for file in "${files[@]}"; do options+=(-r "$file"); done
+  [ -t 2 ] || options+=(--quiet)  # who watches sees pip at work
   [ ! -f "$lock" ] || options+=(--require-hashes)
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${options[@]}" || {
+  "$venv/bin/python" -m pip install --disable-pip-version-check "${options[@]}" >&2 || {
     echo "error: the packages of ${files[*]} could not be installed (see above). Check the network and the disk, run it again" >&2; exit 2; }
   printf '%s\n' "$want" >"$stamp"
 }
 
 # One set-up at a time: run.sh and start_server.sh may both be started on a fresh clone.
-if command -v flock >/dev/null; then exec 9>.venv.lock; flock 9; fi
+if command -v flock >/dev/null; then
+  exec 9>.venv.lock
+  flock --nonblock 9 || { echo "another terminal is setting up this checkout; waiting for it …" >&2; flock 9; }
+fi
 
 install .venv
 case $what in fleet | dev | engines) install .venv fleet ;; esac

@@ -3,7 +3,8 @@
 # Python from 3.11, with the hash of every file (setup.sh installs from these; the ranges say what may be in them), and
 # the commit of QED-Nano's weights. Where one of them can't be looked up, its lock stays as it was.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$root"
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3}" -m venv "$folder/venv"
 "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check 'uv>=0.13,<0.14'

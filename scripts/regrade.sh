@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Grade results again, from their journal and without a server: bash scripts/regrade.sh 02_rsa_basic
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+module=core.regrade
 bash "$root/setup.sh" harness
-PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.regrade "$@"
+run "$@"

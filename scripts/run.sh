@@ -1,13 +1,22 @@
 #!/usr/bin/env bash
-# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]; without a name, list them.
+# Run an experiment: bash scripts/run.sh 02_rsa_basic [NAME=value …]; without a name, list them; NAME --help explains one.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 list() {
-  echo "experiments (bash scripts/run.sh NAME [CONSTANT=value …]):"
-  for file in "$root"/experiments/[0-9]*.py; do
-    printf '  %-18s %s\n' "$(basename "$file" .py)" "$(sed -n '1s/^"""//p' "$file")"
-  done
+  echo "Experiments: bash scripts/run.sh NAME [N=4 …]; NAME --help explains one"
+  local files=("$root"/experiments/[0-9]*.py) file width=0 columns=${COLUMNS:-}
+  [ -n "$columns" ] || { [ ! -t 1 ] || columns=$(tput cols 2>/dev/null); } || true
+  for file in "${files[@]}"; do file=$(basename "$file" .py); width=$((${#file} > width ? ${#file} : width)); done
+  for file in "${files[@]}"; do
+    printf "  %-${width}s  %s\n" "$(basename "$file" .py)" "$(sed -n '1s/^"""//; 1s/"""$//; 1p' "$file")"
+  done | awk -v room="${columns:-1000}" -v indent=$((width + 4)) '{
+    while (length($0) > room && room > indent + 20) {
+      at = room; while (at > indent && substr($0, at + 1, 1) != " ") at--
+      if (at <= indent) break
+      print substr($0, 1, at); $0 = sprintf("%" indent "s%s", "", substr($0, at + 2))
+    }
+    print }'
 }
 
 case ${1:--h} in -h | --help) list; exit 0 ;; esac
@@ -21,5 +30,9 @@ else
   echo "error: no experiment '$name'. There are: $(cd "$root/experiments" && echo [0-9]*.py | sed 's/\.py//g')" >&2
   exit 2
 fi
-bash "$root/setup.sh" harness
+case " $* " in *" --help "* | *" -h "*)
+  # Before any set-up, what the file itself says; after it, ranges and defaults too.
+  [ -x "$root/.venv/bin/python" ] || { sed -e '1s/^"""//' -e '/^from \|^import \|^if __name__\|^"""$\|^    run(/d' "$file"; exit 0; } ;;
+*) bash "$root/setup.sh" harness ;;
+esac
 PYTHONPATH=$root exec "$root/.venv/bin/python" "$file" "$@"

@@ -5,7 +5,8 @@
 #   bash scripts/start_fleet.sh GPUS=0,1         these GPUs
 #   bash scripts/start_fleet.sh --embedded 3     three embedded servers (without a GPU: two, if nothing is said)
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+module=core.engines.fleet
 bash "$root/setup.sh" fleet
 case " $* " in *" --embedded"*) ;; *) bash "$root/setup.sh" ;; esac
-PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.engines.fleet "$@"
+run "$@"

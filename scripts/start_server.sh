@@ -5,9 +5,10 @@
 # on to it. ENGINE=llamacpp MODEL=file.gguf: llama.cpp with a GGUF file, on any machine; see scripts/to_gguf.sh. Else: the
 # embedded engine and model.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+module=core.engines.start
 case ${ENGINE:-sglang} in
   sglang | vllm) bash "$root/setup.sh" "${ENGINE:-sglang}" ;;
   *) bash "$root/setup.sh" harness ;;
 esac
-PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.engines.start "$@"
+run "$@"

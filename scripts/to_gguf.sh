@@ -2,6 +2,7 @@
 # Convert a Qwen3 model (QED-Nano) to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf [--type q8_0|f16|bf16|f32]
 # LLAMA_CPP=path of a checkout of llama.cpp: with its converter, by the python3 that has what it needs.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+module=core.training.to_gguf
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 bash "$root/setup.sh" harness
-PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.training.to_gguf "$@"
+run "$@"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Convert a Qwen3 model from GGUF to Hugging Face's layout, for vLLM and SGLang: bash scripts/to_hf.sh MODEL.gguf FOLDER
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+module=core.training.to_hf
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 bash "$root/setup.sh" harness
-PYTHONPATH=$root exec "$root/.venv/bin/python" -m core.training.to_hf "$@"
+run "$@"

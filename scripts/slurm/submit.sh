@@ -7,7 +7,7 @@
 # Options of your cluster go into SERVERS_OPTIONS and EXPERIMENT_OPTIONS, for instance "--partition=gpu --account=me".
 # RESULTS_DIR (default ./results) must be on a disk that all nodes see. ENGINE=embedded needs no GPU.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 cd "$root"
 fail() { echo "error: $*" >&2; exit 2; }
 

@@ -1,0 +1,12 @@
+# Sourced by the other scripts, with their arguments. `root` is the checkout; --help prints the comment at a script's head
+# and, once the harness is set up, the options of its `module`: nothing is set up or looked for before.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+run() { PYTHONPATH=$root exec "$root/.venv/bin/python" -m "$module" "$@"; }
+
+case " $* " in
+  *" -h "* | *" --help "*)
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    [ -z "${module:-}" ] || [ ! -x "$root/.venv/bin/python" ] || { echo; run --help; }
+    exit 0 ;;
+esac
