@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from core.constants import Constants
-from core.equal_compute import Bought, Budgeted, Comparison, Entry, bought, entry, in_tokens, rows, table
+from core.equal_compute import Bought, Budgeted, Comparison, Entry, Row, bought, compact, entry, in_tokens, rows, table
 from core.errors import UserError
+from core.report import cli
 from core.results import read
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.rsa import RSA, rsa
 from core.seeds import derive
+from core.stats import Estimate
 from core.types import Ask, Completion, Member, Message, Population, Problem
 from tests.conftest import python
 from tests.fakes.model import PROBLEM, Model, constants_with, graded_step
@@ -260,7 +262,9 @@ def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> Non
         in_tokens((2.5,), [saved(0)])
 
 
-def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_not_learnt(tmp_path: Path) -> None:
+def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_not_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole = Path("experiments/15_compute_matched.py").read_text()
     head, begin, _ = whole.partition("budgets = ")
     experiment = tmp_path / "99_small.py"
@@ -272,10 +276,13 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     )
     assert begin
 
-    def go() -> str:
-        process = python(str(experiment), "LIMIT=2", RESULTS_DIR=str(tmp_path))
+    def go(**changes: str) -> str:
+        process = python(str(experiment), "LIMIT=2", RESULTS_DIR=str(tmp_path), **changes)
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
+        bars = [line for line in err.splitlines() if " gen, " in line]
+        assert bars and all(line.startswith("99_small: ") for line in bars), "one bar over all"
+        assert "100%" in bars[-1] and "02_rsa_basic (4 of 4)" in bars[-1]
         return out
 
     out, folder = go(), tmp_path / "99_small"
@@ -291,8 +298,30 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     assert (folder / "frontier.png").read_bytes()[:4] == b"\x89PNG" and (folder / "table.txt").read_text() in out
     assert len(list(folder.glob("*-seed?.json"))) == 4
     journal = (tmp_path / "journal" / "99_small.jsonl").read_text()
-    go()
+    narrow = go(COLUMNS="80")
     assert (tmp_path / "journal" / "99_small.jsonl").read_text() == journal, "nothing is asked again"
+    assert "*: other than 12_majority" in narrow and "minus 12_majority" not in narrow
+    paths = ("results", "all figures")
+    assert all(len(line) <= 80 for line in narrow.splitlines() if not line.startswith(paths)), narrow
+    monkeypatch.setenv("RESULTS_DIR", str(tmp_path))
+    cli.main(["99"])
+    shown = capsys.readouterr().out
+    assert (folder / "table.txt").read_text() in shown and f"report  {tmp_path / '99_small.html'}" in shown
+    assert (tmp_path / "99_small.html").exists()
+
+
+def test_in_short_each_scaffold_is_a_line_and_what_is_no_chance_has_a_star() -> None:
+    def row(name: str, budget: int, value: float, p: float | None, unanswered: float = 0.0) -> Row:
+        return Row(name, budget, Estimate(value, 0, 1, 9), unanswered, {}, [], None, p)
+
+    made = [row("votes", 200, 0.5, None), row("votes", 1000, 0.75, None)]
+    made += [row("rsa", 200, 0.0, None, unanswered=1.0), row("rsa", 1000, 0.95, 0.049)]
+    assert compact(made, "votes").splitlines() == [
+        "budget   200   1,000",
+        "------  -----  ------",
+        "votes   50.0    75.0",
+        "rsa        -    95.0*",
+    ]
 
 
 def test_seeds_count_from_the_constant_SEED(tmp_path: Path) -> None:

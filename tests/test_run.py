@@ -52,7 +52,9 @@ def test_rsa_runs_end_to_end_and_says_what_it_ran_on(results: Path) -> None:
     assert [len(p["steps"]) for p in document["problems"]] == [3] * 2
     assert document["problem_set"]["name"] == "sums[:2]" and document["model"]["embedded"]
     assert (results / "02_rsa_basic.png").read_bytes()[:4] == b"\x89PNG"
-    assert "100%" in err and "tok/s" in err and re.search(r"accuracy [0-9.]+%, n=[1-9]", err)
+    assert "100%" in err and "tok/s" in err and re.search(r"mean accuracy [0-9.]+% at t=2, n=2", err)
+    last = out.splitlines()[-1]
+    assert re.fullmatch(r"final: majority [0-9.]+ \[.*\], [+-][0-9.]+ over step 0's vote, [0-9.]+k tokens, \d+ s", last)
 
 
 def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(results: Path) -> None:

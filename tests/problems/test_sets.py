@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import UserError
+from core.files import DATA
 from core.problems import sets
 from core.problems.check import check
 from core.types import Problem
@@ -158,7 +159,7 @@ def parquet(path: Path, rows: list[dict[str, Any]]) -> str:
 
 
 def key() -> dict[str, int]:
-    answers: dict[str, int] = json.loads((sets.DATA / "aime_2025_key.json").read_text())["answers"]
+    answers: dict[str, int] = json.loads((DATA / "aime_2025_key.json").read_text())["answers"]
     return answers
 
 
@@ -201,3 +202,18 @@ def test_a_set_may_lack_answers_where_the_grader_needs_none(tmp_path: Path) -> N
     assert [p.answer for p in sets.load(path, needs_answers=False).problems] == ["2", None]
     with pytest.raises(UserError, match='problem 2 needs "answer"'):
         sets.load(path)
+
+
+def test_json_lines_are_read_whatever_the_file_is_called(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text('{"problem": "1+1?", "answer": 2}\n{"problem": "1+2?", "answer": 3}\n')
+    assert [problem.answer for problem in sets.load(str(path)).problems] == ["2", "3"]
+    path.write_text('{"problem": "1+1?", "answer": 2}\n{"problem": "1+2?"}\n')
+    with pytest.raises(UserError, match="line 2 needs"):
+        sets.load(str(path))
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "mine.parquet", "mine.JSON5", "folder.d"])
+def test_a_file_of_another_kind_is_told_what_is_read(name: str) -> None:
+    with pytest.raises(UserError, match=r"\.(csv|parquet|JSON5|d) is not read. Give a .json file"):
+        sets.load(name)

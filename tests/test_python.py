@@ -1,0 +1,168 @@
+"""Runs from Python, as in a notebook: results as data, errors as exceptions."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import prompts
+from core.errors import UserError
+from core.run import solve, solve_sync
+from core.scaffolds.nomos import NOMOS
+from core.scaffolds.rsa import RSA
+from core.types import Ask, Member, Population, Problem
+from tests.conftest import ROOT, environment
+from tests.fakes.server import ScriptedServer
+
+TWO: list[dict[str, Any]] = [
+    {"problem": "What is 1+1?", "answer": 2},
+    {"id": "second", "problem": "What is 2+1?", "answer": "3"},
+]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+    made = ScriptedServer()
+    monkeypatch.setenv("BASE_URL", made.url)
+    yield made
+    made.close()
+
+
+def test_a_run_gives_its_results_as_data(server: ScriptedServer, results: Path) -> None:
+    made = solve_sync(RSA, TWO, N=4, K=2, T=1)
+    assert made.head.complete and made.head.config["N"] == 4
+    assert [problem.id for problem in made.problems] == ["1", "second"]
+    assert len(made.rows) == 2 * 2 * 4 and made.rows[-1]["problem"] == "second" and made.rows[-1]["step"] == 1
+    member = made.problems[1].steps[1].members[2]
+    assert made.completion(member).text and "What is 2+1?" in made.messages(member)[0]["content"]
+    asked = len(server.asked)
+    assert solve_sync(RSA, TWO, N=4, K=2, T=1).rows == made.rows
+    assert len(server.asked) == asked, "everything came from the journal"
+
+
+def test_results_are_loaded_by_name_by_beginning_and_by_path(server: ScriptedServer, results: Path) -> None:
+    from core.results import load
+
+    made = solve_sync(NOMOS, TWO, name="07_nomos", N=3, K=2, PERFECT=1)
+    for name in ("07_nomos", "07", str(made.path)):
+        assert load(name).rows == made.rows
+    assert {row["stage"] for row in made.rows} >= {"solutions", "judged", "most points"}
+    with pytest.raises(UserError, match="no results at"):
+        load("08_nothing")
+    json.dumps(made.rows)
+
+
+def test_in_a_loop_that_runs_it_is_awaited(server: ScriptedServer, results: Path) -> None:
+    async def notebook() -> int:
+        problems = [Problem("a", "What is 1+1?", "2")]
+        both = await asyncio.gather(
+            solve(RSA, problems, name="one", N=2, K=1, T=0), solve(RSA, problems, name="two", N=3, K=1, T=0)
+        )
+        return sum(len(made.rows) for made in both)
+
+    assert asyncio.run(notebook()) == 5
+
+
+@pytest.mark.parametrize(
+    ("problems", "constants", "words"),
+    [
+        (TWO, {"K": 9}, "K=9 is larger than N=8"),
+        (TWO, {"n": 4}, "Did you mean N=4"),
+        ([{"problem": "?"}], {}, 'problem 1 needs "answer"'),
+        ([], {}, "holds no problems"),
+        ("nowhere.json", {}, "can't be read"),
+    ],
+)
+def test_what_is_wrong_is_an_exception_in_one_line(
+    server: ScriptedServer, results: Path, problems: Any, constants: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        solve_sync(RSA, problems, **constants)
+    assert not server.asked
+
+
+async def twice(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    messages = prompts.solve(problem.statement)
+    yield [Member(await ask(messages, 0, 0)), Member(await ask(messages, 0, 0))]
+
+
+async def nothing(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    for _ in ():
+        yield []
+
+
+async def nobody(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield []
+
+
+def no_generator(problem: Problem, ask: Ask, config: Any) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("scaffold", "words"),
+    [
+        (twice, "asked twice under the names (0, 0)"),
+        (nothing, "ended without a population"),
+        (nobody, "yielded a population without members"),
+        (no_generator, "is no async generator"),
+    ],
+)
+def test_a_scaffold_that_breaks_a_rule_is_told_so_in_one_line(
+    server: ScriptedServer, results: Path, scaffold: Any, words: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        solve_sync(replace(RSA, run=scaffold), TWO)
+
+
+def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp_path: Path) -> None:
+    manual = (ROOT / "docs" / "python.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", manual, re.DOTALL))
+    program = f"async def main():\n{re.sub('^', '    ', code, flags=re.MULTILINE)}\nimport asyncio\nasyncio.run(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "BASE_URL": server.url, "RESULTS_DIR": str(tmp_path)},
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "<Results of rsa: 2 problems, 96 members>" in done.stdout
+
+
+def test_a_wheel_holds_all_that_a_run_needs(tmp_path: Path) -> None:
+    """Installed elsewhere, on the embedded engine and model: nothing of the checkout is on its path."""
+    make = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(make, check=True, cwd=tmp_path, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    program = """
+from core.run import solve_sync
+from core.scaffolds.rsa import RSA
+made = solve_sync(RSA, "sums", LIMIT=1, N=2, K=2, T=1, MAX_TOKENS=300)
+import core, json
+print(json.dumps([core.__file__, str(made.path), made.head.model["embedded"], len(made.rows)]))
+from core.report import cli
+cli.main(["rsa"])
+"""
+    env = {name: value for name, value in environment().items() if name not in ("PYTHONPATH", "RESULTS_DIR")}
+    env["RESULTS_DIR"] = "results"  # of the folder that it is run in
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=env | {"PYTHONPATH": str(tmp_path / "installed")},
+    )
+    assert done.returncode == 0, done.stderr
+    where, path, is_embedded, members = json.loads(next(line for line in done.stdout.splitlines() if line[0] == "["))
+    assert where.startswith(str(tmp_path)) and path == "results/rsa.json" and is_embedded and members == 4
+    assert (tmp_path / "results" / "rsa.html").stat().st_size > 100_000
