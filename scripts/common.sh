@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the other scripts, with their arguments. `root` is the checkout; --help prints the comment at a script's head
 # and, once the harness is set up, the options of its `module`: nothing is set up or looked for before.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -36,7 +36,7 @@ def start(tmp_path: Path, endpoints: list[app.Endpoint]) -> Iterator[Start]:
         def begin(server: Server, **changes: Any) -> Running:
             made = Running(server, tmp_path, **changes)
             running.callback(made.close)
-            assert httpx2.get(f"{made.url}/models").status_code in (200, 401)
+            assert httpx2.get(f"{made.url}/models", timeout=None).status_code in (200, 401)
             return made
 
         yield begin
@@ -139,7 +139,7 @@ def test_the_operators_own_constants_are_allowed_and_made_as_they_are_reached(
             return len(asyncio.all_tasks())
 
         assert asyncio.run_coroutine_threadsafe(tasks(), running._loop).result(60) < 3 * 1024
-        assert httpx2.get(f"{running.url}/models").status_code == 200
+        assert httpx2.get(f"{running.url}/models", timeout=None).status_code == 200
     until(lambda: nothing_is_left(running, proxy))
     assert running.post({"rsa": {"N": 1024, "T": 1001}}).status_code == 400
 
@@ -343,10 +343,10 @@ def test_the_command_knows_its_host_and_those_it_is_told(results: Path) -> None:
     url = process.stdout.readline().split(" on ")[1].split(": N=")[0]
     try:
         for host, expected in (("rsa.example.org", 200), ("localhost:1", 200), ("evil.example", 403)):
-            assert httpx2.get(f"{url}/models", headers={"host": host}).status_code == expected
-        model = httpx2.get(f"{url}/models").json()["data"][0]["id"]
+            assert httpx2.get(f"{url}/models", headers={"host": host}, timeout=None).status_code == expected
+        model = httpx2.get(f"{url}/models", timeout=None).json()["data"][0]["id"]
         body = {"model": model, "messages": ASKED, "rsa": {"N": 8, "T": 6}}
-        refused = httpx2.post(f"{url}/chat/completions", json=body)
+        refused = httpx2.post(f"{url}/chat/completions", json=body, timeout=None)
         assert refused.status_code == 400 and "may take 48 here" in refused.text, "as many as its own N, K, T take"
     finally:
         process.terminate()
@@ -375,7 +375,7 @@ def test_slow_clients_that_leave_are_no_word_in_the_log(
             time.sleep(0.02)
         client.close()
     until(lambda: nothing_is_left(running) and not endpoints[0].allowance.by)
-    assert httpx2.get(f"{running.url}/models").status_code == 200
+    assert httpx2.get(f"{running.url}/models", timeout=None).status_code == 200
     running.close()
     assert not capfd.readouterr().err
 
@@ -476,7 +476,7 @@ def test_connections_are_bounded_and_those_that_are_open_go_on(
                 assert late.recv(65536) == b""
         made[9].sendall(asked)
         assert made[9].recv(65536).startswith(b"HTTP/1.1 200")
-    until(lambda: httpx2.get(f"{running.url}/models").status_code == 200)
+    until(lambda: httpx2.get(f"{running.url}/models", timeout=None).status_code == 200)
 
 
 def test_stopped_beside_a_client_that_does_not_read_it_ends_without_a_word(
@@ -506,7 +506,7 @@ def test_few_open_files_are_told_with_what_fits(results: Path) -> None:
             try:
                 while url and process.poll() is None:
                     with suppress(httpx2.TransportError):
-                        assert httpx2.get(f"{url}/models").status_code == 200
+                        assert httpx2.get(f"{url}/models", timeout=None).status_code == 200
                         return ""
                     time.sleep(0.05)
             finally:
