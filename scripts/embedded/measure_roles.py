@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from core import constants, prompts, stats
+from core import constants, prompts, stats, terminal
 from core.constants import constant
 from core.errors import command
 from core.files import ROOT, results_dir
@@ -177,7 +177,7 @@ class Roles:
         for figure, by_problem in self.shares.items():
             value = stats.mean_by_problem(list(by_problem.values()))
             rows.append([figure, tables.interval(value.to_json()), str(len(by_problem))])
-        lines = [tables.aligned(rows), ""]
+        lines = [terminal.aligned(rows), ""]
         for role, (right, wrong) in self.marks.items():
             area = stats.auc(right, wrong)
             told = "-" if area is None else f"{area:.3f}"
