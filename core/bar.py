@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from core.progress import Forecast
-from core.terminal import short
+from core.terminal import short, wrapped
 from core.types import Completion
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
@@ -102,7 +102,7 @@ class Bar:
     def write(self, line: str) -> None:
         """A line above the bar."""
         if self._drawn is not None:
-            self._drawn.write(line, file=sys.stderr)
+            self._drawn.write(wrapped(line, "  "), file=sys.stderr)
         else:
             print(line, file=sys.stderr, flush=True)
 

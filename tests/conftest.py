@@ -20,6 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in t
 # Machines that run tests are busy, all of the time or for a moment: no test of properties has a deadline.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+os.environ.pop("COLUMNS", None)  # what is printed is as wide as it gets; xdist and terminals may say otherwise
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -88,8 +88,8 @@ class Slow(HttpFake):
         answer(200, chat("\\boxed{1}"))(request)
 
 
-def shown_on_a_terminal(args: list[str], columns: int, **changes: str) -> str:
-    """All that a program writes to a terminal so wide."""
+def shown_on_a_terminal(args: list[str], columns: int, until: str = "", **changes: str) -> str:
+    """All that a program writes to a terminal so wide; it is ended when it has written `until`, if that is anything."""
     import fcntl
     import struct
     import subprocess
@@ -112,8 +112,11 @@ def shown_on_a_terminal(args: list[str], columns: int, **changes: str) -> str:
         if not part:
             break
         seen += part
+        if until and until.encode() in seen and seen.endswith(b"]"):
+            process.kill()
+            break
     os.close(ours)
-    assert process.wait(300) == 0, seen.decode()
+    assert process.wait(300) == (-9 if until else 0), seen.decode()
     return seen.decode()
 
 
@@ -193,3 +196,32 @@ def test_an_experiment_explains_itself_at_80_columns(results: Path) -> None:
     assert out.startswith("The harness of Nomos") and max(map(len, out.splitlines())) <= 80
     assert re.search(r"^  N=16 +solutions to begin with \(1 to 1,024\)$", out, re.MULTILINE)
     assert re.search(r"^  TOP_P=1.0 +nucleus sampling", out, re.MULTILINE)
+
+
+class Failing(Slow):
+    """A server that answers three requests, and says why not to all others."""
+
+    seconds, asked = 0.0, 0
+
+    def post(self, request: Request, body: bytes) -> None:
+        self.asked += 1
+        if self.asked <= 3:
+            return super().post(request, body)
+        answer(501, {"error": {"message": "not implemented on this server, and a long text about why"}})(request)
+
+
+def test_on_a_terminal_a_failing_server_is_told_without_a_line_that_is_too_wide(results: Path) -> None:
+    server = Failing()
+    try:
+        seen = shown_on_a_terminal(
+            [str(ROOT / "experiments" / "02_rsa_basic.py"), "LIMIT=1", "T=0", "PROBLEMS=sums", "CONCURRENCY=4"],
+            80,
+            until="sends nothing usable",
+            BASE_URL=server.url,
+            RESULTS_DIR=str(results),
+        )
+    finally:
+        server.close()
+    lines = re.split(r"[\r\n]+", seen)
+    assert any(re.search(r"3/8 gen \[\d\d:\d\d, retrying \d: status 501", line) for line in lines), seen
+    assert "sends nothing usable" in seen and max(map(len, lines)) <= 80
