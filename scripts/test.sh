@@ -17,7 +17,7 @@ case ${1:-} in
   faults) echo "the suite of faults: about 12 minutes on 2 cores" >&2; set -- -m "" tests/faults "${@:2}" ;;
   engines) echo "the engines' suite: about 20 minutes on 2 cores" >&2; set -- -m engines tests/real "${@:2}" ;;
   "") # three files at a time also on two cores: tests wait as much as they compute
-    echo "the suite: about 10 minutes on 2 cores, then ruff and mypy" >&2; set -- -n 3 --dist loadfile ;;
+    echo "the suite: about 12 minutes on 2 cores, then ruff and mypy" >&2; set -- -n 3 --dist loadfile ;;
 esac
 status=0
 .venv/bin/python -m pytest "$@" || status=$?
