@@ -30,7 +30,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from core import constants, run, seeds
+from core import constants, experiment, seeds
 from core.engines.attach import probe
 from core.engines.server import Server
 from core.generate.generator import Generator
@@ -176,9 +176,9 @@ def resumed(arguments: Sequence[str]) -> None:
         setattr(owner, name, wrapper)
 
     timed(Journal, "__enter__", "scan")
-    timed(run, "expected", "expected")
-    timed(run.Experiment, "save", "save")
-    timed(run.Experiment, "show", "report")
+    timed(experiment, "expected", "expected")
+    timed(experiment.Experiment, "save", "save")
+    timed(experiment.Experiment, "show", "report")
     began, cpu = time.monotonic(), time.process_time()
     sys.argv = [str(EXPERIMENT), *arguments]
     runpy.run_path(str(EXPERIMENT), run_name="__main__")

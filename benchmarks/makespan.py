@@ -278,7 +278,7 @@ class Progress:
 
 Priority = Callable[[Progress, int, int], float]  # (problem, t, T): higher goes first
 
-OURS = "breadth first"  # core/run.py
+OURS = "breadth first"  # core/experiment.py
 POLICIES: dict[str, Priority] = {
     OURS: lambda problem, t, last: -t,
     "first come, first served": lambda problem, t, last: 0,

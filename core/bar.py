@@ -84,11 +84,10 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         self._is_over = True
+        if not self._is_shown:
+            self._draw()
         if self._drawn is not None:
-            self._draw()
             self._drawn.close()
-        elif not self._is_shown:
-            self._draw()
 
     def arrived(self, completion: Completion, is_new: bool) -> None:
         """One more is done."""

@@ -20,18 +20,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from core import constants, experiments, terminal
+from core import constants, experiment_file, terminal
 from core.bar import Bar
 from core.constants import Constants, rules
 from core.engines.need import Need
 from core.errors import UserError, command
+from core.experiment import Experiment, Part
 from core.files import results_dir, write_atomically
 from core.progress import ANY, Expected, Forecast
 from core.report import plot
 from core.report.tables import chance, interval, shift
 from core.results import read, warnings, write
 from core.results.read import MemberResult, StepResult
-from core.run import Experiment, Part, open_journal, started
+from core.run import open_journal, started
 from core.signals import Stop
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired
 from core.terminal import aligned
@@ -387,7 +388,7 @@ def entry(
     """The scaffold of the file experiments/`experiment`.py (or another in its place) with the constants of that file,
     and `changes`."""
     with command():  # an experiment lists its entries before it runs
-        found = experiments.load(experiment)
+        found = experiment_file.load(experiment)
         if isinstance(found.planned, Comparison):
             raise UserError(f"{experiment} can't be compared: it is a comparison itself")
         planned = scaffold or cast(Scaffold[Any], found.planned)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import constants, experiments
+from core import constants, experiment_file
 from core.constants import Carrying, Constants, constant
 from core.errors import UserError
 from core.files import ROOT
@@ -122,8 +122,8 @@ def test_the_page_of_constants_has_every_one_with_its_value() -> None:
     }
     common = {name: getattr(Constants(), name) for name in constants.rules(Constants)}
     assert told.pop("Of every experiment") == {name: shown(value) for name, value in common.items()}
-    for path in sorted(experiments.FOLDER.glob("[0-9]*.py")):
-        found = experiments.load(path.stem)
+    for path in sorted(experiment_file.FOLDER.glob("[0-9]*.py")):
+        found = experiment_file.load(path.stem)
         if found.planned.constants is not Constants:
             made = constants.read(found.planned.constants, found.namespace)
             own = {name: value for name, value in vars(made).items() if common.get(name) != value}

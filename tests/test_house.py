@@ -27,7 +27,6 @@ GROUND = {
     "terminal",
     "types",
 }
-DOORS = {"run", "regrade", "equal_compute"}
 # Of each wing: the other modules and wings of core that it may import, besides the ground floor.
 MAY: dict[str, set[str]] = {
     "problems": set(),
@@ -36,14 +35,15 @@ MAY: dict[str, set[str]] = {
     "engines": set(),
     "scaffolds": {"grading"},
     "results": {"grading", "generate.journal"},
-    "plan": {"results", "engines", "problems", "experiments"},
+    "plan": {"results", "engines", "problems", "experiment_file"},
     "report": {"results", "generate.journal"},
     "endpoint": {"engines", "generate", "grading", "scaffolds", "run"},
-    "experiments": set(),
+    "experiment_file": set(),
     "training": {"engines"},
-    "run": {"engines", "generate", "grading", "problems", "results", "report", "plan"},
+    "experiment": {"engines", "generate", "grading", "problems", "results", "report", "plan"},
+    "run": {"engines", "generate", "grading", "problems", "results", "experiment"},
     "regrade": {"generate.journal", "grading", "problems", "results", "report", "run"},
-    "equal_compute": {"engines", "problems", "results", "report", "run", "experiments"},
+    "equal_compute": {"engines", "problems", "results", "report", "run", "experiment", "experiment_file"},
 }
 
 

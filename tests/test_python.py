@@ -1,7 +1,9 @@
 """Runs from Python, as in a notebook: results as data, errors as exceptions."""
 
 import asyncio
+import gc
 import json
+import os
 import re
 import subprocess
 import sys
@@ -58,6 +60,23 @@ def test_results_are_loaded_by_name_by_beginning_and_by_path(server: ScriptedSer
     with pytest.raises(UserError, match="no results at"):
         load("08_nothing")
     json.dumps(made.rows)
+
+
+def test_journals_are_opened_once_looked_at_again_for_what_came_later_and_closed(
+    server: ScriptedServer, results: Path
+) -> None:
+    made = solve_sync(RSA, TWO, N=2, K=1, T=0)
+    members = [member for problem in made.problems for member in problem.steps[0].members]
+    assert len({made.completion(member).key for member in members}) == 4
+    (opened,) = made._journals._files
+    more = solve_sync(RSA, TWO, N=3, K=1, T=0)
+    newest = more.problems[1].steps[0].members[2]
+    assert made.completion(newest).text == more.completion(newest).text
+    assert made._journals._files == [opened]
+    del made
+    gc.collect()
+    with pytest.raises(OSError):
+        os.fstat(opened)
 
 
 def test_in_a_loop_that_runs_it_is_awaited(server: ScriptedServer, results: Path) -> None:

@@ -113,9 +113,9 @@ def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> N
 def test_partial_results_are_whole_at_every_moment_and_the_last_hold_what_they_held(results: Path) -> None:
     program = f"""
 import runpy, sys
-from core import run
-run.SAVE_SECONDS = 0.0  # save after every step; in a long run, 2% of the time goes to it
-run.SAVE_SHARE = 1.0
+from core import experiment
+experiment.SAVE_SECONDS = 0.0  # save after every step; in a long run, 2% of the time goes to it
+experiment.SAVE_SHARE = 1.0
 sys.argv = ["02_rsa_basic.py", *{SMALLER}, "LIMIT=4", "T=3"]
 runpy.run_path({str(ROOT / "experiments" / "02_rsa_basic.py")!r}, run_name="__main__")
 """

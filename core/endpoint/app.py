@@ -42,8 +42,9 @@ from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import Groups, groups
 from core.grading.boxed import extract
+from core.grading.math_verify import stopping_judge
 from core.guard import Refusal
-from core.run import check_context, need_of, open_journal, stopping_judge
+from core.run import check_context, need_of, open_journal
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.signals import Stop
 from core.types import Completion, Member, Message, Population, Problem, Sampling

@@ -4,6 +4,7 @@ math-verify's own time-out is a signal that fails in threads and under asyncio (
 hang or eat the memory on a line like 9^{9^{9^9}}.
 """
 
+import asyncio
 import atexit
 import faulthandler
 import json
@@ -13,8 +14,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 
@@ -66,6 +67,16 @@ def stop() -> None:
     """End the child, also in the middle of a comparison; every comparison from now on is undecided. For a run that is
     being stopped, and must not wait for what hangs."""
     _JUDGE.end()
+
+
+@asynccontextmanager
+async def stopping_judge() -> AsyncIterator[None]:
+    """When a run is stopped, `stop`: asyncio waits for its threads, and one may be at a line that hangs."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        stop()
+        raise
 
 
 class _Judge:

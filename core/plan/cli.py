@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from core import constants, experiments
+from core import constants, experiment_file
 from core.constants import Constants
 from core.engines import gpus, weights
 from core.engines.embedded_model import embedded_name
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise UserError(f"--price {args.price} is not the price of an hour. Give a number from 0 up")
         if args.problems is not None and not 1 <= args.problems <= 1_000_000:
             raise UserError(f"--problems {args.problems} is not a number of problems. Give one from 1 to 1,000,000")
-        experiment = experiments.load(args.experiment)
+        experiment = experiment_file.load(args.experiment)
         name, planned = experiment.name, experiment.planned
         config = constants.read(planned.constants, experiment.namespace, args.constants)
         count = _count(config, args.problems, args.embedded)

@@ -12,6 +12,7 @@ from core.errors import UserError
 from core.report import texts
 from core.report.page import Run
 from core.report.texts import Texts
+from core.results.data import archive
 from core.types import Message
 
 STOPS: dict[str, Any] = {
@@ -31,7 +32,7 @@ def write(runs: Sequence[Run], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for run in runs:
-        with texts.archive(run.path, run.head.experiment) as journals:
+        with archive(run.path, run.head.experiment) as journals:
             found = [texts.of_problem(problem, journals) for problem in run.problems]
         for t in range(len(run.head.metrics.steps)):
             path = folder / f"{run.name}-t{t}.eval"

@@ -20,6 +20,7 @@ from core import guard
 from core.errors import UserError
 from core.report import page, texts
 from core.report.page import Run
+from core.results.data import archive
 from core.results.find import NoResults, found
 
 EVERY = 3.0  # seconds between a page's looks at the server
@@ -104,7 +105,7 @@ def application(live: Live, port: int) -> Starlette:
 
 
 def _texts(run: Run, number: int) -> texts.Texts:
-    with texts.archive(run.path, run.head.experiment) as journals:
+    with archive(run.path, run.head.experiment) as journals:
         return texts.of_problem(run.problems[number], journals)
 
 

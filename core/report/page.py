@@ -24,6 +24,7 @@ from core.files import write_atomically
 from core.report import compare, tables, texts
 from core.results import read as stored
 from core.results import write as results
+from core.results.data import archive
 from core.results.read import Head, MemberResult, ProblemResult
 from core.terminal import cut
 
@@ -221,7 +222,7 @@ def write(runs: Sequence[Run], path: Path, everything: bool = False, table: str 
     parts = texts.Parts(path.parent)
     for r, run in enumerate(runs):
         run.missing = 0
-        with texts.archive(run.path, run.head.experiment) as journals:
+        with archive(run.path, run.head.experiment) as journals:
             for n, problem in enumerate(run.problems):
                 found = texts.of_problem(problem, journals)
                 run.missing += found.missing

@@ -14,7 +14,6 @@ from typing import Any
 
 from core.files import write_atomically
 from core.generate.journal import Records, from_record
-from core.results.data import archive as archive
 from core.results.read import ProblemResult
 from core.results.spool import Spool
 from core.types import Completion, Message

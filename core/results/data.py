@@ -1,5 +1,7 @@
 """Results as data, for notebooks and scripts of one's own: core.results.load("02_rsa_basic")."""
 
+import weakref
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -67,11 +69,21 @@ class Results:
         return self._record(member).messages or []
 
     def _record(self, member: MemberResult) -> Record:
-        with archive(self.path, self.head.experiment) as journals:
-            record = journals.record(member.cost.key)
+        record = self._journals.record(member.cost.key)
         if record is None:
-            raise UserError(f"the completion {member.cost.key} is in no journal in {journals.folder}")
+            self._journals.refresh()  # a run may go on in the meantime
+            record = self._journals.record(member.cost.key)
+        if record is None:
+            raise UserError(f"the completion {member.cost.key} is in no journal in {self._journals.folder}")
         return record
+
+    @cached_property
+    def _journals(self) -> Archive:
+        """Open until this is forgotten: scanning them takes far longer than a look."""
+        with ExitStack() as opened:
+            journals = opened.enter_context(archive(self.path, self.head.experiment))
+            weakref.finalize(self, opened.pop_all().close)
+            return journals
 
 
 def archive(path: Path, experiment: str) -> Archive:

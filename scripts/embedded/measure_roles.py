@@ -20,11 +20,12 @@ from typing import Any
 from core import constants, prompts, stats, terminal
 from core.constants import constant
 from core.errors import command
+from core.experiment import Experiment
 from core.files import ROOT, results_dir
 from core.grading.answers import is_correct
 from core.grading.boxed import extract
 from core.report import tables
-from core.run import Experiment, need_of, open_journal, started
+from core.run import need_of, open_journal, started
 from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, selfcheck, static_math_agent
 from core.scaffolds.verification import read_verdict
 from core.signals import Stop

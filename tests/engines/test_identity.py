@@ -21,6 +21,7 @@ from core.generate import generator
 from core.generate.generator import Generator
 from core.generate.journal import Archive, Journal, content_key
 from core.report import compare, page, texts
+from core.results.data import archive
 from core.types import Completion, Sampling
 from tests.conftest import ROOT, python, run
 from tests.fakes.http import Answer, HttpFake, Request, answer, reset
@@ -314,7 +315,7 @@ def test_a_run_on_llama_cpp_started_again_with_other_weights_is_its_own(
     assert first["engine"]["origin"] == third["engine"]["origin"] != second["engine"]["origin"]
     assert set(third["metrics"]["reused"]) == {third["engine"]["origin"]}
     told = page.read(results / "01_baseline.json")
-    with texts.archive(told.path, told.head.experiment) as journals:
+    with archive(told.path, told.head.experiment) as journals:
         assert texts.messages_of(texts.of_problem(told.problems[0], journals), 0, 0), "the prompt as it was sent"
 
 
@@ -516,7 +517,7 @@ def test_it_is_told_in_a_line(serve: Any, results: Path, tmp_path: Path) -> None
     for key in keys:
         put_raw(path, key, '"seed":1,"answer":["\x1b[2J"]}')
     told = page.read(results / "01_baseline.json")
-    with texts.archive(told.path, told.head.experiment) as journals:
+    with archive(told.path, told.head.experiment) as journals:
         found = texts.of_problem(told.problems[0], journals)
         assert not found.tiers["a"] and found.missing == 2
     status, out, err = run("01_baseline", *constants, BASE_URL=here.url)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core import constants, experiments
+from core import constants, experiment_file
 from core.constants import Constants
 from core.engines import gpus
 from core.engines.shape import QED_NANO, Shape, kv_tokens
@@ -48,7 +48,7 @@ CONFIG_JSON = {
 
 
 def rsa(*overrides: str, name: str = "02_rsa_basic") -> Constants:
-    found = experiments.load(name)
+    found = experiment_file.load(name)
     return constants.read(found.planned.constants, found.namespace, list(overrides))
 
 
@@ -370,7 +370,7 @@ def test_every_experiment_is_planned_completion_by_completion(
     name: str, no_gpu: None, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = told(capsys, name)
-    each = experiments.load(name).planned.max_completions(rsa(name=name))
+    each = experiment_file.load(name).planned.max_completions(rsa(name=name))
     assert line(out, "generations") == f"{30 * each:,} ({each} for each of 30 problems)"
     assert "on paper" in out.splitlines()[0] and "assumed: no NVIDIA GPU is here" in out and "RTX 4090" in out
     assert "assumed, not measured" in line(out, "lengths")

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core import constants, equal_compute, experiments, seeds
+from core import constants, equal_compute, experiment_file, seeds
 from core.report import page, texts
+from core.results.data import archive
 from core.types import Completion, Population, Scaffold
 from tests import conftest
 from tests.conftest import ROOT
@@ -158,7 +159,7 @@ def test_every_experiment_with_a_scaffold_is_here() -> None:
 
 @pytest.mark.parametrize(("name", "expected"), DEFAULTS.items())
 def test_each_experiment_is_short_and_takes_the_calls_of_its_source(name: str, expected: int) -> None:
-    found = experiments.load(name)
+    found = experiment_file.load(name)
     config = constants.read(found.planned.constants, found.namespace)
     assert found.planned.max_completions(config) == expected
     lines = (ROOT / "experiments" / f"{name}.py").read_text().splitlines()
@@ -187,7 +188,7 @@ def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not
         server.close()
     assert timeless(load(disturbed, name)) == timeless(load(whole, name))
     told = page.read(whole / f"{name}.json")
-    with texts.archive(told.path, told.head.experiment) as journals:
+    with archive(told.path, told.head.experiment) as journals:
         found = [texts.of_problem(problem, journals) for problem in told.problems]
     assert [each.missing for each in found] == [0, 0]
     shown = [

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from core import constants, experiments, prompts, seeds
+from core import constants, experiment_file, prompts, seeds
 from core.report import page, texts
+from core.results.data import archive
 from core.scaffolds import rsa_paper
 from tests import conftest
 from tests.fakes.model import PROBLEM, Model, constants_with, run
@@ -19,7 +20,7 @@ SIZES: dict[str, Any] = {"N": 6, "K": 4, "T": 2, "CARRY": "full"}
 
 
 def test_its_settings_are_those_of_the_papers_code() -> None:
-    whole = constants.read(rsa_paper.Constants, experiments.load("16_rsa_paper").namespace)
+    whole = constants.read(rsa_paper.Constants, experiment_file.load("16_rsa_paper").namespace)
     assert (whole.N, whole.K, whole.T + 1, whole.CARRY, whole.ORDER) == (16, 4, 10, "full", "random")
     assert (whole.TEMPERATURE, whole.TOP_P, whole.TOP_K, whole.MIN_P) == (1.0, 1.0, 0, 0.0)
     assert (whole.MAX_TOKENS, whole.ANSWER_TOKENS) == (8192, 0)
@@ -49,7 +50,7 @@ def sent(server: ScriptedServer) -> dict[int, str]:
 
 def kept(told: page.Run, number: int) -> dict[str, str]:
     """The prompts of a problem, as the page has them, by "step,member"."""
-    with texts.archive(told.path, told.head.experiment) as journals:
+    with archive(told.path, told.head.experiment) as journals:
         found = texts.of_problem(told.problems[number], journals)
     steps = told.problems[number].steps
     sent = {
