@@ -1,11 +1,11 @@
-"""Scaffolds at equal compute: the same problems, the same budgets of completion tokens a problem, several seeds.
+"""Scaffolds at equal compute: the same problems, the same budgets for a problem, several seeds.
 
-The first scaffold is the reference, plain samples: budgets are given in samples, and one is what they took on average.
-Each other scaffold runs once per seed, as far as the largest budget goes. What it has after every step is its answer,
-had it stopped there; so one run shows what each smaller budget buys: the last step that was paid for whole. A step that
-a budget cuts in two counts for nothing, and its tokens are named as cut. All tokens count, those of reviews, selections
-and plans too. First samples are shared: under one seed they are the same, and so are the journal's completions, for all
-scaffolds that begin with them.
+The first scaffold is the reference, plain samples: budgets are given in samples, and one is what they took on average,
+in completion tokens or whatever else BUDGET_IN counts (core/spending.py). Each other scaffold runs once per seed, as
+far as the largest budget goes. What it has after every step is its answer, had it stopped there; so one run shows what
+each smaller budget buys: the last step that was paid for whole. A step that a budget cuts in two counts for nothing,
+and its tokens are named as cut. Reviews, selections and plans count too. First samples are shared: under one seed they
+are the same, and so are the journal's completions, for all scaffolds that begin with them.
 """
 
 import json
@@ -14,32 +14,47 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from core import constants, experiment_file, terminal
 from core.bar import Bar
-from core.constants import Constants, rules
+from core.constants import Constants as RunConstants
+from core.constants import constant, rules
+from core.engines import environment, weights
+from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.need import Need
+from core.engines.server import Server
+from core.engines.shape import QED_NANO, Shape
 from core.errors import UserError, command
 from core.experiment import Experiment, Part
 from core.files import results_dir, write_atomically
 from core.progress import ANY, Expected, Forecast
 from core.report import plot
-from core.report.tables import chance, interval, shift
-from core.results import read, warnings, write
-from core.results.read import MemberResult, StepResult
+from core.report.budgets import UNCOUNTED, Row, compact, in_unit, rows, table
+from core.results import warnings, write
 from core.run import open_journal, started
 from core.signals import Stop
-from core.stats import Estimate, Paired, holm, mean_by_problem, paired
-from core.terminal import aligned
+from core.spending import TOKENS, UNITS, Meter, Prices
 from core.types import Ask, Population, Problem, Scaffold
 
-UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
 FEWEST = 8  # completions without a count, and none with one, until that is said
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(RunConstants):
+    """Of a comparison."""
+
+    BUDGET_IN: str = constant("tokens", "what budgets count", choices=tuple(UNITS))
+    DOLLARS_READ: float = constant(0.0, "price of a million prompt tokens; 0 where prices are not known", 0, 1e6)
+    DOLLARS_CACHED: float = constant(0.0, "the same of those that a cache held", 0, 1e6)
+    DOLLARS_WRITTEN: float = constant(0.0, "the same of completion tokens, thinking included", 0, 1e6)
+
+    @property
+    def prices(self) -> Prices | None:
+        given = Prices(self.DOLLARS_READ, self.DOLLARS_CACHED, self.DOLLARS_WRITTEN)
+        return given if given.read and given.written else None
 
 
 @dataclass(frozen=True)
@@ -52,10 +67,10 @@ class Entry:
     constants: Mapping[str, Any]
     roles: str = ""
 
-    def config(self, common: Constants) -> Constants:
+    def config(self, common: RunConstants) -> RunConstants:
         """Its constants in a comparison whose own are `common`."""
-        shared = {name: getattr(common, name) for name in rules(Constants)}
-        made: Constants = self.scaffold.constants(**shared | dict(self.constants))
+        shared = {name: getattr(common, name) for name in rules(RunConstants)}
+        made: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
         return made
 
 
@@ -101,186 +116,27 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Budgeted:
-    """`run`, a scaffold's, stopped after the step with which a problem goes beyond `tokens` completion tokens: where
-    they are used up exactly, what costs nothing (the selection of one, say) is still to come. A step of unknown length
-    is beyond them; raises UserError where the server counts nothing at all."""
+    """`run`, a scaffold's, stopped after the step with which a problem goes beyond `most`, counted by `meter`:
+    where that is used up exactly, what costs nothing (the selection of one, say) is still to come. A step of unknown
+    cost is beyond it; raises UserError where the server counts nothing at all."""
 
     run: Callable[[Problem, Ask, Any], AsyncIterator[Population]]
-    tokens: float
+    most: float
+    meter: Meter = TOKENS
 
     async def __call__(self, problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-        spent = uncounted = 0
+        spent, uncounted = 0.0, 0
         async with aclosing(self.run(problem, ask, config)) as populations:  # type: ignore[type-var]
             async for population in populations:
                 made = [c for m in population for c in ([] if m.carried_over else [m.completion]) + m.side_calls]
-                counts = [completion.counted[-1] for completion in made]
+                counts = [self.meter.cost(completion.counted) for completion in made]
                 spent += sum(count or 0 for count in counts)
                 uncounted += counts.count(None)
                 if uncounted >= FEWEST and not spent:
                     raise UserError(f"{UNCOUNTED}. Serve the model where usage is reported")
                 yield population
-                if spent > self.tokens or (uncounted and self.tokens < math.inf):
+                if spent > self.most or (uncounted and self.most < math.inf):
                     return
-
-
-@dataclass
-class Bought:
-    """What a budget bought on one problem: the score of the vote (None: not even a first answer), and what it took.
-    `path`: seconds of the longest chain of requests that had to wait for each other. `cut`: tokens of the step that
-    did not fit."""
-
-    score: float | None = None
-    tokens: int = 0
-    prompt: int = 0
-    cached: int = 0
-    calls: int = 0
-    path: float = 0.0
-    cut: int = 0
-
-
-def bought(steps: Sequence[StepResult], budget: int) -> Bought:
-    """What `budget` completion tokens buy of the `steps` of a problem.
-
-    A step waits for all of the one before: for what it was chosen by too, which its parents do not say. Within it,
-    the side calls of a member wait for that member alone. Plain samples wait for nobody. A step of which not all tokens
-    are known may not be paid for, and so ends what was bought.
-    """
-    found, is_plain = Bought(), True
-    for step in steps:
-        members = step.members
-        made = [call for m in members for call in (m.side_calls if m.carried_over else m.calls)]
-        tokens = sum(call.completion_tokens or 0 for call in made)
-        is_known = all(call.completion_tokens is not None for call in made)
-        if found.tokens + tokens > budget or not is_known:
-            found.cut = tokens
-            break
-        found.tokens += tokens
-        found.prompt += sum(call.prompt_tokens or 0 for call in made)
-        found.cached += sum(call.cached_tokens or 0 for call in made)
-        found.calls += len(made)
-        if tokens or len(members) == 1 or found.score is None:  # else it only shows what the next step is made of
-            found.score = step.majority_correct
-        is_plain = is_plain and not any(m.side_calls or (m.parents and not m.carried_over) for m in members)
-        seconds = max(m.cost.seconds + _waits(m) for m in members)
-        found.path = max(found.path, seconds) if is_plain else found.path + seconds
-    return found
-
-
-def _waits(member: MemberResult) -> float:
-    """Seconds of a member's side calls: verdicts on one text are asked for at once, others one after the other."""
-    seconds = [0.0, *(call.seconds for call in member.side_calls)]
-    return max(seconds) if member.verdicts is not None else sum(seconds)
-
-
-@dataclass
-class Row:
-    """A scaffold at one budget, over problems (each the mean of its seeds). `against`: the reference at that budget,
-    where both answered anything; `p_holm`: its p, corrected for all those of the table."""
-
-    name: str
-    budget: int
-    accuracy: Estimate
-    unanswered: float
-    means: dict[str, float]
-    scores: list[float] = field(repr=False)
-    against: Paired | None = None
-    p_holm: float | None = None
-
-    @property
-    def answered(self) -> bool:
-        return self.unanswered < 1
-
-
-def rows(runs: Mapping[str, Sequence[Path]], budgets: Sequence[int], reference: str) -> list[Row]:
-    """The table: for each scaffold the results of its seeds, which share their problems in order; differences are
-    paired with `reference` at the same budget. A problem without an answer scores 0; where a budget bought not one
-    answer, there is nothing to compare."""
-    made = []
-    for name, paths in runs.items():
-        by_seed = [[problem.steps for problem in read.read(path)[1]] for path in paths]
-        for budget in budgets:
-            each = [[bought(steps, budget) for steps in seeds] for seeds in zip(*by_seed, strict=True)]
-            scores = [float(np.mean([b.score or 0.0 for b in of])) for of in each]
-            all_of = [b for of in each for b in of]
-            means = {
-                what: float(np.mean([getattr(b, what) for b in all_of]))
-                for what in ("tokens", "cut", "prompt", "cached", "calls", "path")
-            }
-            unanswered = float(np.mean([b.score is None for b in all_of]))
-            made.append(Row(name, budget, mean_by_problem(scores), unanswered, means, scores))
-    for row in made:
-        base = next(other for other in made if (other.name, other.budget) == (reference, row.budget))
-        if row is not base and row.answered and base.answered:
-            row.against = paired(base.scores, row.scores)
-    compared = [(row, row.against.p) for row in made if row.against]
-    for (row, _), corrected in zip(compared, holm([p for _, p in compared]), strict=True):
-        row.p_holm = corrected
-    return made
-
-
-def in_tokens(budgets: Sequence[float], paths: Sequence[Path]) -> list[int]:
-    """`budgets`, given in samples, in completion tokens: a sample is the mean of the results in `paths`. Raises
-    UserError where those hold no tokens."""
-    steps = [read.read(path)[0].metrics.steps for path in paths]
-    spent = sum(step.completion_tokens or 0 for each in steps for step in each)
-    samples = sum(each[-1].completions - sum(step.uncounted for step in each) for each in steps)
-    if not spent:
-        raise UserError(f"all samples failed, or {UNCOUNTED}: there is nothing to measure budgets by")
-    return [round(budget * spent / samples) for budget in budgets]
-
-
-def table(made: Sequence[Row], reference: str) -> str:
-    """The rows as text."""
-    heads = [
-        "scaffold",
-        "budget",
-        "accuracy",
-        f"minus {reference}",
-        "p",
-        "p (Holm)",
-        "unanswered",
-        "tokens",
-        "cut",
-        "calls",
-        "path s",
-        "prompt",
-        "cached",
-    ]
-    lines = [heads]
-    for row in sorted(made, key=lambda row: row.budget):
-        d = row.against
-        lines.append(
-            [
-                row.name,
-                f"{row.budget:,}",
-                interval(row.accuracy.to_json()) if row.answered else "-",
-                shift(d.difference, d.low, d.high) if d else "-",
-                chance(d.p) if d else "-",
-                chance(row.p_holm) if row.p_holm is not None else "-",
-                f"{row.unanswered:.0%}",
-                *(f"{row.means[what]:,.0f}" for what in ("tokens", "cut")),
-                f"{row.means['calls']:.1f}",
-                f"{row.means['path']:.1f}",
-                *(f"{row.means[what]:,.0f}" for what in ("prompt", "cached")),
-            ]
-        )
-    return aligned(lines)
-
-
-def compact(made: Sequence[Row], reference: str) -> str:
-    """The accuracies alone, a line for each scaffold and a column for each budget. A star: other than the reference at
-    that budget by more than chance, with p (Holm) of 0.05 at most."""
-    budgets = sorted({row.budget for row in made})
-    lines = [["budget", *(f"{budget:,} " for budget in budgets)]]
-    for name in dict.fromkeys(row.name for row in made):
-        found = {row.budget: row for row in made if row.name == name}
-        cells = []
-        for budget in budgets:
-            row = found[budget]
-            star = "*" if row.p_holm is not None and row.p_holm <= 0.05 else " "
-            cells.append(f"{100 * row.accuracy.value:.1f}{star}" if row.answered else "- ")
-        lines.append([name, *cells])
-    return aligned(lines)
 
 
 def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
@@ -304,7 +160,8 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
             left_out = [entry for entry in entries if entry.roles and server.is_embedded]
             runs: dict[str, list[Path]] = {}
             reused: Counter[str] = Counter()
-            tokens: list[int] = []  # what the budgets come to; known when the first has run
+            meter = Meter(common.BUDGET_IN, _shape_of(server), common.prices)
+            budgets: list[float] = []  # what they come to in that unit; known when the first has run
             kept = [entry for entry in entries if entry not in left_out]
             total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
             with (
@@ -314,7 +171,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
                 for place, entry in enumerate(kept):
                     for number, seed in enumerate(seeds, place * len(seeds) + 1):
                         stage = f"{entry.name} ({number} of {len(kept) * len(seeds)})"
-                        budgeted = Budgeted(entry.scaffold.run, max(tokens, default=math.inf))
+                        budgeted = Budgeted(entry.scaffold.run, max(budgets, default=math.inf), meter)
                         experiment = Experiment(
                             f"{entry.name}-seed{seed}",
                             replace(entry.scaffold, run=budgeted),
@@ -326,11 +183,23 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
                         )
                         runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))
                         reused += experiment.reused
-                    tokens = tokens or in_tokens(comparison.budgets, runs[entry.name])
+                    budgets = budgets or in_unit(comparison.budgets, runs[entry.name], meter)
             document = experiment.document
-        made = rows(runs, tokens, entries[0].name)
+        made = rows(runs, budgets, entries[0].name, meter)
         doubts = warnings.of_origins(server.origin, reused)
-        _show(folder / name, document, made, entries[0].name, left_out, seeds, doubts)
+        _show(folder / name, document, made, entries[0].name, left_out, seeds, doubts, meter)
+
+
+def _shape_of(server: Server) -> Shape | None:
+    """The shape of the model that `server` serves, where this machine knows it."""
+    if server.is_embedded:
+        from core.engines.gguf_header import shape  # takes a while to load, and few need it
+
+        return shape(EMBEDDED_GGUF)
+    if server.model.partition("@")[0] == weights.REPO:
+        return QED_NANO
+    config = Path(environment.model() or "?") / "config.json"
+    return Shape.from_config(config) if config.is_file() else None
 
 
 def _show(
@@ -341,23 +210,25 @@ def _show(
     left_out: Sequence[Entry],
     seeds: Sequence[int],
     doubts: Sequence[str],
+    meter: Meter,
 ) -> None:
     model, chosen = document["model"]["name"], document["problem_set"]
     notes = [
-        f"{model} on {chosen['name']}, n={chosen['n']}, seeds {', '.join(map(str, seeds))}; budgets in completion "
-        "tokens a problem; accuracy of the vote in %, with 95% intervals over problems, 0 where a budget bought no "
-        "answer, and - where it bought none on any problem; p (Holm): corrected for all p-values of the table; the "
-        "other figures are means over problems and seeds; cut: tokens of the step that did not fit; path "
-        "s: seconds of requests that waited for each other; scaffolds that begin with plain samples share them",
+        f"{model} on {chosen['name']}, n={chosen['n']}, seeds {', '.join(map(str, seeds))}; budgets in "
+        f"{UNITS[meter.unit]}, for a problem; accuracy of the vote in %, with 95% intervals over problems, 0 where a "
+        "budget bought no answer, and - where it bought none at all; p (Holm): corrected for all p of the table; "
+        "the other figures are means over problems and seeds; cut: tokens of the step that did not fit; path s: "
+        "seconds of requests that waited for each other; read: tokens written and prompt tokens that no cache held; "
+        "flops: computed from the model's shape; scaffolds that begin with plain samples share them",
     ]
     if document["model"]["embedded"]:
         notes.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
     notes += [f"left out: {entry.name} (the embedded model has not learnt to {entry.roles})" for entry in left_out]
     notes += doubts
-    text, told = table(made, reference), "\n".join(f"note: {note}" for note in notes)
+    text, told = table(made, reference, meter), "\n".join(f"note: {note}" for note in notes)
     write_atomically(folder / "table.txt", f"{text}\n\n{told}\n".encode())
     if 0 < terminal.columns() < len(text.partition("\n")[0]):
-        text = compact(made, reference)
+        text = compact(made, reference, meter)
         print(f"\n{text}\n\naccuracy of the vote in % by budget; *: other than {reference}, p (Holm) ≤ 0.05")
         print(f"all figures: {folder / 'table.txt'}")
     else:
@@ -369,16 +240,16 @@ def _show(
             "budget": row.budget,
             "accuracy": row.accuracy.to_json(),
             "unanswered": row.unanswered,
-            **row.means,
+            **{what: None if math.isnan(mean) else mean for what, mean in row.means.items()},
             "against": vars(row.against) | {"p_holm": row.p_holm} if row.against else None,
         }
         for row in made
     ]
-    summary = {"experiment": folder.name, "made": write.now(), "notes": notes, "seeds": list(seeds)}
+    summary = {"experiment": folder.name, "made": write.now(), "notes": notes, "seeds": list(seeds), "unit": meter.unit}
     lines = [json.dumps(line) for line in (summary, *shown)]
     write_atomically(folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
     drawn = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.answered]
-    plot.matched(document | {"config": {}}, drawn, folder / "frontier.png")
+    plot.matched(document | {"config": {}}, drawn, folder / "frontier.png", UNITS[meter.unit], meter.shown)
     print(f"results {folder}")
 
 

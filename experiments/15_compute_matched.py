@@ -1,6 +1,6 @@
-"""All scaffolds at equal compute: the same problems under the same budgets of completion tokens.
+"""All scaffolds at equal compute: the same problems under the same budgets.
 
-Question: what is the best way to spend so many tokens on a problem?
+Question: what is the best way to spend so many tokens (or so much compute, or money) on a problem?
 Expected: voting is hard to beat at small budgets; RSA gains where there is enough for several steps.
 A budget is given in plain samples, whatever they take the model; none is a whole number, lest a population just misses
 it. What the embedded model has not learnt is left out, and said.
@@ -17,6 +17,7 @@ MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
 LIMIT = 0  # first problems only; 0 is all
+BUDGET_IN = "tokens"  # written; or read (uncached prompt tokens too), flops, dollars (where prices are given)
 SEED = 0  # added to each of the seeds: SEED=2 runs with 2 and 3
 
 budgets = (2.5, 5.5, 10.5, 20.5, 50.5)  # samples' worth of completion tokens, for a problem
@@ -33,6 +34,8 @@ stepwise = replace(RSA, run=partial(rsa, stop=never))
 # Each with its experiment's constants, but for those above and those given here; all are compared with the first.
 entries = [
     entry("12_majority", STAGE=1, N=60),
+    entry("12_majority", name="12_majority_hot", STAGE=1, N=60, TEMPERATURE=1.0),
+    entry("01_baseline", name="01_greedy", N=1, TEMPERATURE=0.0),
     entry("13_best_of"),
     entry("13_best_of", name="13_best_of_4", N=4, VERIFY_SAMPLES=2),
     entry("14_refinement", N=1, ROUNDS=49),

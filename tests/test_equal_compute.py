@@ -2,9 +2,10 @@
 
 import asyncio
 import json
+import math
 import runpy
 import selectors
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,14 +13,18 @@ from typing import Any
 
 import pytest
 
-from core.constants import Constants
-from core.equal_compute import Bought, Budgeted, Comparison, Entry, Row, bought, compact, entry, in_tokens, rows, table
+from core.engines import gguf_header
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.shape import Shape
+from core.equal_compute import Budgeted, Comparison, Constants, Entry, entry
 from core.errors import UserError
 from core.report import cli
+from core.report.budgets import Bought, Row, bought, compact, in_unit, rows, table
 from core.results import read
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.rsa import RSA, rsa
 from core.seeds import derive
+from core.spending import TOKENS, Meter, Prices
 from core.stats import Estimate
 from core.types import Ask, Completion, Member, Message, Population, Problem
 from tests.conftest import python
@@ -36,11 +41,11 @@ def step(score: float, *members: dict[str, Any]) -> dict[str, Any]:
     return documents.step(0, members, majority=score)
 
 
-def buys(steps: Sequence[dict[str, Any]], budget: int) -> Bought:
+def buys(steps: Sequence[dict[str, Any]], budget: float, meter: Meter = TOKENS) -> Bought:
     """What a budget buys of steps as they stand in a results file. Keys of scripted models are none of a journal's."""
     for cost in (cost for each in steps for m in each["members"] for cost in (m, *m.get("checks", []))):
         cost["key"] = documents.KEY
-    return bought([read.step_result(each) for each in steps], budget)
+    return bought([read.step_result(each) for each in steps], budget, meter)
 
 
 STEPS = [
@@ -53,16 +58,58 @@ STEPS = [
 @pytest.mark.parametrize(
     ("budget", "expected"),
     [
-        (199, Bought(None, 0, 0, 0, 0, 0.0, 200)),
-        (200, Bought(0.5, 200, 20, 10, 2, 3.0, 80)),
-        (279, Bought(0.5, 200, 20, 10, 2, 3.0, 80)),
-        (280, Bought(0.0, 280, 40, 20, 4, 8.0, 20)),
-        (300, Bought(1.0, 300, 50, 25, 5, 8.5, 0)),
-        (9999, Bought(1.0, 300, 50, 25, 5, 8.5, 0)),
+        (199, Bought(None, 0, 0, 0, 0, 0.0, 200, {"read": 0})),
+        (200, Bought(0.5, 200, 20, 10, 2, 3.0, 80, {"read": 210})),
+        (279, Bought(0.5, 200, 20, 10, 2, 3.0, 80, {"read": 210})),
+        (280, Bought(0.0, 280, 40, 20, 4, 8.0, 20, {"read": 300})),
+        (300, Bought(1.0, 300, 50, 25, 5, 8.5, 0, {"read": 325})),
+        (9999, Bought(1.0, 300, 50, 25, 5, 8.5, 0, {"read": 325})),
     ],
 )
 def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: Bought) -> None:
     assert buys(STEPS, budget) == expected
+
+
+TINY = Shape(1, 1, 1, 1, head_dim=2, intermediate=1, vocab=1, tied=True)  # 17 parameters in its layer, 19 in a step
+WRITTEN = [(100, 100), (50, 30), (20,)]  # completion tokens of STEPS; prompts take 10 tokens, 5 of which are cached
+
+
+@pytest.mark.parametrize(
+    ("unit", "cost"),
+    [
+        ("tokens", lambda tokens: tokens),
+        ("read", lambda tokens: tokens + 5),
+        ("dollars", lambda tokens: (5 * 3.0 + 5 * 1.0 + tokens * 10.0) / 1e6),
+        ("flops", lambda tokens: 2 * (17 * 5 + 19 * tokens) + 8 * sum(range(5, 10 + tokens)) + 4 * (5 + tokens)),
+    ],
+)
+def test_a_budget_can_be_counted_in_any_unit(unit: str, cost: Callable[[int], float]) -> None:
+    meter, spent = Meter(unit, TINY, Prices(3.0, 1.0, 10.0)), 0.0
+    for number, tokens in enumerate(WRITTEN):
+        before, spent = [None, 0.5, 0.0][number], spent + sum(map(cost, tokens))
+        assert buys(STEPS, spent * (1 - 1e-9), meter).score == before
+        found = buys(STEPS, spent * (1 + 1e-9), meter)
+        assert found.score == [0.5, 0.0, 1.0][number]
+        assert (found.spent | {"tokens": found.tokens})[unit] == pytest.approx(spent)
+        assert set(found.spent) == {"read", "flops", "dollars"}, "the others are told too"
+
+
+def test_a_unit_whose_costs_are_not_known_is_refused_and_unknown_costs_are_no_zeros() -> None:
+    for unit in ("flops", "dollars"):
+        with pytest.raises(UserError, match=f"BUDGET_IN={unit}: .* count in tokens or read"):
+            Meter(unit)
+    assert Meter().units == ["tokens", "read"]
+    silent = step(1.0, member(10, prompt_tokens=None, cached_tokens=None))
+    assert buys([silent], 10).score == 1.0 and math.isnan(buys([silent], 10).spent["read"])
+    assert buys([silent], 10, Meter("read")).score is None
+    assert Constants(DOLLARS_WRITTEN=1.0).prices is None, "half of the prices are no prices"
+    assert Constants(DOLLARS_READ=0.1, DOLLARS_WRITTEN=0.4).prices == Prices(0.1, 0.0, 0.4)
+
+
+def test_the_embedded_models_shape_is_read_from_its_file() -> None:
+    shape = gguf_header.shape(EMBEDDED_GGUF)
+    assert shape == Shape(4, 128, 4, 4, 32, 512, 900, tied=True) and 1.1e6 < shape.parameters < 1.2e6
+    assert 4 * shape.parameters < EMBEDDED_GGUF.stat().st_size < 4.2 * shape.parameters, "float32 and a vocabulary"
 
 
 def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
@@ -252,14 +299,16 @@ def test_an_entry_of_no_experiment_is_one_line(capsys: pytest.CaptureFixture[str
 
 def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> None:
     def saved(tokens: int) -> Path:
-        steps = [documents.metrics_of_step(completion_tokens=tokens, completions=4)]
         path = tmp_path / f"{tokens}.json"
-        path.write_text(json.dumps(documents.document(steps=steps)))
+        samples = step(1, *[member(tokens)] * 4)
+        path.write_text(json.dumps(documents.document([documents.problem("p", [samples])])))
         return path
 
-    assert in_tokens((2.5,), [saved(400), saved(480)]) == [275]
+    both = [saved(100), saved(120)]
+    assert in_unit((2.5,), both) == [275] and in_unit((2.5,), both, Meter("read")) == [round(2.5 * 115)]
+    assert in_unit((2.5,), both, Meter("dollars", prices=Prices(1.0, 0.0, 1.0))) == [pytest.approx(2.5 * 115 / 1e6)]
     with pytest.raises(UserError, match="no tokens"):
-        in_tokens((2.5,), [saved(0)])
+        in_unit((2.5,), [saved(0)])
 
 
 def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_not_learnt(

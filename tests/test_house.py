@@ -36,14 +36,15 @@ MAY: dict[str, set[str]] = {
     "scaffolds": {"grading"},
     "results": {"grading", "generate.journal"},
     "plan": {"results", "engines", "problems", "experiment_file"},
-    "report": {"results", "generate.journal"},
+    "report": {"results", "generate.journal", "spending"},
     "endpoint": {"engines", "generate", "grading", "scaffolds", "run"},
     "experiment_file": set(),
     "training": {"engines"},
     "experiment": {"engines", "generate", "grading", "problems", "results", "report", "plan"},
     "run": {"engines", "generate", "grading", "problems", "results", "experiment"},
+    "spending": {"engines.shape"},
     "regrade": {"generate.journal", "grading", "problems", "results", "report", "run"},
-    "equal_compute": {"engines", "problems", "results", "report", "run", "experiment", "experiment_file"},
+    "equal_compute": {"engines", "problems", "results", "report", "run", "experiment", "experiment_file", "spending"},
 }
 
 

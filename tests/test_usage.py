@@ -11,13 +11,14 @@ import jsonschema
 import pytest
 
 from core.engines.server import Server
-from core.equal_compute import Budgeted, bought, in_tokens
+from core.equal_compute import Budgeted
 from core.errors import UserError
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.plan import lengths
 from core.progress import Expected, Forecast, Kind
 from core.report import compare, page, plot, tables
+from core.report.budgets import bought, in_unit
 from core.report.cli import main as report
 from core.results.read import StepResult, step_result
 from core.scaffolds.rsa import rsa
@@ -171,13 +172,16 @@ def test_compute_cannot_be_matched_without_counts_and_that_is_said_at_once(tmp_p
     with pytest.raises(UserError, match="counts no tokens, so that scaffolds can't be compared at equal tokens"):
         asyncio.run(collect())
     path = tmp_path / "a.json"
-    step = documents.metrics_of_step(completion_tokens=None, completions=4)
-    path.write_text(json.dumps(documents.document(steps=[step])))
+
+    def write(*tokens: int | None) -> None:
+        samples = documents.step(0, [documents.member(count) for count in tokens])
+        path.write_text(json.dumps(documents.document([documents.problem("p", [samples])])))
+
+    write(None, None)
     with pytest.raises(UserError, match="counts no tokens"):
-        in_tokens((2.5,), [path])
-    step = documents.metrics_of_step(completion_tokens=300, completions=4, uncounted=1)
-    path.write_text(json.dumps(documents.document(steps=[step])))
-    assert in_tokens((2.5,), [path]) == [250], "one of unknown length is left out"
+        in_unit((2.5,), [path])
+    write(100, 150, 50, None)
+    assert in_unit((2.5,), [path]) == [250], "one of unknown length is left out"
 
 
 def test_a_budget_does_not_buy_a_step_of_unknown_length() -> None:

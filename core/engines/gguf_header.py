@@ -7,6 +7,7 @@ from typing import Any
 
 from gguf import GGUFReader, GGUFValueType, Keys
 
+from core.engines.shape import Shape
 from core.errors import UserError
 
 # Dense, and every layer keeps all keys and values: for these, kv_elements is what llama.cpp allocates.
@@ -64,6 +65,22 @@ class Gguf:
             number(Keys.Attention.VALUE_LENGTH, head),
             number(Keys.LLM.CONTEXT_LENGTH),
         )
+
+
+def shape(path: Path) -> Shape:
+    """The shape of the model in a GGUF file whose header is sound."""
+    found = _Header(path)
+    fields = {name: field.contents() for name, field in found.fields.items() if field.data}
+    tensors = {tensor.name: tensor.shape for tensor in found.tensors}
+    about = Gguf.read(path)
+    hidden, vocab = (int(size) for size in tensors["token_embd.weight"])
+    architecture = fields[Keys.General.ARCHITECTURE]
+    heads, wide = (
+        int(fields[key.format(arch=architecture)]) for key in (Keys.Attention.HEAD_COUNT, Keys.LLM.FEED_FORWARD_LENGTH)
+    )
+    return Shape(
+        about.layers, hidden, heads, about.kv_heads, about.key_length, wide, vocab, "output.weight" not in tensors
+    )
 
 
 class _Header(GGUFReader):

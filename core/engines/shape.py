@@ -72,6 +72,13 @@ class Shape:
         """Parameters that one decoding step reads and multiplies with: the layers and the output embedding."""
         return self.layer_parameters + self.vocab * self.hidden + self.hidden
 
+    def flops(self, prompt: int, cached: int, completion: int) -> float:
+        """Operations of one request: each token that is read (those `cached` are not) or written is multiplied with
+        every weight and attends to all before it. Reading takes no output embedding."""
+        attended = ((prompt + completion) ** 2 - cached**2) / 2
+        multiplied = self.layer_parameters * (prompt - cached) + self.step_parameters * completion
+        return 2 * multiplied + 4 * self.layers * self.heads * self.head_dim * attended
+
     def kv_bytes(self, kv: str = "bf16") -> int:
         """Bytes that one token takes in a KV cache of type `kv`: keys and values of every layer."""
         return 2 * self.layers * self.kv_heads * self.head_dim * KV_BYTES[kv]

@@ -1,7 +1,7 @@
 """Figures for papers and READMEs, by matplotlib: PNG or SVG, as the path ends."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -59,9 +59,16 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "maj
         axes.set_ylabel(f"{metric.replace('_', ' ')}, %")
 
 
-def matched(document: dict[str, Any], rows: Sequence[tuple[str, int, dict[str, Any]]], path: Path) -> None:
-    """Accuracy against the budget of completion tokens, a line for each scaffold. `rows`: (scaffold, budget, estimate);
-    of all of them, model and problem set are those of `document`. With so many, intervals are bars side by side."""
+def matched(
+    document: dict[str, Any],
+    rows: Sequence[tuple[str, float, dict[str, Any]]],
+    path: Path,
+    unit: str,
+    amount: Callable[[float], str],
+) -> None:
+    """Accuracy against the budget, a line for each scaffold. `rows`: (scaffold, budget, estimate); of all of them,
+    model and problem set are those of `document`. `unit`: of the budgets, which `amount` puts in words. With so many,
+    intervals are bars side by side."""
     with _figure([document] * 2, path) as axes:
         for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
             of = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
@@ -70,9 +77,10 @@ def matched(document: dict[str, Any], rows: Sequence[tuple[str, int, dict[str, A
             style, color = _style(n)
             axes.errorbar(x, y, bars, fmt=style, color=color, label=name, elinewidth=0.7, markersize=5)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted({budget for _, budget, _ in rows}), [f"{b:,}" for b in sorted({b for _, b, _ in rows})])
+        budgets = sorted({budget for _, budget, _ in rows})
+        axes.set_xticks(budgets, [amount(budget) for budget in budgets], parse_math=False)
         axes.minorticks_off()
-        axes.set_xlabel("budget, completion tokens per problem")
+        axes.set_xlabel(f"budget per problem, {unit}")
         axes.set_ylabel("accuracy of the vote, %")
 
 

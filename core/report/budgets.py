@@ -1,0 +1,198 @@
+"""What budgets buy of results: the rows and tables of a comparison at equal compute."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from core.errors import UserError
+from core.report.tables import chance, interval, shift
+from core.results import read
+from core.results.read import CallCost, MemberResult, StepResult
+from core.spending import TOKENS, UNITS, Counted, Meter
+from core.stats import Estimate, Paired, holm, mean_by_problem, paired
+from core.terminal import aligned
+
+UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
+
+
+@dataclass
+class Bought:
+    """What a budget bought on one problem: the score of the vote (None: not even a first answer), and what it took.
+    `path`: seconds of the longest chain of requests that had to wait for each other. `cut`: tokens of the step that
+    did not fit."""
+
+    score: float | None = None
+    tokens: int = 0
+    prompt: int = 0
+    cached: int = 0
+    calls: int = 0
+    path: float = 0.0
+    cut: int = 0
+    spent: dict[str, float] = field(default_factory=dict)  # in the other units; nan where not all is known
+
+
+def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) -> Bought:
+    """What a `budget`, counted by `meter`, buys of the `steps` of a problem.
+
+    A step waits for all of the one before: for what it was chosen by too, which its parents do not say. Within it,
+    the side calls of a member wait for that member alone. Plain samples wait for nobody. A step of which not all tokens
+    are known may not be paid for, and so ends what was bought.
+    """
+    found, is_plain = Bought(spent=dict.fromkeys(meter.units[1:], 0.0)), True
+    paid = 0.0
+    for step in steps:
+        members = step.members
+        made = [call for m in members for call in (m.side_calls if m.carried_over else m.calls)]
+        tokens = sum(call.completion_tokens or 0 for call in made)
+        costs = {each: [meter.cost(_counted(call), each) for call in made] for each in meter.units}
+        cost = math.inf if None in costs[meter.unit] else sum(of or 0 for of in costs[meter.unit])
+        if paid + cost > budget:
+            found.cut = tokens
+            break
+        paid += cost
+        found.tokens += tokens
+        for each in found.spent:
+            found.spent[each] += math.nan if None in costs[each] else sum(of or 0 for of in costs[each])
+        found.prompt += sum(call.prompt_tokens or 0 for call in made)
+        found.cached += sum(call.cached_tokens or 0 for call in made)
+        found.calls += len(made)
+        if tokens or len(members) == 1 or found.score is None:  # else it only shows what the next step is made of
+            found.score = step.majority_correct
+        is_plain = is_plain and not any(m.side_calls or (m.parents and not m.carried_over) for m in members)
+        seconds = max(m.cost.seconds + _waits(m) for m in members)
+        found.path = max(found.path, seconds) if is_plain else found.path + seconds
+    return found
+
+
+def _counted(call: CallCost) -> Counted:
+    return call.prompt_tokens, call.cached_tokens, call.completion_tokens
+
+
+def _waits(member: MemberResult) -> float:
+    """Seconds of a member's side calls: verdicts on one text are asked for at once, others one after the other."""
+    seconds = [0.0, *(call.seconds for call in member.side_calls)]
+    return max(seconds) if member.verdicts is not None else sum(seconds)
+
+
+@dataclass
+class Row:
+    """A scaffold at one budget, over problems (each the mean of its seeds). `means`: of what it took, nan where that is
+    not known. `against`: the reference at that budget, where both answered anything; `p_holm`: its p, corrected for all
+    those of the table."""
+
+    name: str
+    budget: float
+    accuracy: Estimate
+    unanswered: float
+    means: dict[str, float]
+    scores: list[float] = field(repr=False)
+    against: Paired | None = None
+    p_holm: float | None = None
+
+    @property
+    def answered(self) -> bool:
+        return self.unanswered < 1
+
+
+def rows(
+    runs: Mapping[str, Sequence[Path]],
+    budgets: Sequence[float],
+    reference: str,
+    meter: Meter = TOKENS,
+) -> list[Row]:
+    """The table: for each scaffold the results of its seeds, which share their problems in order, under `budgets`
+    counted by `meter`; differences are paired with `reference` at the same budget. A problem without an answer scores
+    0; where a budget bought not one answer, there is nothing to compare."""
+    made = []
+    for name, paths in runs.items():
+        by_seed = [[problem.steps for problem in read.read(path)[1]] for path in paths]
+        for budget in budgets:
+            each = [[bought(steps, budget, meter) for steps in seeds] for seeds in zip(*by_seed, strict=True)]
+            scores = [float(np.mean([b.score or 0.0 for b in of])) for of in each]
+            all_of = [b for of in each for b in of]
+            means = {
+                what: float(np.mean([getattr(b, what) for b in all_of]))
+                for what in ("tokens", "cut", "prompt", "cached", "calls", "path")
+            } | {what: float(np.mean([b.spent[what] for b in all_of])) for what in meter.units[1:]}
+            unanswered = float(np.mean([b.score is None for b in all_of]))
+            made.append(Row(name, budget, mean_by_problem(scores), unanswered, means, scores))
+    for row in made:
+        base = next(other for other in made if (other.name, other.budget) == (reference, row.budget))
+        if row is not base and row.answered and base.answered:
+            row.against = paired(base.scores, row.scores)
+    compared = [(row, row.against.p) for row in made if row.against]
+    for (row, _), corrected in zip(compared, holm([p for _, p in compared]), strict=True):
+        row.p_holm = corrected
+    return made
+
+
+def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKENS) -> list[float]:
+    """`budgets`, given in samples, as `meter` counts: a sample is the mean of the results in `paths`. Raises UserError
+    where those hold no tokens."""
+    steps = (step for path in paths for problem in read.read(path)[1] for step in problem.steps)
+    calls = (call for step in steps for m in step.members if not m.carried_over for call in m.calls)
+    costs = [cost for call in calls if (cost := meter.cost(_counted(call))) is not None]
+    if not sum(costs):
+        raise UserError(f"all samples failed, or {UNCOUNTED}: there is nothing to measure budgets by")
+    found = [budget * sum(costs) / len(costs) for budget in budgets]
+    return found if meter.unit == "dollars" else [round(budget) for budget in found]
+
+
+def table(made: Sequence[Row], reference: str, meter: Meter = TOKENS) -> str:
+    """The rows as text; budgets are as `meter` counts."""
+    others = [each for each in UNITS if each in made[0].means and each != "tokens"]
+    heads = [
+        "scaffold",
+        "budget",
+        "accuracy",
+        f"minus {reference}",
+        "p",
+        "p (Holm)",
+        "unanswered",
+        "tokens",
+        "cut",
+        "calls",
+        "path s",
+        "prompt",
+        "cached",
+        *others,
+    ]
+    lines = [heads]
+    for row in sorted(made, key=lambda row: row.budget):
+        d = row.against
+        lines.append(
+            [
+                row.name,
+                meter.shown(row.budget),
+                interval(row.accuracy.to_json()) if row.answered else "-",
+                shift(d.difference, d.low, d.high) if d else "-",
+                chance(d.p) if d else "-",
+                chance(row.p_holm) if row.p_holm is not None else "-",
+                f"{row.unanswered:.0%}",
+                *(f"{row.means[what]:,.0f}" for what in ("tokens", "cut")),
+                f"{row.means['calls']:.1f}",
+                f"{row.means['path']:.1f}",
+                *(f"{row.means[what]:,.0f}" for what in ("prompt", "cached")),
+                *(meter.shown(row.means[what], what) for what in others),
+            ]
+        )
+    return aligned(lines)
+
+
+def compact(made: Sequence[Row], reference: str, meter: Meter = TOKENS) -> str:
+    """The accuracies alone, a line for each scaffold and a column for each budget. A star: other than the reference at
+    that budget by more than chance, with p (Holm) of 0.05 at most."""
+    budgets = sorted({row.budget for row in made})
+    lines = [["budget", *(f"{meter.shown(budget)} " for budget in budgets)]]
+    for name in dict.fromkeys(row.name for row in made):
+        found = {row.budget: row for row in made if row.name == name}
+        cells = []
+        for budget in budgets:
+            row = found[budget]
+            star = "*" if row.p_holm is not None and row.p_holm <= 0.05 else " "
+            cells.append(f"{100 * row.accuracy.value:.1f}{star}" if row.answered else "- ")
+        lines.append([name, *cells])
+    return aligned(lines)
