@@ -17,15 +17,14 @@ from core.errors import UserError
 ROOT = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (ROOT / "setup.sh").is_file()  # else this is an installed wheel, which holds the data in core/bundled
 DATA = ROOT / "data" if IS_CHECKOUT else ROOT / "core" / "bundled"
-HOME = ROOT if IS_CHECKOUT else Path.cwd()  # where results and weights go, if nothing is said
+HOME = ROOT if IS_CHECKOUT else Path.cwd()  # where results and weights go, if nothing is said and there is no
+VOLUME = Path("/workspace")  # which, on a rented pod, outlives it, and which clones share
 
 
 def results_dir() -> Path:
     """$RESULTS_DIR, else /workspace/results, or ./results where /workspace can't be written. Made if it is missing."""
     named = os.environ.get("RESULTS_DIR")
-    folder = Path(os.path.expanduser(named)) if named else Path("/workspace/results")
-    if not named and not os.access("/workspace", os.W_OK):
-        folder = HOME / "results"
+    folder = Path(os.path.expanduser(named)) if named else (VOLUME if can_write(VOLUME) else HOME) / "results"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -38,6 +37,11 @@ def results_dir() -> Path:
             f"the results folder {folder} can't be written ({error.strerror}). Fix that, or set RESULTS_DIR to another"
         ) from None
     return folder
+
+
+def can_write(folder: Path) -> bool:
+    """Whether files can be made in `folder`, as far as permissions tell."""
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:

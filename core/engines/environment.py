@@ -11,7 +11,7 @@ from pathlib import Path
 from core.engines.server import is_local
 from core.engines.shape import KV_BYTES
 from core.errors import UserError
-from core.files import HOME, ROOT
+from core.files import ROOT
 
 PORT = 30000  # where nothing else is said
 ENGINES = ("sglang", "vllm", "llamacpp", "embedded")
@@ -93,9 +93,10 @@ def _is_weights() -> bool:
 # The weights, and how they are served
 
 
-def weights_folder() -> Path:
-    """The folder of downloaded weights: WEIGHTS_DIR, else ./weights."""
-    return Path(os.environ.get("WEIGHTS_DIR", HOME / "weights"))
+def weights_folder() -> Path | None:
+    """The folder of downloaded weights that WEIGHTS_DIR names; None where it names none."""
+    named = _value("WEIGHTS_DIR")
+    return Path(os.path.expanduser(named)) if named else None
 
 
 def weights_revision() -> str:

@@ -13,20 +13,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from core import files
 from core.engines import environment
 from core.engines.shape import Shape
 from core.errors import UserError, command
-from core.files import ROOT
 
 REPO = "lm-provers/QED-Nano"
-LOCK = ROOT / "locks" / "weights.json"
+LOCK = files.ROOT / "locks" / "weights.json"
 BYTES = 8_300_000_000  # 4.02 B parameters in bf16, tokenizer and configuration
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # safetensors only: no pickle, no remote code
 
 
 def folder() -> Path:
-    """Where QED-Nano's weights are, or will be."""
-    return environment.weights_folder() / "QED-Nano"
+    """Where QED-Nano's weights are, or will be: in WEIGHTS_DIR, else in the checkout if they are there already, else on
+    the volume that outlives a rented machine, else in the checkout."""
+    if named := environment.weights_folder():
+        return named / "QED-Nano"
+    here, shared = files.HOME / "weights" / "QED-Nano", files.VOLUME / "models" / "qed-nano"
+    there = next(each for each in (shared, *shared.parents) if each.exists())
+    return shared if files.can_write(there) and there.is_relative_to(files.VOLUME) and not here.exists() else here
 
 
 def fetched() -> dict[str, str] | None:
@@ -106,7 +111,10 @@ def fetch() -> Path:
     here, revision = folder(), wanted()
     if (note := fetched()) and (note["revision"] == revision or not is_commit(revision)):
         return here
-    here.mkdir(parents=True, exist_ok=True)
+    try:
+        here.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the weights' folder {here} can't be made ({error.strerror}). Set WEIGHTS_DIR") from None
     held = sum(file.stat().st_size for file in here.rglob("*") if file.is_file())
     free, need = shutil.disk_usage(here).free, int((BYTES - held) * 1.05)
     if free < need:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from core import files
 from core.engines import weights
 from core.errors import UserError
 from tests.fakes.http import HttpFake, Request, answer
@@ -96,3 +97,39 @@ def test_the_lock_names_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     weights.LOCK.write_text("[]")
     with pytest.raises(UserError, match="names no revision"):
         weights.wanted()
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A checkout, and where a volume would be."""
+    monkeypatch.delenv("WEIGHTS_DIR", raising=False)
+    monkeypatch.setattr(files, "HOME", tmp_path / "clone")
+    monkeypatch.setattr(files, "VOLUME", tmp_path / "volume")
+    return tmp_path / "clone" / "weights" / "QED-Nano", tmp_path / "volume" / "models" / "qed-nano"
+
+
+def test_weights_go_to_the_volume_that_outlives_the_machine(
+    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, shared = places
+    assert weights.folder() == here, "there is no volume"
+    files.VOLUME.mkdir()
+    assert weights.folder() == shared
+    for folder in (files.VOLUME, shared.parent):
+        folder.mkdir(exist_ok=True)
+        with monkeypatch.context() as closing:  # root may write everywhere
+            closing.setattr(os, "access", lambda path, mode, closed=folder: path != closed)
+            assert weights.folder() == here, "what can't be written is passed over"
+    here.mkdir(parents=True)
+    assert weights.folder() == here, "those in the clone are used where they are"
+    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "mine"))
+    assert weights.folder() == tmp_path / "mine" / "QED-Nano"
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(
+    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "file"))
+    with pytest.raises(UserError, match=r"can't be made \(Not a directory\). Set WEIGHTS_DIR"):
+        weights.fetch()
