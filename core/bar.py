@@ -14,16 +14,16 @@ from core.types import Completion
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
 FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"
-DRAWN = 10  # columns of the bar itself that no words may take
-LEAST = 20  # columns that a first part is worth cutting for
+DRAWN = 5  # columns of the bar itself that no words may take
+LEAST = 20  # columns that a part is worth cutting for
 
 
 def fitting(parts: Sequence[str], columns: int) -> list[str]:
     """Those of `parts`, the most important first, that have room in so many columns, each behind a comma and a space.
-    Who has none is left out whole; the first is rather cut."""
+    One that has none is cut where that leaves enough of it, else left out whole."""
     kept: list[str] = []
     for part in parts:
-        if not kept and part is parts[0] and len(part) + 2 > columns >= LEAST:
+        if len(part) + 2 > columns >= LEAST:
             part = part[: columns - 3] + "…"
         if len(part) + 2 <= columns:
             kept.append(part)
@@ -53,8 +53,8 @@ def _tqdm(told: Callable[[], Sequence[str]], total: int, name: str) -> Any:
 
 
 class Traffic(Protocol):
-    """What a generator says of the server: requests that wait for a reply, tokens of the replies that are coming, and
-    what keeps it from answering, "" where nothing does."""
+    """What a generator says of the server: requests that wait for a reply, tokens of the replies that are coming, what
+    keeps it from answering and its own words for that, "" where nothing does."""
 
     @property
     def in_flight(self) -> int: ...
@@ -62,6 +62,8 @@ class Traffic(Protocol):
     def streamed(self) -> int: ...
     @property
     def trouble(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
 
 
 class Bar:
@@ -73,6 +75,7 @@ class Bar:
         self._began = time.monotonic()
         self._told: Callable[[], Sequence[str]] = list
         self._drawn: Any = None  # on a terminal, tqdm's
+        self._stage = ""
         self._is_shown = False  # whether the log has a line of what is done by now
         self._is_over = False
 
@@ -109,7 +112,7 @@ class Bar:
     async def beating(self, traffic: Traffic, accuracy: Callable[[], str], stage: str = "") -> AsyncIterator[None]:
         """Drawn anew for as long as the block runs, with the `accuracy` so far, in words, and the `stage` that this is
         of all that the bar is of."""
-        self._told = lambda: self._so_far(traffic, accuracy(), stage)
+        self._told, self._stage = lambda: self._so_far(traffic, accuracy()), stage
         heart = asyncio.create_task(self._beat())
         try:
             yield
@@ -121,19 +124,20 @@ class Bar:
             await asyncio.sleep(SECONDS if self._drawn is not None else SECONDS_IN_A_LOG)
             self._draw()
 
-    def _so_far(self, traffic: Traffic, accuracy: str, stage: str) -> list[str]:
+    def _so_far(self, traffic: Traffic, accuracy: str) -> list[str]:
         """What is said besides, the most important first. Tokens are those made in this run, with the tokens of replies
         that are still coming."""
         elapsed = time.monotonic() - self._began
-        shown = [traffic.trouble] if traffic.trouble else []
+        trouble, reason = ("", "") if self._is_over else (traffic.trouble, traffic.reason)
+        shown = [trouble] if trouble else []
         if self._failed:
             shown.append(f"failed {self._failed}")
-        if not self._is_over and not traffic.trouble and (left := self.forecast.seconds_left(elapsed)) is not None:
+        if not self._is_over and not trouble and (left := self.forecast.seconds_left(elapsed)) is not None:
             shown.append(f"{'≤ ' if self.forecast.is_bound else ''}{clock(left)} left")
         if not self._is_over:
             shown.append(f"{traffic.in_flight} in flight")
-        if stage:
-            shown.append(stage)
+        if reason:
+            shown.append(reason)
         if self._uncounted:
             shown.append("tok/s unknown")
         else:
@@ -144,11 +148,13 @@ class Bar:
     def _draw(self) -> None:
         total = max(self.total, self.done)  # of parts that make more than they were allotted, it is known at their end
         if self._drawn is not None:
-            self._drawn.desc, self._drawn.total, self._drawn.n = self.name, total, self.done
+            self._drawn.desc, self._drawn.total, self._drawn.n = self._stage or self.name, total, self.done
             self._drawn.refresh()
             return
         share = 100 * self.done // max(1, total)
         spent = clock(time.monotonic() - self._began)
         words = [f"{self.name}: {share}%", f"{self.done}/{total} gen", spent, *self._told()]
+        if self._stage:
+            words.insert(3, self._stage)
         print(", ".join(words), file=sys.stderr, flush=True)
         self._is_shown = True

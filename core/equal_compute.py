@@ -166,11 +166,11 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
             total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
             with (
                 open_journal(folder / "journal" / f"{name}.jsonl") as journal,
-                Bar(name, total, Forecast({ANY: Expected(total, 1.0, 1.0)})) as bar,
+                Bar(name, total, Forecast({ANY: Expected(total, 1.0, 1.0)}, is_bound=False)) as bar,
             ):
                 for place, entry in enumerate(kept):
                     for number, seed in enumerate(seeds, place * len(seeds) + 1):
-                        stage = f"{entry.name} ({number} of {len(kept) * len(seeds)})"
+                        stage = f"{number}/{len(kept) * len(seeds)} {entry.name}"
                         budgeted = Budgeted(entry.scaffold.run, max(budgets, default=math.inf), meter)
                         experiment = Experiment(
                             f"{entry.name}-seed{seed}",

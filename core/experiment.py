@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import Any, Generic
 from core import constants, progress, seeds, terminal
 from core.bar import Bar
 from core.constants import C
+from core.contract import Contract
 from core.engines import identity
 from core.engines.server import Server
 from core.errors import RunFailed, UserError
@@ -113,6 +115,9 @@ class Experiment(Generic[C]):
         except UserError as error:
             kind = RunFailed if isinstance(error, RunFailed) else UserError
             raise kind(f"{error} (so far: {self.save(complete=False)})") from None
+        except Exception:  # a bug, of a scaffold perhaps: it shows, and takes nothing along
+            print(f"so far: {self.save(complete=False)}", file=sys.stderr)
+            raise
 
     def ended(self) -> Path:
         """Save the results of a run to its end. Raises RunFailed where nothing came of it."""
@@ -128,26 +133,18 @@ class Experiment(Generic[C]):
     ) -> None:
         """So many problems in flight that the server never waits for one; the steps are graded, and saved, as they
         come."""
-        lost: UserError | None = None
         with stopping(), self._bar() as bar:
             limit = self.config.CONCURRENCY or self.server.limit
             enough = 1 + AHEAD * limit // getattr(self.config, "N", 1)
             # A time box is for all problems: none may have to wait until it is over.
             places = asyncio.Semaphore(len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough)
-            count = self._counter(bar)
+            timeout, stall = self.config.TIMEOUT, self.config.STALL_SECONDS
+            generator = Generator(self.server, journal, limit, timeout, self._counter(bar), stall, say=bar.write)
             try:
                 async with (
                     stopping_judge(),
-                    Generator(
-                        self.server,
-                        journal,
-                        limit,
-                        self.config.TIMEOUT,
-                        count,
-                        self.config.STALL_SECONDS,
-                        say=bar.write,
-                    ) as generator,
                     bar.beating(generator, self._accuracy, self.part.stage if self.part else ""),
+                    generator,
                     self._second(journal, generator) as second,
                     asyncio.TaskGroup() as tasks,
                 ):
@@ -155,10 +152,8 @@ class Experiment(Generic[C]):
                         await places.acquire()
                         solving = tasks.create_task(self._solve(number, generator, second, bar))
                         solving.add_done_callback(lambda _: places.release())
-            except* UserError as errors:
-                lost = _first(errors)
-        if lost:
-            raise lost
+            except BaseExceptionGroup as errors:
+                raise _first(errors) from None
 
     @asynccontextmanager
     async def _second(self, journal: Journal, generator: Generator) -> AsyncIterator[Generator]:
@@ -174,8 +169,7 @@ class Experiment(Generic[C]):
 
     async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
         problem = self.chosen.problems[number]
-        asked: Counter[progress.Kind] = Counter()
-        known: set[int] = set()  # seeds that were given away
+        contract = Contract(self._scaffold, self.max_completions)
 
         async def ask(
             messages: Sequence[Message],
@@ -184,45 +178,35 @@ class Experiment(Generic[C]):
             until: float = math.inf,
             **changes: Any,
         ) -> Completion:
+            seed = seeds.derive(self.config.SEED, problem.id, *names)
+            contract.asking(messages, names, changes, seed)
             kind = progress.kind(names)
             if priority is None:
                 # Problems that are behind go first: at the end, none is left alone with many steps to go.
                 priority = -kind[-1] if isinstance(kind[-1], int) else 0
-            seed = seeds.derive(self.config.SEED, problem.id, *names)
-            if seed in known:
-                raise UserError(
-                    f"the scaffold {self._scaffold} asked twice under the names {names}, and would get the same again. "
-                    "Give every request of a problem names of its own"
-                )
-            known.add(seed)
             try:
                 completion = await generator(messages, seed, replace(self.sampling, **changes), priority, until)
-            except Late:  # it was not sent
-                known.discard(seed)
+            except Late:
+                contract.not_sent(seed)
                 raise
-            asked[kind] += 1
+            contract.got(completion, kind)
             bar.forecast.arrived(kind, completion.counted[-1], not completion.reused)
             return completion
 
         steps = self.steps[number]
-        populations = self.scaffold.run(problem, ask, self.config)
-        if not hasattr(populations, "__aiter__"):
-            raise UserError(f'the scaffold {self._scaffold} is no async generator: write "async def" and yield in it')
-        async for population in populations:
-            if not population:
-                raise UserError(f"the scaffold {self._scaffold} yielded a population without members")
+        async for population in contract.populations(self.scaffold.run(problem, ask, self.config)):
+            contract.yielded(population)
             graded = await self.grader(problem, population, self._asking_grader(problem, len(steps), second, bar))
             record = records.record(len(steps), population, graded)
             self.figures.add(number, record)
             steps.append(self.spool.add(json.dumps(record, ensure_ascii=True).encode()))
             if time.monotonic() > self.next_save:
                 await self._save_meanwhile()
-        if not steps:
-            raise UserError(f"the scaffold {self._scaffold} ended without a population: it must yield one at least")
+        contract.ended()
         self.figures.finished[number] = True
         allotted = self.part.allotted if self.part else self.max_completions
-        bar.total -= allotted - asked.total()  # what a scaffold that stopped early leaves unasked
-        bar.forecast.ended(asked, len(self.chosen.problems), allotted)
+        bar.total -= allotted - contract.asked.total()  # what a scaffold that stopped early leaves unasked
+        bar.forecast.ended(contract.asked, len(self.chosen.problems), allotted)
 
     def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -308,9 +292,9 @@ class Experiment(Generic[C]):
         print(terminal.wrapped(tables.final(self.document)), flush=True)
 
 
-def _first(errors: BaseException) -> UserError:
-    """One of the errors that ended a run: the tasks beside it fared the same."""
-    while isinstance(errors, BaseExceptionGroup):
-        errors = errors.exceptions[0]
-    assert isinstance(errors, UserError)
-    return errors
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """One of the errors that ended a run, a bug before a user's error: the tasks beside it fared the same."""
+    found: list[BaseException] = []
+    for error in errors.exceptions:
+        found.append(_first(error) if isinstance(error, BaseExceptionGroup) else error)
+    return next((error for error in found if not isinstance(error, UserError)), found[0])

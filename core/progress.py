@@ -42,9 +42,11 @@ class _Seen:
 class Forecast:
     """It is given every completion, and says how long the rest will take."""
 
-    def __init__(self, expected: Mapping[Kind, Expected]) -> None:
-        """`expected`: the plan, in the order of the steps."""
+    def __init__(self, expected: Mapping[Kind, Expected], is_bound: bool | None = None) -> None:
+        """`expected`: the plan, in the order of the steps. `is_bound`: whether it is of as many completions as there
+        can be, and the time left may be less; None: where it does not part them."""
         self._expected = dict(expected)
+        self.is_bound = ANY in expected if is_bound is None else is_bound
         self._seen = {kind: _Seen() for kind in expected}
         self._spared = dict.fromkeys(expected, 0.0)  # completions that nobody will ask for
         self._done = 0.0  # work done in this run, in planned seconds
@@ -68,11 +70,6 @@ class Forecast:
         for kind, expected in self._expected.items():
             planned = allotted if kind == ANY else expected.count / problems
             self._spared[kind] += planned - (sum(asked.values()) if kind == ANY else asked.get(kind, 0))
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether the time left is for as many completions as there can be, and may be less."""
-        return ANY in self._expected
 
     def seconds_left(self, elapsed: float) -> float | None:
         """Seconds that the rest takes, after `elapsed` in this run; None before anything new has arrived."""

@@ -37,7 +37,7 @@ def test_the_most_important_is_rather_cut_than_left_out() -> None:
 
 
 class Server:
-    in_flight, streamed, trouble = 3, 120, ""
+    in_flight, streamed, trouble, reason = 3, 120, "", ""
 
 
 async def beats(seconds: float, server: Server) -> None:
@@ -67,10 +67,10 @@ def test_in_a_log_it_is_a_line_by_the_clock(
 def test_a_server_in_trouble_comes_first(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bar, "SECONDS_IN_A_LOG", 0.05)
     away = Server()
-    away.trouble = "server away 40 s, waiting until 124 s"
+    away.trouble, away.reason = "server away 40 of 124 s", "no connection"
     asyncio.run(beats(0.5, away))
     line = capsys.readouterr().err.splitlines()[0]
-    assert "00:00, server away 40 s, waiting until 124 s, failed 1, 3 in flight" in line and "left" not in line
+    assert "00:00, server away 40 of 124 s, failed 1, 3 in flight, no connection" in line and "left" not in line
 
 
 class Slow(HttpFake):
@@ -158,7 +158,7 @@ def test_a_server_that_goes_away_is_told_as_it_is(results: Path) -> None:
         while line := process.stderr.readline():
             if "server away" in line:
                 break
-        assert re.search(r"server away \d+ s, waiting until \d+ s", line)
+        assert re.search(r"server away \d+ of \d+ s, \d in flight, no connection, ", line)
     finally:
         process.kill()
         process.communicate()
@@ -223,5 +223,6 @@ def test_on_a_terminal_a_failing_server_is_told_without_a_line_that_is_too_wide(
     finally:
         server.close()
     lines = re.split(r"[\r\n]+", seen)
-    assert any(re.search(r"3/8 gen \[\d\d:\d\d, retrying \d: status 501", line) for line in lines), seen
+    told = re.compile(r"3/8 gen \[\d\d:\d\d, retrying \d( in \d s)?, \d in flight, status 501")
+    assert any(map(told.search, lines)), seen
     assert "sends nothing usable" in seen and max(map(len, lines)) <= 80

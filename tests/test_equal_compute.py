@@ -331,7 +331,7 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
         assert process.returncode == 0, err
         bars = [line for line in err.splitlines() if " gen, " in line]
         assert bars and all(line.startswith("99_small: ") for line in bars), "one bar over all"
-        assert "100%" in bars[-1] and "02_rsa_basic (4 of 4)" in bars[-1]
+        assert "100%" in bars[-1] and "4/4 02_rsa_basic" in bars[-1]
         return out
 
     out, folder = go(), tmp_path / "99_small"

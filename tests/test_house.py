@@ -13,6 +13,7 @@ from core.files import ROOT
 GROUND = {
     "bar",
     "constants",
+    "contract",
     "errors",
     "files",
     "guard",

@@ -5,15 +5,17 @@ time-out or a refused request means, when to ask again, and budget forcing at th
 """
 
 import asyncio
+import importlib
 import math
 import random
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.engines.server import MARK, Server
 from core.errors import RunFailed, UserError, one_line
@@ -23,7 +25,11 @@ from core.generate.queue import Slots
 from core.generate.reply import PASSING, Lost, Malformed, Overtime, Refused, Reply, Stalled
 from core.types import CHARACTERS, Completion, Late, Message, Sampling
 
+if TYPE_CHECKING:
+    from core.generate.wire import Wire
+
 RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
+LEAST_WAIT = 4.0  # seconds; a longer wait for a server that is away ends when it answers another request
 LONGEST_WAIT = 60.0  # seconds; also bounds what a server may ask for with Retry-After
 TIMEOUT_TRIES = 2  # a request that ran out of its (long) time is asked once more
 STALL_TRIES = 3  # and one that fell silent twice more, with double the patience each time
@@ -133,6 +139,14 @@ def _closes(text: str) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class _Again:
+    """A request that is asked again: why, and when (monotonic seconds)."""
+
+    why: str
+    due: float
+
+
 class _Unpaid(RunFailed):
     """The server has no quota or credit left for us: nothing more is sent."""
 
@@ -160,15 +174,14 @@ class Generator:
         self.timeout, self.stall = timeout, stall
         self.on_completion = on_completion
         self._slots = Slots(limit)
-        # Imported here: the client takes more than a second to load, and a wrong constant should not wait for it.
-        from core.generate.wire import Wire
-
-        self._wire = Wire(server, limit)
+        self._limit = limit
+        self._opened: Wire | None = None
         self._say = say
         self._patience = Patience(server.base_url, say)
         self._names: set[str] = set()  # what its replies call the model
-        self._again: dict[object, str] = {}  # the requests that have failed and are asked again, and why
+        self._again: dict[object, _Again] = {}  # the requests that have failed and are asked again
         self._away: float | None = None  # since when it has not been reached
+        self._back = asyncio.Event()  # it has been reached again
         self._doubted = False  # whether another server may have taken its place
         self._checking = asyncio.Lock()
         self._asked = time.monotonic()  # when the last request was sent
@@ -176,31 +189,47 @@ class Generator:
         self._finding_out = asyncio.Lock()
 
     async def __aenter__(self) -> "Generator":
-        await self._wire.__aenter__()
+        # In a thread, so that the bar goes on: the client takes a second to load, or six on a busy machine.
+        wire = await asyncio.to_thread(importlib.import_module, "core.generate.wire")
+        self._opened = await wire.Wire(self.server, self._limit).__aenter__()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         await self._wire.__aexit__(*exception)
 
     @property
+    def _wire(self) -> "Wire":
+        assert self._opened, "use it as a context manager"
+        return self._opened
+
+    @property
     def in_flight(self) -> int:
         """Requests that wait for a reply."""
-        return self._wire.in_flight
+        return self._opened.in_flight if self._opened else 0
 
     @property
     def streamed(self) -> int:
         """Tokens of the replies that are coming, about; 0 where the server does not stream."""
-        return self._wire.streamed
+        return self._opened.streamed if self._opened else 0
 
     @property
     def trouble(self) -> str:
         """What keeps requests from being answered now, in a few words; "" where nothing does."""
+        if self._opened is None:
+            return "loading the client"
         if self._away is not None:
             away = time.monotonic() - self._away
-            return f"server away {away:.0f} s, waiting until {max(away, _waits_from(0)):.0f} s"
+            return f"server away {away:.0f} of {max(away, _waits_from(0)):.0f} s"
         if not self._again:
             return ""
-        return f"retrying {len(self._again)}: {next(reversed(self._again.values()))}"
+        soon = min(again.due for again in self._again.values()) - time.monotonic()
+        return f"retrying {len(self._again)}" + (f" in {soon:.0f} s" if soon >= 1 else "")
+
+    @property
+    def reason(self) -> str:
+        """Why requests are asked again, in two or three words ("status 503"); "" where none are. What the server said
+        is told once, in a note."""
+        return next(reversed(self._again.values())).why.partition(": ")[0] if self._again else ""
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> str:
         """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say). Of
@@ -340,7 +369,7 @@ class Generator:
                         self._doubted = True
                         await self._check()
                     self._names.add(reply.model)
-                self._away = None
+                self._reached()
                 self._patience.usable()
                 return reply
             except Overtime:
@@ -360,14 +389,15 @@ class Generator:
                 if why := self.server.failure():
                     raise UserError(f"{why}. Run the same command again: what is finished is kept") from None
                 self._away = self._away or time.monotonic()
-                self._unusable(mine, f"no connection: {lost}", sent, attempt)
+                self._back.clear()
+                self._unusable(mine, f"no connection: {lost}", sent, attempt, is_away=True)
                 if is_last:
                     raise UserError(
                         f"the server at {self.server.base_url} does not answer any more ({lost}). Start it again "
                         "and run the same command: what is finished is kept"
                     ) from None
             except Refused as refusal:
-                self._away = None
+                self._reached()
                 if refusal.is_unpaid:
                     self._no_more()
                     raise _Unpaid(
@@ -381,12 +411,26 @@ class Generator:
                     raise
                 wait = max(wait, min(LONGEST_WAIT, refusal.wait or 0.0))  # asked back at once, we still wait
             except Malformed as malformed:
-                self._away = None
+                self._reached()
                 self._unusable(mine, str(malformed), sent, attempt)
                 if is_last:
                     raise
-            await asyncio.sleep(wait)
+            await self._pause(mine, wait)
         raise AssertionError("the last attempt returns or raises")
+
+    async def _pause(self, mine: object, wait: float) -> None:
+        """Before the next try: so many seconds, or until a server that was away has answered another request."""
+        self._again[mine] = replace(self._again[mine], due=time.monotonic() + wait)
+        if self._away is None:
+            return await asyncio.sleep(wait)
+        await asyncio.sleep(min(wait, LEAST_WAIT))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._back.wait(), max(0.0, wait - LEAST_WAIT))
+
+    def _reached(self) -> None:
+        """The server has answered, whatever it said."""
+        self._away = None
+        self._back.set()
 
     def _no_more(self) -> None:
         """Send nothing more; what is in flight is paid for, and waited for."""
@@ -397,12 +441,14 @@ class Generator:
             )
         self._slots.close()
 
-    def _unusable(self, mine: object, words: str, sent: float, attempt: int, left: float | None = None) -> None:
+    def _unusable(
+        self, mine: object, words: str, sent: float, attempt: int, left: float | None = None, is_away: bool = False
+    ) -> None:
         """A try came to nothing; others follow, for `left` seconds. Where they wait on purpose, a few failures may
         happen to any request; where a server was waited for in vain, it is said at once."""
-        self._again[mine] = one_line(words, 200)
+        self._again[mine] = _Again(words := one_line(words, 200), time.monotonic())
         tries = attempt + 1 if left is None else FEW
-        self._patience.unusable(one_line(words, 200), sent, tries, _waits_from(attempt) if left is None else left)
+        self._patience.unusable(words, sent, tries, _waits_from(attempt) if left is None else left, is_away)
 
     async def _check(self) -> None:
         """Whether the server is still the one that the run began with: after a lost connection, another may have been

@@ -40,19 +40,19 @@ class Patience:
         self.is_answered, self._is_told, self._last, self._replies = True, False, time.monotonic(), 0
         self._prompts.clear()
 
-    def unusable(self, words: str, sent: float, tries: int, left: float) -> None:
+    def unusable(self, words: str, sent: float, tries: int, left: float, is_away: bool = False) -> None:
         """A request that was first `sent` then has had `tries` replies that were of no use, the last with these
-        `words`, and is asked again for `left` seconds."""
+        `words`, and is asked again for `left` seconds; with which all ends where the server `is_away`."""
         self._replies += 1
         if self._is_told or tries < FEW or self._last >= sent:
             return
         self._is_told = True
-        if self.is_answered:
+        if self.is_answered and not is_away:
             left = max(left, SECONDS_SINCE - (time.monotonic() - self._last))
         self._say(
             f"note: the server at {self._address} sends nothing usable{'' if self.is_answered else ' so far'} "
             f"({words.rstrip('.')}). It is asked for about {_span(left)} more"
-            f"{'' if self.is_answered else '; if nothing comes, the run ends'}; what is finished is kept"
+            f"{'; if nothing comes, the run ends' if is_away or not self.is_answered else ''}; what is finished is kept"
         )
 
     def used_up(self, prompt: str, words: str, is_at_work: bool) -> None:

@@ -7,6 +7,7 @@ is at work, unless it serves what was sent long after it.
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -108,7 +109,7 @@ class Wire:
                 refusal.said = refusal.said.replace(self._key, "(API_KEY)")
             raise
         except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
-            raise Lost(one_line(str(error.__cause__ or error), LONGEST_WORDS)) from None
+            raise Lost(_why_lost(error)) from None
         finally:
             self._flights.discard(flight)
 
@@ -136,7 +137,7 @@ class Wire:
                 raise Lost(f"status {error.status_code}") from None
             return []
         except (openai.APIConnectionError, TimeoutError) as error:
-            raise Lost(one_line(str(error.__cause__ or error), LONGEST_WORDS)) from None
+            raise Lost(_why_lost(error)) from None
         except (openai.APIError, ValueError):
             return []
         found = listed.get("data") if isinstance(listed, dict) else None
@@ -239,3 +240,11 @@ def _error_in(response: httpx2.Response) -> tuple[Any, Mapping[str, str], str]:
 def _shown(origin: Any) -> str:
     """An origin as it is written."""
     return str(httpx2.URL(scheme=origin.scheme, host=origin.host, port=origin.port))
+
+
+def _why_lost(error: Exception) -> str:
+    """The system's own words where it has some: aiohttp's tell of TLS also where there is none."""
+    cause = error.__cause__ or error
+    if isinstance(cause, aiohttp.ClientConnectorError) and cause.os_error.errno:
+        return os.strerror(abs(cause.os_error.errno)).lower()
+    return one_line(str(cause), LONGEST_WORDS)
