@@ -54,15 +54,23 @@ install() {
   local options=(); for file in "${files[@]}"; do options+=(-r "$file"); done
   [ -t 2 ] || options+=(--quiet)  # who watches sees pip at work
   [ ! -f "$lock" ] || options+=(--require-hashes)
+  # pip is silent while it unpacks. (Without the lock, which would outlast us with the last sleep.)
+  while sleep 10 && kill -0 $$ 2>/dev/null; do echo "setting up $venv: $SECONDS s so far …" >&2; done 9>&- &
+  local clock=$!
   "$venv/bin/python" -m pip install --disable-pip-version-check "${options[@]}" >&2 || {
+    kill $clock
     echo "error: the packages of ${files[*]} could not be installed (see above). Check the network and the disk, run it again" >&2; exit 2; }
+  kill $clock
   printf '%s\n' "$want" >"$stamp"
 }
 
 # One set-up at a time: run.sh and start_server.sh may both be started on a fresh clone.
 if command -v flock >/dev/null; then
   exec 9>.venv.lock
-  flock --nonblock 9 || { echo "another terminal is setting up this checkout; waiting for it …" >&2; flock 9; }
+  flock --nonblock 9 || {
+    echo "another terminal is setting up this checkout; waiting for it …" >&2
+    until flock --wait 10 9; do echo "still waiting: $SECONDS s so far …" >&2; done
+  }
 fi
 
 install .venv

@@ -15,10 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
-from core.errors import UserError
+from core.errors import UserError, one_line
 from core.terminal import wrapped
 
 C = TypeVar("C", bound="Constants")
+# What stands before a command, not behind it (docs/engines.md): which server, and where things lie.
+SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "GPUS", "GRADER_KEY", "GRADER_MODEL",
+            "GRADER_URL", "KV", "MODEL", "PORT", "QED_NANO_REVISION", "RESULTS_DIR", "WEIGHTS_DIR")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -144,12 +147,25 @@ def read(kind: type[C], namespace: Mapping[str, Any], overrides: Sequence[str] =
             meant = _meant(name, known, "".join(overrides[place + 1 : place + 2]))
             raise UserError(f"{override!r:.60} is not NAME=value. {meant}{listing}")
         if name not in known:
+            if name in SETTINGS:
+                shown = "…" if "KEY" in name else one_line(value, 60)
+                raise UserError(f"{name} stands before the command: {name}={shown} bash scripts/run.sh …")
             raise UserError(f"unknown constant {name!r:.60}. {_meant(name, known, value)}{listing}")
         given[name] = value
     try:
         return kind(**given)
     except UserError as error:
         raise UserError(f"{error}. {listing}") from None
+
+
+def not_read(kind: type[Constants], overrides: Sequence[str]) -> str:
+    """A note on constants that stand before the command, where only PROBLEMS is read; "" where there are none."""
+    given = {override.partition("=")[0] for override in overrides}
+    found = [name for name in rules(kind) if name in os.environ and name != "PROBLEMS" and name not in given]
+    if not found:
+        return ""
+    which = " ".join(f"{name}={one_line(os.environ[name], 40)}" for name in found)
+    return f"note: {which} in the environment says nothing to a run; constants stand behind the experiment's name"
 
 
 def asks_for_help(overrides: Sequence[str]) -> bool:
@@ -179,6 +195,7 @@ def explained(kind: type[Constants], namespace: Mapping[str, Any]) -> str:
 def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
     """ "Did you mean N=4? " for what looks like a constant."""
     plain = name.lstrip("-").replace("-", "_").upper()
+    value = value.lstrip("= ")
     starts = [each for each in known if plain and each.startswith(plain)]
     close = starts if len(starts) == 1 or plain in known else difflib.get_close_matches(plain, known, 1, 0.75)
     return f"Did you mean {plain if plain in known else close[0]}={value[:40] or '…'}? " if close else ""

@@ -32,7 +32,7 @@ from core.experiment import Experiment, Part
 from core.files import results_dir, write_atomically
 from core.progress import ANY, Expected, Forecast
 from core.report import plot
-from core.report.budgets import UNCOUNTED, Row, compact, in_unit, rows, table
+from core.report.budgets import UNCOUNTED, Row, at_budgets, compact, in_unit, rows, table
 from core.results import warnings, write
 from core.run import open_journal, started
 from core.signals import Stop
@@ -144,9 +144,9 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     folder of the experiment's name."""
     with command():
         if constants.asks_for_help(sys.argv[1:]):
-            about = f"budgets={comparison.budgets}, seeds={comparison.seeds}, entries: "
+            about = f"budgets {comparison.budgets}, seeds {comparison.seeds}, entries "
             about += ", ".join(entry.name for entry in comparison.entries)
-            told = terminal.wrapped(f"Compared, as the file says: {about}")
+            told = terminal.wrapped(f"Compared (edit the file for others): {about}")
             return print(f"{constants.explained(Constants, namespace)}\n\n{told}")
         comparison.check()
         entries, stop, name = comparison.entries, Stop(), Path(namespace["__file__"]).stem
@@ -215,25 +215,28 @@ def _show(
     model, chosen = document["model"]["name"], document["problem_set"]
     notes = [
         f"{model} on {chosen['name']}, n={chosen['n']}, seeds {', '.join(map(str, seeds))}; budgets in "
-        f"{UNITS[meter.unit]}, for a problem; accuracy of the vote in %, with 95% intervals over problems, 0 where a "
-        "budget bought no answer, and - where it bought none at all; p (Holm): corrected for all p of the table; "
-        "the other figures are means over problems and seeds; cut: tokens of the step that did not fit; path s: "
-        "seconds of requests that waited for each other; read: tokens written and prompt tokens that no cache held; "
-        "flops: computed from the model's shape; scaffolds that begin with plain samples share them",
+        f"{UNITS[meter.unit]}, for a problem; accuracy of the vote in %, 0 where a budget bought no answer, and - "
+        "where it bought none at all; scaffolds that begin with plain samples share them"
     ]
+    legend = (
+        "in brackets: 95% intervals over problems; p (Holm): corrected for all p of the table; the other figures are "
+        "means over problems and seeds; cut: tokens of the step that did not fit; path s: seconds of requests that "
+        "waited for each other; read: tokens written and prompt tokens that no cache held; flops: computed from the "
+        "model's shape"
+    )
     if document["model"]["embedded"]:
         notes.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
     notes += [f"left out: {entry.name} (the embedded model has not learnt to {entry.roles})" for entry in left_out]
+    answered = {row.name for row in made if row.answered}
+    if none := [name for name in dict.fromkeys(row.name for row in made) if name not in answered]:
+        notes.append(f"no budget bought an answer of: {', '.join(none)}")
     notes += doubts
-    text, told = table(made, reference, meter), "\n".join(f"note: {note}" for note in notes)
-    write_atomically(folder / "table.txt", f"{text}\n\n{told}\n".encode())
-    if 0 < terminal.columns() < len(text.partition("\n")[0]):
-        text = compact(made, reference, meter)
-        print(f"\n{text}\n\naccuracy of the vote in % by budget; *: other than {reference}, p (Holm) ≤ 0.05")
-        print(f"all figures: {folder / 'table.txt'}")
-    else:
-        print(f"\n{text}\n")
-    print(terminal.wrapped(told, "  "))
+    text = f"{table(made, reference, meter)}\n\n" + "\n".join(f"note: {note}" for note in (*notes, legend))
+    brief = f"{compact(made, reference, meter)}\n\n*: other than {reference} at that budget, p (Holm) ≤ 0.05\n"
+    brief += "\n".join(f"note: {note}" for note in notes)
+    write_atomically(folder / "table.txt", f"{text}\n".encode())
+    write_atomically(folder / "brief.txt", f"{brief}\n".encode())
+    print(f"\n{at_budgets(folder)}")
     shown = [
         {
             "scaffold": row.name,

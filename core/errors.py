@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from core import limits, output
+from core import limits, output, terminal
 
 LONGEST_LINE = 2000  # characters
 
@@ -52,7 +52,8 @@ def command() -> Iterator[None]:
                 raise UserError(f"fewer than {limits.LEAST} files may be open; {limits.short_of()}")
             yield
         except UserError as error:
-            print("error: " + one_line(str(error)), file=sys.stderr)
+            width = terminal.columns_of(sys.stderr)  # in a file, one line whatever its length
+            print(terminal.wrapped("error: " + one_line(str(error)), "  ", width), file=sys.stderr)
             end = SystemExit(error.status)
         except KeyboardInterrupt:
             print("stopped", file=sys.stderr)

@@ -4,7 +4,7 @@ server, the problems and the journal."""
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
     with command():
         if constants.asks_for_help(sys.argv[1:]):
             return print(constants.explained(scaffold.constants, namespace))
+        if note := constants.not_read(scaffold.constants, sys.argv[1:]):
+            print(note, file=sys.stderr)
         stop = Stop()
         name = Path(namespace["__file__"]).stem
         config = constants.read(scaffold.constants, namespace, sys.argv[1:])
@@ -65,6 +67,8 @@ async def solve(
     the scaffold's) in `folder`. Raises UserError (also for a wrong constant) and RunFailed; cancelled or broken off, it
     saves what there is. For a script without a loop: `solve_sync`.
     """
+    if not isinstance(scaffold, Scaffold):
+        raise UserError(f"{scaffold!r:.60} is no scaffold. Give one, such as core.scaffolds.rsa.RSA")
     name = name or getattr(scaffold.run, "__name__", "python")
     named = None
     if not isinstance(problems, str):
@@ -87,7 +91,10 @@ async def solve(
 
 
 def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping[str, Any]], **given: Any) -> Results:
-    """The same where no event loop runs."""
+    """The same where no event loop runs. Raises UserError where one does."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise UserError("an event loop runs here, as in a notebook: await solve(…) in place of solve_sync(…)")
     return asyncio.run(solve(scaffold, problems, **given))
 
 

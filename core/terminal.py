@@ -4,6 +4,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import TextIO
 
 LEAST = 40  # columns: narrower, words are no use
 
@@ -11,18 +12,21 @@ LEAST = 40  # columns: narrower, words are no use
 def columns() -> int:
     """Of the terminal that standard output is, or as $COLUMNS says; 0 where neither bounds it: a file, a pipe."""
     told = os.environ.get("COLUMNS", "")
-    if told.isdigit() and int(told):
-        return max(LEAST, int(told))
+    return max(LEAST, int(told)) if told.isdigit() and int(told) else columns_of(sys.stdout)
+
+
+def columns_of(stream: TextIO) -> int:
+    """Of the terminal that `stream` is; 0 where it is none."""
     try:
-        return max(LEAST, os.get_terminal_size(sys.stdout.fileno()).columns) if sys.stdout.isatty() else 0
+        return max(LEAST, os.get_terminal_size(stream.fileno()).columns) if stream.isatty() else 0
     except (OSError, ValueError):
         return 0
 
 
-def wrapped(text: str, indent: str = "") -> str:
-    """`text`, line by line, broken between words where it is wider than the terminal; what follows a break is indented
-    so."""
-    width = columns()
+def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
+    """`text`, line by line, broken between words where it is wider than the terminal (or `width`; 0 breaks nothing);
+    what follows a break is indented so."""
+    width = columns() if width is None else width
     if not width:
         return text
     lines = (

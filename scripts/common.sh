@@ -7,7 +7,9 @@ run() { PYTHONPATH=$root exec "$root/.venv/bin/python" -m "$module" "$@"; }
 
 case " $* " in
   *" -h "* | *" --help "*)
-    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    columns=${COLUMNS:-}
+    [ -n "$columns" ] || { [ ! -t 1 ] || columns=$(tput cols 2>/dev/null); } || true
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" | fold -s -w "${columns:-1000}"
     [ -z "${module:-}" ] || [ ! -x "$root/.venv/bin/python" ] || { echo; run --help; }
     exit 0 ;;
 esac

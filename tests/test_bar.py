@@ -190,6 +190,16 @@ def test_what_was_meant_is_said(results: Path, args: list[str], meant: str) -> N
     assert status == 2 and meant in err and err.count("\n") == 1
 
 
+def test_what_stands_before_a_command_and_what_behind_it_is_said(results: Path) -> None:
+    status, _, err = run("02_rsa_basic", "BASE_URL=http://127.0.0.1:1/v1")
+    assert status == 2 and "BASE_URL stands before the command: BASE_URL=http://127.0.0.1:1/v1 bash" in err
+    status, _, err = run("02_rsa_basic", "API_KEY=secret")
+    assert status == 2 and "secret" not in err
+    status, _, err = run("02_rsa_basic", MODEL="/nowhere.gguf", N="4")
+    assert status == 2 and "note: N=4 in the environment says nothing to a run" in err
+    assert "error: MODEL=/nowhere.gguf: nothing here serves it" in err
+
+
 def test_an_experiment_explains_itself_at_80_columns(results: Path) -> None:
     status, out, err = run("07_nomos", "--help", COLUMNS="80")
     assert status == 0 and not err

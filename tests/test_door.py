@@ -1,36 +1,15 @@
 """Adding things: a scaffold and a grader of one file each, and an experiment that runs them."""
 
 import json
+import textwrap
 from pathlib import Path
 
+from core import scaffolds
 from tests.conftest import python
 from tests.fakes.server import ScriptedServer
 
-SCAFFOLD = '''
-"""The longest of N solutions."""
-import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-
-from core import prompts
-from core.constants import Carrying, constant
-from core.types import Ask, Member, Population, Problem, Scaffold, carried
-
-
-@dataclass(frozen=True, kw_only=True)
-class Constants(Carrying):
-    N: int = constant(4, "solutions to choose from", 1, 1024)
-
-
-async def longest(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    made = await asyncio.gather(*(ask(prompts.solve(problem.statement), 0, i) for i in range(config.N)))
-    yield [Member(completion) for completion in made]
-    best = max(range(config.N), key=lambda i: len(carried(made[i], config)))
-    yield [Member(made[best], parents=[best], carried_over=True)]
-
-
-LONGEST = Scaffold(longest, lambda config: config.N, lambda _: 0, (prompts.SOLVE,), Constants)
-'''
+GUIDE = scaffolds.__doc__ or ""
+SCAFFOLD = textwrap.dedent(GUIDE[GUIDE.index("    import asyncio") : GUIDE.index("\nThe experiment imports it")])
 GRADER = '''
 """Half a point for a box, and half for what a model says."""
 from core.types import Ask, Grade, Graded, Population, Problem

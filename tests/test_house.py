@@ -11,6 +11,7 @@ import pytest
 from core.files import ROOT
 
 GROUND = {
+    "arguments",
     "bar",
     "constants",
     "contract",

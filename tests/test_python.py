@@ -122,8 +122,39 @@ async def nobody(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Popul
     yield []
 
 
-def no_generator(problem: Problem, ask: Ask, config: Any) -> Any:
+async def no_generator(problem: Problem, ask: Ask, config: Any) -> Any:
     return None
+
+
+async def completions(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Any]:
+    yield [await ask(prompts.solve(problem.statement), 0, 0)]
+
+
+async def nameless(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield [Member(await ask(prompts.solve(problem.statement)))]
+
+
+async def a_text(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield [Member(await ask(problem.statement, 0, 0))]  # type: ignore[arg-type]
+
+
+async def misspelt(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield [Member(await ask(prompts.solve(problem.statement), 0, 0, max_token=5))]
+
+
+async def dropping(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    made = [await ask(prompts.solve(problem.statement), 0, i) for i in range(3)]
+    yield [Member(made[0])]
+
+
+async def orphan(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    made = await ask(prompts.solve(problem.statement), 0, 0)
+    yield [Member(made)]
+    yield [Member(made, parents=[1], carried_over=True)]
+
+
+async def greedy(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield [Member(await ask(prompts.solve(problem.statement), 0, i)) for i in range(49)]
 
 
 @pytest.mark.parametrize(
@@ -133,6 +164,13 @@ def no_generator(problem: Problem, ask: Ask, config: Any) -> Any:
         (nothing, "ended without a population"),
         (nobody, "yielded a population without members"),
         (no_generator, "is no async generator"),
+        (completions, "a population is a list of members, [Member(completion), …]"),
+        (nameless, "asked under the names ()"),
+        (a_text, "give a list of messages"),
+        (misspelt, "asked with max_token=…, which is no field of Sampling: temperature"),
+        (dropping, "asked for 3 completions of a problem and never showed 2 of them"),
+        (orphan, "yielded parents=[1], places in the population before; it has 1 members"),
+        (greedy, "more completions of a problem than its max_completions says (48)"),
     ],
 )
 def test_a_scaffold_that_breaks_a_rule_is_told_so_in_one_line(
@@ -140,6 +178,30 @@ def test_a_scaffold_that_breaks_a_rule_is_told_so_in_one_line(
 ) -> None:
     with pytest.raises(UserError, match=re.escape(words)):
         solve_sync(replace(RSA, run=scaffold), TWO)
+
+
+def test_a_bug_of_a_scaffold_shows_as_it_is_and_what_was_made_is_saved(
+    server: ScriptedServer, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def broken(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+        yield [Member(await ask(prompts.solve(problem.statement), 0, 0))]
+        raise IndexError("mine")
+
+    with pytest.raises(IndexError, match="mine"):
+        solve_sync(replace(RSA, run=broken), TWO, name="broken")
+    saved = json.loads((results / "broken.partial.json").read_text())
+    assert saved["problems"][0]["steps"], "a step was there"
+
+
+def test_what_is_no_scaffold_and_a_loop_that_runs_are_told(results: Path) -> None:
+    with pytest.raises(UserError, match="'RSA' is no scaffold. Give one, such as core.scaffolds.rsa.RSA"):
+        solve_sync("RSA", TWO)  # type: ignore[arg-type]
+
+    async def notebook() -> None:
+        solve_sync(RSA, TWO)
+
+    with pytest.raises(UserError, match="await solve"):
+        asyncio.run(notebook())
 
 
 def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp_path: Path) -> None:

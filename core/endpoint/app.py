@@ -30,6 +30,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from core import constants, guard, limits, seeds
+from core.arguments import Parser
 from core.endpoint import chat
 from core.endpoint.chat import ChatRequest
 from core.engines import environment
@@ -602,7 +603,7 @@ def _number(args: argparse.Namespace, name: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> None:
     shown = " ".join(f"{name}={value}" for name, value in DEFAULTS.items())
-    parser = argparse.ArgumentParser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
+    parser = Parser(prog="serve_rsa.sh", description="Offer RSA as a model to any chat client.")
     parser.add_argument("--host", default=environment.host(), help="address to serve on (default: this machine only)")
     parser.add_argument("--port", default=PORT, help=f"default {PORT}; 0 takes a free one")
     parser.add_argument(

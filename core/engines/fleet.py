@@ -12,7 +12,6 @@ Other flags are passed on to every server. The gateway listens on PORT, the serv
 127.0.0.1 (BIND=… for --register). What dies is started again, RESTARTS times at most; logs are in RESULTS_DIR/fleet.
 """
 
-import argparse
 import math
 import signal
 import socket
@@ -22,10 +21,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
 from urllib.parse import urlsplit
 
 from core import signals
+from core.arguments import Parser
 from core.engines import client, environment, gateway, gpus, leash
 from core.errors import UserError, command
 from core.files import results_dir, write_atomically
@@ -265,17 +264,12 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
         return job.returncode
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}. 'bash scripts/start_fleet.sh --help' lists the options")
-
-
 def main(argv: Sequence[str]) -> int:
     """The exit status: that of the command behind the gateway, else 0."""
     ours, command_after = list(argv), []
     if "--" in ours:
         ours, command_after = ours[: ours.index("--")], ours[ours.index("--") + 1 :]
-    parser = _Parser(prog="start_fleet.sh", description=(__doc__ or "").split("\n")[0], allow_abbrev=False)
+    parser = Parser(prog="start_fleet.sh", description=(__doc__ or "").split("\n")[0], allow_abbrev=False)
     parser.add_argument("--embedded", type=int, nargs="?", const=EMBEDDED_SERVERS, metavar="N", help="embedded servers")
     parser.add_argument("--register", type=Path, metavar="FILE", help="one server, registered in FILE while it answers")
     parser.add_argument("--gateway", type=Path, metavar="FOLDER", help="the gateway for the servers registered there")

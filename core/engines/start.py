@@ -72,6 +72,12 @@ def serving(need: Need | None = None) -> Iterator[Server]:
             raise SystemExit(2)  # setup.sh has said why
         with launched(engine, need or Need(), why, results_dir() / f"{engine}.log") as server:
             yield server
+    elif named := environment.model():
+        raise UserError(
+            f"MODEL={named}: nothing here serves it; no server answers on port {environment.port()} and there is no "
+            "NVIDIA GPU. Give BASE_URL for a model on a server, ENGINE=llamacpp for a .gguf file, or unset MODEL for "
+            "the embedded model"
+        )
     else:
         with embedded() as server:
             yield server

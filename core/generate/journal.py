@@ -208,7 +208,8 @@ class Journal(Records):
         except OSError:
             os.close(self._fd)
             raise UserError(
-                f"another run is writing {self.path}. Wait for it, stop it, or give this run a RESULTS_DIR of its own"
+                f"another run is writing {self.path}. Wait for it, stop it, or give this one a RESULTS_DIR of its "
+                "own (in Python, a name)"
             ) from None
         for other in sorted(self.path.parent.glob("*.jsonl")):
             if other != self.path and other.is_file():

@@ -8,9 +8,9 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from core import constants, experiment_file
+from core.arguments import Parser
 from core.constants import Constants
 from core.engines import gpus, weights
 from core.engines.embedded_model import embedded_name
@@ -56,13 +56,8 @@ def _kv(gpu: Gpu, asked: str | None) -> str:
     return kv
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}. For help: bash scripts/plan.sh --help")
-
-
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = _Parser(prog="plan.sh", description="What a run will take, before a token is spent.")
+    parser = Parser(prog="plan.sh", description="What a run will take, before a token is spent.")
     parser.add_argument("experiment", nargs="?", default="", help="such as 02_rsa_basic")
     parser.add_argument("constants", nargs="*", metavar="NAME=value", help="constants, as for run.sh")
     parser.add_argument(

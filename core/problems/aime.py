@@ -1,9 +1,10 @@
 """AIME 2025 I and II, from the Hugging Face hub, and checked against the committed key of 30 ids and answers."""
 
 import json
+import logging
 from pathlib import Path
 
-from core.errors import UserError
+from core.errors import UserError, one_line
 from core.files import DATA
 from core.problems.check import check
 from core.types import Problem
@@ -24,9 +25,12 @@ def load() -> tuple[tuple[Problem, ...], str]:
     try:
         from huggingface_hub import hf_hub_download
 
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every try
         path = hf_hub_download(REPO, FILE, repo_type="dataset", revision=key["revision"])
     except Exception as error:  # the hub client raises many kinds; all of them mean that the set is not here
-        reason = str(error).strip().split("\n")[0][:200]
+        while error.__cause__ is not None and isinstance(error.__cause__, Exception):
+            error = error.__cause__  # what happened, and not what a client for all purposes makes of it
+        reason = one_line(str(error).strip().partition("\n")[0], 120).rstrip(".…")
         raise UserError(f"aime_2025 can't be fetched from the Hugging Face hub ({reason}). {way_out}") from None
     problems = read_parquet(Path(path))
     found = {p.id: p.answer for p in problems}

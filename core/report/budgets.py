@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from core.errors import UserError
+from core.files import read_text
 from core.report.tables import chance, interval, shift
 from core.results import read
 from core.results.read import CallCost, MemberResult, StepResult
 from core.spending import TOKENS, UNITS, Counted, Meter
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired
-from core.terminal import aligned
+from core.terminal import aligned, columns, wrapped
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
 
@@ -196,3 +197,14 @@ def compact(made: Sequence[Row], reference: str, meter: Meter = TOKENS) -> str:
             cells.append(f"{100 * row.accuracy.value:.1f}{star}" if row.answered else "- ")
         lines.append([name, *cells])
     return aligned(lines)
+
+
+def at_budgets(folder: Path) -> str:
+    """What a comparison in `folder` came to, as its files have it: the table, or the short one where the terminal is
+    too narrow."""
+    whole, brief = folder / "table.txt", folder / "brief.txt"  # earlier versions wrote no short one
+    text = read_text(whole, "the table", "Run the comparison again")
+    if not 0 < columns() < len(text.partition("\n")[0]) or not brief.exists():
+        return text.rstrip()
+    short = read_text(brief, "the table", "Run the comparison again")
+    return f"{wrapped(short.rstrip(), '  ')}\nall figures: {whole}"

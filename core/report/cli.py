@@ -1,17 +1,19 @@
 """Look at results: one HTML file, and the same figures as text. `bash scripts/report.sh [RESULTS …]`.
 
-Without names, all complete results of the folder are taken (and the partial ones of runs that have no complete one).
+Without names, the newest results of each experiment are taken (the partial ones of runs that have no complete ones).
 """
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from core.arguments import Parser
 from core.errors import UserError, command, one_line
 from core.files import read_text, results_dir
 from core.report import compare, page, plot, tables
+from core.report.budgets import at_budgets
+from core.report.labels import Named, labels
 from core.report.page import Run
 from core.results.find import comparison, found
 from core.terminal import columns, wrapped
@@ -60,13 +62,19 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
             plot.problem_map(run.document, shares, drawn[-1])
         if len(runs) > 1 and all(run.head.metrics.steps for run in runs):
             drawn.append(folder / f"frontier.{ending}")
-            plot.frontier([run.document for run in runs], drawn[-1])
+            names = labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 60)
+            named = [run.document | {"experiment": name} for run, name in zip(runs, names, strict=True)]
+            plot.frontier(named, drawn[-1])
     return drawn
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="report.sh", description="Look at results: an HTML page, and tables.")
-    parser.add_argument("results", nargs="*", help="names of results, or paths of .json files; default: all")
+    parser = Parser(prog="report.sh", description="Look at results: an HTML page, and tables.")
+    parser.add_argument(
+        "results",
+        nargs="*",
+        help="names of results, or paths of .json files; default: the newest of each experiment (older have a date)",
+    )
     parser.add_argument("--out", type=Path, help="the HTML file (default: beside the results)")
     parser.add_argument("--all-inside", action="store_true", help="put all texts into the page, however large it gets")
     parser.add_argument("--live", action="store_true", help="serve the page on 127.0.0.1 and refresh it during a run")
@@ -102,8 +110,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             out = args.out or (folder if compared else runs[0].path.parent) / f"{one}.html"
             table = read_text(compared / "table.txt", "the table", "Run the comparison again") if compared else ""
             made = page.write(runs, out, args.all_inside, table)
-            if table:
-                print(table)
+            if compared:
+                print(at_budgets(compared))
             else:
                 show(runs, out)
             for run in runs:

@@ -3,21 +3,22 @@
 Differences are paired by problem: two runs share the problems, and most of what varies is which problems are hard.
 """
 
-import argparse
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.arguments import Parser
 from core.errors import UserError, command, one_line
 from core.files import results_dir
+from core.report.labels import Named, labels
 from core.report.tables import chance, interval, shift, spent_tokens
 from core.results import read as stored
 from core.results.find import path_of
 from core.results.read import Head, ProblemResult, StepResult
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
-from core.terminal import aligned, columns, cut, short, wrapped
+from core.terminal import aligned, columns, short, wrapped
 
 METRICS = ("mean accuracy", "majority accuracy")
 
@@ -28,6 +29,8 @@ class Result:
     reference answer), for the problems that reached it or ended before; there are `problems` in all."""
 
     name: str
+    experiment: str
+    config: dict[str, Any]
     set_name: str
     set_sha256: str
     model: str
@@ -65,6 +68,8 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
     ended = [id for id in final if reached[id] >= step]
     return Result(
         name=name,
+        experiment=_name(head.experiment),
+        config=head.config,
         set_name=_name(head.problem_set["name"]),
         set_sha256=_name(head.problem_set["sha256"]),
         model=_name(head.model["name"]),
@@ -127,14 +132,16 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
         notes += p.notes
+    known = [Named(r.name, r.experiment, r.config) for r in results]
+    names = labels(known)
     rows = [["result", "n", "step", *METRICS, "tokens"]]
-    for r in results:
+    for r, name in zip(results, names, strict=True):
         accuracies = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
-        rows.append([r.name, str(len(r.final)), str(r.step), *accuracies, spent_tokens(r.completion_tokens)])
+        rows.append([name, str(len(r.final)), str(r.step), *accuracies, spent_tokens(r.completion_tokens)])
     if 0 < columns() < max(map(len, aligned(rows).splitlines())):
         rows = [["result", "n", "step", "mean", "majority", "tokens"]] + [
-            [cut(name, 24), *figures, "unknown" if r.completion_tokens is None else short(r.completion_tokens)]
-            for r, (name, *figures, _) in zip(results, rows[1:], strict=True)
+            [name, *figures, "unknown" if r.completion_tokens is None else short(r.completion_tokens)]
+            for r, name, (_, *figures, _) in zip(results, labels(known, 24), rows[1:], strict=True)
         ]
     lines = [
         wrapped(
@@ -144,8 +151,8 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         "",
         aligned(rows),
     ]
-    for p in pairs:
-        lines += ["", f"{p.name} minus {first.name}, paired over {p.problems} problems"]
+    for p, name in zip(pairs, names[1:], strict=True):
+        lines += ["", wrapped(f"{name} minus {names[0]}, paired over {p.problems} problems")]
         for metric, d in p.metrics.items():
             difference, ps = shift(d.difference, d.low, d.high), f"p {chance(d.p):<7}"
             if len(pairs) > 1:
@@ -191,7 +198,7 @@ def _tokens_against(of_a: Sequence[int | None], of_b: Sequence[int | None]) -> E
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="compare.sh", description="Compare results, each against the first.")
+    parser = Parser(prog="compare.sh", description="Compare results, each against the first.")
     parser.add_argument("results", nargs="+", help="names of results, or paths of .json files; two or more")
     parser.add_argument("--anyway", action="store_true", help="across problem sets and models, over shared problems")
     with command():
@@ -199,6 +206,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if len(args.results) < 2:
             raise UserError("give two or more results to compare, such as: 01_baseline 02_rsa_basic")
         folder = results_dir()
+        if len({path_of(name, folder).resolve() for name in args.results}) < len(args.results):
+            raise UserError("a result is named twice, and would be compared with itself. Name each once")
         print(table([read(name, folder) for name in args.results], args.anyway))
 
 

@@ -22,6 +22,7 @@ from core import stats
 from core.errors import UserError, one_line
 from core.files import write_atomically
 from core.report import compare, tables, texts
+from core.report.labels import Named, labels
 from core.results import read as stored
 from core.results import write as results
 from core.results.data import archive
@@ -70,19 +71,20 @@ def read(path: Path) -> Run:
 
 def data(runs: Sequence[Run], table: str = "") -> dict[str, Any]:
     """What the page knows before anyone opens a text; `table`: of a comparison at equal budgets, if they are one."""
+    names = labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 80)
     return {
         "made": results.now(),
         "runs": [
             {
-                "name": run.name,
+                "name": name,
                 "title": run.title,
                 "head": run.head.document,
                 "problems": [_problem(problem) for problem in run.problems],
                 "missing": run.missing,
             }
-            for run in runs
+            for run, name in zip(runs, names, strict=True)
         ],
-        "comparison": _comparison(runs) if len(runs) > 1 else None,
+        "comparison": _comparison(runs, names) if len(runs) > 1 else None,
         "table": table,
     }
 
@@ -128,25 +130,25 @@ def _member(member: MemberResult) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _comparison(runs: Sequence[Run]) -> dict[str, Any]:
+def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
     """Each result against the first, where they can be compared; else a note that says why not."""
     first, *others = [compare.read(str(run.path), run.path.parent) for run in runs]
     notes: list[str] = []
     pairs: list[dict[str, Any]] = []
-    for other in others:
+    for other, name in zip(others, names[1:], strict=True):
         try:
             found = compare.pair(first, other, anyway=True)
         except UserError as error:
             notes.append(str(error))
             continue
         notes += found.notes
-        metrics = [{"name": name, **vars(paired)} for name, paired in found.metrics.items()]
+        metrics = [{"name": metric, **vars(paired)} for metric, paired in found.metrics.items()]
         tokens = found.tokens.to_json() if found.tokens else None
-        pairs.append({"name": other.name, "metrics": metrics, "tokens": tokens})
+        pairs.append({"name": name, "metrics": metrics, "tokens": tokens})
     compared = [metric for pair in pairs for metric in pair["metrics"]]
     for metric, corrected in zip(compared, stats.holm([metric["p"] for metric in compared]), strict=True):
         metric["p_holm"] = corrected
-    return {"first": first.name, "pairs": pairs, "notes": notes}
+    return {"first": names[0], "pairs": pairs, "notes": notes}
 
 
 @cache

@@ -96,6 +96,7 @@ def problem_map(document: dict[str, Any], shares: dict[str, list[float]], path: 
         grid[row, : len(shares[name])] = shares[name]
     with _figure([document], path, map_height=1.6 + 0.17 * min(len(names), 40)) as axes:
         drawn = axes.imshow(100 * grid, aspect="auto", cmap="Blues", vmin=0, vmax=100, interpolation="nearest")
+        axes.set_facecolor("#d9d2c5")  # no such step: the problem had ended
         axes.figure.colorbar(drawn, ax=axes, label="members that are right, %")
         if len(names) <= 60:
             axes.set_yticks(range(len(names)), [cut(name, 24) for name in names], fontsize=6, parse_math=False)

@@ -5,15 +5,20 @@ import tempfile
 from array import array
 from pathlib import Path
 
+from core.errors import UserError
 from core.files import trouble
 
 
 class Spool:
-    """Texts by number, in the order they came. The file has no name: it goes with the process, however that ends."""
+    """Texts by number, in the order they came. The file, in `folder`, has no name: it goes with the process, however
+    that ends. Raises UserError where it can't be made."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise UserError(f"no files can be made in {folder} ({error.strerror}). Choose another folder") from None
         self._ends = array("q", [0])
 
     def add(self, text: bytes) -> int:

@@ -1,6 +1,14 @@
 """Ways to spend test-time compute: one file each, RSA first. A scaffold knows no server, no journal and no file.
 
-To add one takes its file and an experiment. The file, at its shortest (with its imports in tests/test_door.py):
+To add one takes its file and an experiment. The file, at its shortest:
+
+    import asyncio
+    from collections.abc import AsyncIterator
+    from dataclasses import dataclass
+
+    from core import prompts
+    from core.constants import Carrying, constant
+    from core.types import Ask, Member, Population, Problem, Scaffold, carried
 
     @dataclass(frozen=True, kw_only=True)
     class Constants(Carrying):
@@ -24,7 +32,8 @@ code of its own, is planned, drawn and compared.
   that all share) and returns a Completion: `text` is the answer to go on with, `thinking`, `error`, `truncated` and the
   tokens stand beside it; a request that failed returns too. Names are unique in the problem, such as (step, member) or
   ("verify", step, member): the request's seed follows from them, and the first number says how urgent it is. To ask
-  twice under the same names ends the run with an error; so does a scaffold that yields nothing.
+  twice under the same names ends the run with an error; so does a scaffold that yields nothing, that asks for more than
+  its `max_completions`, or that never shows a completion (core/contract.py).
   `changes` are fields of Sampling, such as max_tokens and answer_opening (what a forced answer begins with), where
   they are not those of a solution. Whatever is drawn comes from seeds.rng with names, never from the order in which
   answers arrive.

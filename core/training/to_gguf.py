@@ -4,7 +4,6 @@ llama.cpp's own converter is in no installable package and needs torch and trans
 checkout of llama.cpp, it is called. Else this one does what it does for a dense Qwen3, a tensor at a time.
 """
 
-import argparse
 import json
 import logging
 import os
@@ -20,6 +19,7 @@ import numpy as np
 from gguf.utility import LocalTensor, SafetensorsLocal
 from tqdm import tqdm
 
+from core.arguments import Parser
 from core.engines.shape import Shape
 from core.errors import UserError, command
 from core.files import read_json, whole
@@ -220,7 +220,7 @@ def convert_with(checkout: Path, folder: Path, out: Path, type: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="to_gguf.sh", description="Convert a Qwen3 model to GGUF, for llama.cpp.")
+    parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3 model to GGUF, for llama.cpp.")
     parser.add_argument("folder", type=Path, help="with config.json, *.safetensors, tokenizer.json")
     parser.add_argument("out", type=Path, help="the .gguf file to write")
     parser.add_argument("--type", choices=TYPES, default="q8_0", help="of the matrices (default: q8_0)")

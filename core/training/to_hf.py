@@ -5,7 +5,6 @@ embedded model is served by vLLM and transformers (scripts/test.sh engines). Wha
 weights become float32, the values that llama.cpp computes with.
 """
 
-import argparse
 import json
 import signal
 import struct
@@ -17,6 +16,7 @@ import gguf
 import numpy as np
 from gguf import Keys, TokenType
 
+from core.arguments import Parser
 from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 from core.errors import UserError, command
@@ -187,13 +187,13 @@ def _write(path: Path, tensors: Mapping[str, Any]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="to_hf.sh", description="Convert a Qwen3 model to Hugging Face's layout.")
+    parser = Parser(prog="to_hf.sh", description="Convert a Qwen3 model to Hugging Face's layout.")
     parser.add_argument("model", type=Path, help="a .gguf file")
     parser.add_argument("out", type=Path, help="the folder to make")
-    args = parser.parse_args(argv)
     for sign in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, signal.default_int_handler)
     with command():
+        args = parser.parse_args(argv)
         convert(args.model, args.out)
         size = (args.out / WEIGHTS).stat().st_size
         print(f"{args.out}: {size / 1e6:,.1f} MB. Serve it: ENGINE=vllm MODEL={args.out} bash scripts/start_server.sh")

@@ -143,6 +143,28 @@ def test_a_server_away_as_long_as_a_request_is_asked_again_costs_nothing(moody: 
     assert all(one.error is None for one in made)
 
 
+def test_who_waits_for_a_server_that_is_away_goes_on_when_it_answers_another(
+    moody: Moody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generator, "LONGEST_WAIT", 3600.0)
+    monkeypatch.setattr(generator, "LEAST_WAIT", 0.01)
+    monkeypatch.setattr(generator, "_backoff", lambda attempt: 3600.0)
+    others = [f"prompt {n}" for n in range(100)]
+
+    def choose(n: int, prompt: str) -> Answer:
+        if prompt == "lost" and moody.prompts.count("lost") == 1:
+            return reset
+        time.sleep(0.05)
+        return good(prompt)
+
+    moody.choose = choose
+    made, _ = ask(moody, tmp_path, ["lost", *others], 2)
+    assert all(one.error is None for one in made) and moody.prompts.count("lost") == 2
+    assert moody.prompts.index("lost", moody.prompts.index("lost") + 1) < len(moody.prompts) - 1, (
+        "before the others end"
+    )
+
+
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("limit", [1, 4])
 def test_prompts_that_a_server_chokes_on_end_no_run(moody: Moody, tmp_path: Path, limit: int) -> None:
@@ -224,6 +246,10 @@ def test_patience_counts_in_monotonic_time_and_begins_anew_with_every_usable_rep
     for tries in (1, 2, 3, 4):
         waiting.unusable("oops", time.monotonic() + 1, tries, 20.0)
     assert len(lines) == 1 and "sends nothing usable (oops)" in lines[0]
+    waiting.usable()
+    waiting.unusable("no connection", time.monotonic() + 1, 3, 120.0, is_away=True)
+    assert "for about 2 minutes more; if nothing comes, the run ends" in lines.pop(), "no ten minutes: nobody is there"
+    lines.pop()
     for n in range(100):
         waiting.used_up(f"prompt {n}", "oops", False)
     waiting.usable()

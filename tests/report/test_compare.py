@@ -58,6 +58,10 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return err
 
 
+def test_a_result_is_not_compared_with_itself(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "named twice" in refused(capsys, "02_rsa_basic", "01_baseline", "02")
+
+
 def test_two_results_are_shown_and_paired(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["01_baseline", "02_rsa_basic"])
     lines = capsys.readouterr().out.splitlines()
