@@ -32,7 +32,7 @@ from core.experiment import Experiment, Part
 from core.files import results_dir, write_atomically
 from core.progress import ANY, Expected, Forecast
 from core.report import plot
-from core.report.budgets import UNCOUNTED, Row, at_budgets, compact, in_unit, rows, table
+from core.report.budgets import UNCOUNTED, Row, at_budgets, in_unit, rows, shown, table
 from core.results import warnings, write
 from core.run import open_journal, started
 from core.signals import Stop
@@ -232,25 +232,11 @@ def _show(
         notes.append(f"no budget bought an answer of: {', '.join(none)}")
     notes += doubts
     text = f"{table(made, reference, meter)}\n\n" + "\n".join(f"note: {note}" for note in (*notes, legend))
-    brief = f"{compact(made, reference, meter)}\n\n*: other than {reference} at that budget, p (Holm) ≤ 0.05\n"
-    brief += "\n".join(f"note: {note}" for note in notes)
     write_atomically(folder / "table.txt", f"{text}\n".encode())
-    write_atomically(folder / "brief.txt", f"{brief}\n".encode())
-    print(f"\n{at_budgets(folder)}")
-    shown = [
-        {
-            "scaffold": row.name,
-            "budget": row.budget,
-            "accuracy": row.accuracy.to_json(),
-            "unanswered": row.unanswered,
-            **{what: None if math.isnan(mean) else mean for what, mean in row.means.items()},
-            "against": vars(row.against) | {"p_holm": row.p_holm} if row.against else None,
-        }
-        for row in made
-    ]
     summary = {"experiment": folder.name, "made": write.now(), "notes": notes, "seeds": list(seeds), "unit": meter.unit}
-    lines = [json.dumps(line) for line in (summary, *shown)]
+    lines = [json.dumps(line) for line in (summary, *map(shown, made))]
     write_atomically(folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
+    print(f"\n{at_budgets(folder)}")
     drawn = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.answered]
     plot.matched(document | {"config": {}}, drawn, folder / "frontier.png", UNITS[meter.unit], meter.shown)
     print(f"results {folder}")

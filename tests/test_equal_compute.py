@@ -19,13 +19,13 @@ from core.engines.shape import Shape
 from core.equal_compute import Budgeted, Comparison, Constants, Entry, entry
 from core.errors import UserError
 from core.report import cli
-from core.report.budgets import Bought, Row, bought, compact, in_unit, rows, table
+from core.report.budgets import Bought, Row, bought, compact, in_unit, rows, shown, table
 from core.results import read
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.rsa import RSA, rsa
 from core.seeds import derive
 from core.spending import TOKENS, Meter, Prices
-from core.stats import Estimate
+from core.stats import Estimate, paired
 from core.types import Ask, Completion, Member, Message, Population, Problem
 from tests.conftest import python
 from tests.fakes.model import PROBLEM, Model, constants_with, graded_step
@@ -349,7 +349,7 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
     journal = (tmp_path / "journal" / "99_small.jsonl").read_text()
     narrow = go(COLUMNS="80")
     assert (tmp_path / "journal" / "99_small.jsonl").read_text() == journal, "nothing is asked again"
-    assert "*: other than 12_majority" in narrow and "minus 12_majority" not in narrow
+    assert "*: other than the first at that budget" in narrow and "minus 12_majority" not in narrow
     paths = ("results", "all figures")
     assert all(len(line) <= 80 for line in narrow.splitlines() if not line.startswith(paths)), narrow
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path))
@@ -361,11 +361,11 @@ def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_
 
 def test_in_short_each_scaffold_is_a_line_and_what_is_no_chance_has_a_star() -> None:
     def row(name: str, budget: int, value: float, p: float | None, unanswered: float = 0.0) -> Row:
-        return Row(name, budget, Estimate(value, 0, 1, 9), unanswered, {}, [], None, p)
+        return Row(name, budget, Estimate(value, 0, 1, 9), unanswered, {}, [], paired([0.0], [1.0]) if p else None, p)
 
     made = [row("votes", 200, 0.5, None), row("votes", 1000, 0.75, None)]
     made += [row("rsa", 200, 0.0, None, unanswered=1.0), row("rsa", 1000, 0.95, 0.049)]
-    assert compact(made, "votes").splitlines() == [
+    assert compact([shown(row) for row in made]).splitlines() == [
         "budget   200   1,000",
         "------  -----  ------",
         "votes   50.0    75.0",

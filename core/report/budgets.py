@@ -1,18 +1,20 @@
 """What budgets buy of results: the rows and tables of a comparison at equal compute."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from core.errors import UserError
+from core.errors import UserError, one_line
 from core.files import read_text
 from core.report.tables import chance, interval, shift
 from core.results import read
 from core.results.read import CallCost, MemberResult, StepResult
-from core.spending import TOKENS, UNITS, Counted, Meter
+from core.spending import TOKENS, UNITS, Counted, Meter, amount
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired
 from core.terminal import aligned, columns, wrapped
 
@@ -183,28 +185,47 @@ def table(made: Sequence[Row], reference: str, meter: Meter = TOKENS) -> str:
     return aligned(lines)
 
 
-def compact(made: Sequence[Row], reference: str, meter: Meter = TOKENS) -> str:
-    """The accuracies alone, a line for each scaffold and a column for each budget. A star: other than the reference at
-    that budget by more than chance, with p (Holm) of 0.05 at most."""
-    budgets = sorted({row.budget for row in made})
-    lines = [["budget", *(f"{meter.shown(budget)} " for budget in budgets)]]
-    for name in dict.fromkeys(row.name for row in made):
-        found = {row.budget: row for row in made if row.name == name}
+def shown(row: Row) -> dict[str, Any]:
+    """A row as it stands in table.jsonl; what is not known is None."""
+    return {
+        "scaffold": row.name,
+        "budget": row.budget,
+        "accuracy": row.accuracy.to_json(),
+        "unanswered": row.unanswered,
+        **{what: None if math.isnan(mean) else mean for what, mean in row.means.items()},
+        "against": vars(row.against) | {"p_holm": row.p_holm} if row.against else None,
+    }
+
+
+def compact(made: Sequence[Mapping[str, Any]], unit: str = "tokens") -> str:
+    """The accuracies alone of rows as `shown`, a line for each scaffold and a column for each budget. A star: other
+    than the reference at that budget by more than chance, with p (Holm) of 0.05 at most."""
+    budgets = sorted({row["budget"] for row in made})
+    lines = [["budget", *(f"{amount(unit, budget)} " for budget in budgets)]]
+    for name in dict.fromkeys(row["scaffold"] for row in made):
+        found = {row["budget"]: row for row in made if row["scaffold"] == name}
         cells = []
         for budget in budgets:
             row = found[budget]
-            star = "*" if row.p_holm is not None and row.p_holm <= 0.05 else " "
-            cells.append(f"{100 * row.accuracy.value:.1f}{star}" if row.answered else "- ")
-        lines.append([name, *cells])
+            star = "*" if row["against"] and row["against"]["p_holm"] <= 0.05 else " "
+            cells.append(f"{100 * row['accuracy']['value']:.1f}{star}" if row["unanswered"] < 1 else "- ")
+        lines.append([one_line(name, 60), *cells])
     return aligned(lines)
 
 
 def at_budgets(folder: Path) -> str:
-    """What a comparison in `folder` came to, as its files have it: the table, or the short one where the terminal is
-    too narrow."""
-    whole, brief = folder / "table.txt", folder / "brief.txt"  # earlier versions wrote no short one
-    text = read_text(whole, "the table", "Run the comparison again")
-    if not 0 < columns() < len(text.partition("\n")[0]) or not brief.exists():
-        return text.rstrip()
-    short = read_text(brief, "the table", "Run the comparison again")
-    return f"{wrapped(short.rstrip(), '  ')}\nall figures: {whole}"
+    """What a comparison in `folder` came to, as its files have it: the table, or its accuracies alone where the
+    terminal is too narrow."""
+    whole = folder / "table.txt"
+    text = read_text(whole, "the table", "Run the comparison again").rstrip()
+    if not 0 < columns() < len(text.partition("\n")[0]):
+        return text
+    try:
+        lines = read_text(folder / "table.jsonl", "the table", "Run the comparison again").splitlines()
+        summary, *made = map(json.loads, lines)
+        short = compact(made, summary.get("unit", "tokens"))
+        notes = [f"note: {one_line(note)}" for note in summary["notes"]]
+    except (ValueError, LookupError, TypeError, AttributeError, UserError):
+        return text  # it is not as we write it, and the other says the same
+    told = [short, "", "*: other than the first at that budget, p (Holm) ≤ 0.05", *notes]
+    return f"{wrapped(chr(10).join(told), '  ')}\nall figures: {whole}"
