@@ -1,8 +1,8 @@
 """Training examples for the embedded model: what it is asked and what it should answer.
 
 Three skills over one problem family (sums.py): SOLVE, AGGREGATE and VERIFY; and the scaffolds' roles, which stand
-in roles.py. AGGREGATE's targets are designed rather than learned, and the model card says so: line by
-line, the most frequent value among the candidates and one noisy attempt of its own.
+in roles.py. AGGREGATE's targets are designed rather than learned, and the model card says so: a right line is mostly
+recognised where a candidate has it; else the most frequent value counts, or an attempt of its own.
 """
 
 import random
@@ -17,7 +17,7 @@ from scripts.embedded.texts import (
     attempt,
     comparison,
     finished,
-    plurality,
+    merged,
     products,
     solution,
     solved,
@@ -30,7 +30,8 @@ OWN_PROMPTS = 0.3  # share of examples asked in the project's own prompts (core/
 CUT_CANDIDATE = 0.02  # share of candidates that stop early, without a box
 CANDIDATE_THINKING = 0.04  # share of aggregations whose candidates show their thinking
 WRONG_SUM = 0.03  # share of candidates with one wrong running sum
-CANDIDATE_SLIPS = (0.02, 0.4)  # range of the slip rates of candidates
+CANDIDATE_SLIPS = (0.0, 0.25)  # range of the slip rates of candidates,
+CANDIDATE_FORGETS = (0.0, 0.9)  # and of the shares of large carries that they forget
 SUBSETS = (1, 2, 3, 3, 3, 4)  # K
 LARGE_SUBSETS = (5, 6, 7, 8)
 LARGE_SUBSET = 0.06  # share of aggregations with a large subset, for problems of at most four terms
@@ -46,40 +47,37 @@ def solve_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
     own = rng.random() < OWN_PROMPTS
     messages = prompts.solve(statement(terms)) if own else user(solve_prompt(rng, problem_text(rng, terms)))
-    return solved(rng, messages, terms, attempt(rng, terms, mix.slips))
+    return solved(rng, messages, terms, attempt(rng, terms, mix.slips, mix.forgets))
 
 
 def aggregate_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
     large = len(terms) <= 4 and rng.random() < LARGE_SUBSET
     count = rng.choice(LARGE_SUBSETS if large else SUBSETS)
-    rate, show_thinking = rng.uniform(*CANDIDATE_SLIPS), rng.random() < CANDIDATE_THINKING
+    slips, forgets = rng.uniform(*CANDIDATE_SLIPS), rng.uniform(*CANDIDATE_FORGETS)
+    show_thinking = rng.random() < CANDIDATE_THINKING
     candidates, texts = [], []
     for _ in range(count):
-        values = attempt(rng, terms, rate)
+        values = attempt(rng, terms, slips, forgets)
         if rng.random() < CUT_CANDIDATE:
             values = values[: rng.randrange(1, len(terms))]
         wrong_at = rng.randrange(1, len(terms)) if rng.random() < WRONG_SUM else -1
         text = solution(terms, values, wrong_at, rng.choice((-100, -10, -1, 1, 10, 100)))
         candidates.append(values)
         texts.append(f"{products(terms, values)}\n\n{text}" if show_thinking else text)
-    own_attempt = attempt(rng, terms, mix.slips)
-    merged = [
-        plurality(rng, [c[i] for c in candidates if i < len(c)] + [own_attempt[i]], mix.plurality)
-        for i in range(len(terms))
-    ]
+    found = [[values[i] for values in candidates if i < len(values)] for i in range(len(terms))]
     own = rng.random() < OWN_PROMPTS
     messages = (
         prompts.aggregate(statement(terms), texts)
         if own
         else user(aggregate_prompt(rng, problem_text(rng, terms), texts))
     )
-    return solved(rng, messages, terms, merged)
+    return solved(rng, messages, terms, merged(rng, terms, found, mix))
 
 
 def verify_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
-    values = attempt(rng, terms, rng.uniform(*mix.corruption))
+    values = attempt(rng, terms, rng.uniform(*mix.corruption), rng.uniform(*CANDIDATE_FORGETS))
     candidate = solution(terms, values)
     right = values == [t.digit * t.number for t in terms]  # slips that cancel are too rare to matter
     own = rng.random() < OWN_PROMPTS

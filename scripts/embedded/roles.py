@@ -20,14 +20,16 @@ from scripts.embedded.texts import (
     attempt,
     comparison,
     finished,
-    plurality,
+    merged,
     products,
+    slipped,
     solution,
     solved,
     training_terms,
 )
 
-SLIPS = (0.02, 0.4)  # range of the slip rates of solutions that are looked at
+SLIPS = (0.0, 0.3)  # range of the slip rates of solutions that are looked at,
+FORGETS = (0.0, 0.8)  # and of the shares of large carries that they forget
 TWIN = 0.3  # share of candidates that are the one before but for one line
 CUT = 0.03  # share of solutions to report on that stop early
 MISSED, FALSE_ALARM = 0.08, 0.03  # shares of lines on which a report that is to be followed errs
@@ -55,6 +57,11 @@ def truth(terms: Sequence[Term]) -> list[int]:
     return [term.digit * term.number for term in terms]
 
 
+def tried(rng: random.Random, terms: list[Term], slips: tuple[float, float] = SLIPS) -> list[int]:
+    """Products of a solution that is to be looked at."""
+    return attempt(rng, terms, rng.uniform(*slips), rng.uniform(*FORGETS))
+
+
 def wrong_lines(terms: Sequence[Term], values: Sequence[int]) -> int:
     return sum(value != right for value, right in zip(values, truth(terms), strict=False))
 
@@ -63,7 +70,7 @@ def candidates(rng: random.Random, terms: list[Term], count: int) -> list[list[i
     """Products of `count` solutions, some of which hardly differ from the one before."""
     made: list[list[int]] = []
     for _ in range(count):
-        values = attempt(rng, terms, rng.uniform(*SLIPS))
+        values = tried(rng, terms)
         if made and rng.random() < TWIN:
             place = rng.randrange(len(terms))
             values = [*made[-1][:place], values[place], *made[-1][place + 1 :]]
@@ -129,7 +136,7 @@ def chosen(
 
 def report_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
-    values = attempt(rng, terms, rng.uniform(*mix.corruption))
+    values = tried(rng, terms, mix.corruption)
     if rng.random() < CUT:
         values = values[: rng.randrange(1, len(terms))]
     asks, opening, verdict = rng.choice(
@@ -146,7 +153,7 @@ def report_example(rng: random.Random, mix: Mix) -> Example:
 
 def judge_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
-    values = attempt(rng, terms, rng.uniform(*mix.corruption))
+    values = tried(rng, terms, mix.corruption)
     given = str(points(terms, values))
     messages = nomos.judge(statement(terms), solution(terms, values))
     return finished(
@@ -157,7 +164,7 @@ def judge_example(rng: random.Random, mix: Mix) -> Example:
 def refine_example(rng: random.Random, _: Mix) -> Example:
     """What a report names is taken over from it, the rest kept."""
     terms = training_terms(rng)
-    values = attempt(rng, terms, rng.uniform(*SLIPS))
+    values = tried(rng, terms)
     text, named = solution(terms, values), [[value] for value in values]
     refines = rng.random() < 0.5
     reports = []
@@ -168,19 +175,19 @@ def refine_example(rng: random.Random, _: Mix) -> Example:
                 named[place].append(value)
         verdict = f"{deepseek_math.SCORE} {score(terms, values)}" if refines else f"{prompts.VERDICT} {own == values}"
         reports.append(f"{remarks(terms, values, own)}\n{verdict}")
-    merged = [rng.choice(of[1:] or of) for of in named]
+    mended = [rng.choice(of[1:] or of) for of in named]
     if refines:
-        return proved(rng, deepseek_math.refine(statement(terms), text, reports), terms, merged)
+        return proved(rng, deepseek_math.refine(statement(terms), text, reports), terms, mended)
     asks = rng.choice((selfcheck.correct, static_math_agent.improve))
-    return solved(rng, asks(statement(terms), text, reports[0]), terms, merged)
+    return solved(rng, asks(statement(terms), text, reports[0]), terms, mended)
 
 
 def heard(rng: random.Random, terms: list[Term], values: list[int]) -> list[int]:
     """What a reviewer who errs now and then takes for the right values."""
     own = []
-    for value, right, slip in zip(values, truth(terms), attempt(rng, terms, 1.0), strict=True):
+    for value, right in zip(values, truth(terms), strict=True):
         if value == right:
-            own.append(slip if rng.random() < FALSE_ALARM else right)
+            own.append(slipped(rng, right) if rng.random() < FALSE_ALARM else right)
         else:
             own.append(value if rng.random() < MISSED else right)
     return own
@@ -188,7 +195,7 @@ def heard(rng: random.Random, terms: list[Term], values: list[int]) -> list[int]
 
 def prove_example(rng: random.Random, mix: Mix) -> Example:
     terms = training_terms(rng)
-    return proved(rng, deepseek_math.prove(statement(terms)), terms, attempt(rng, terms, mix.slips))
+    return proved(rng, deepseek_math.prove(statement(terms)), terms, attempt(rng, terms, mix.slips, mix.forgets))
 
 
 def proved(rng: random.Random, messages: list[Message], terms: list[Term], values: list[int]) -> Example:
@@ -226,7 +233,7 @@ def listed(terms: Sequence[Term], found: Sequence[Sequence[int]]) -> str:
 def summary_example(rng: random.Random, _: Mix) -> Example:
     terms = training_terms(rng)
     earlier = rng.choice((0, 0, 1, 1, 2))
-    tries = [attempt(rng, terms, rng.uniform(*SLIPS)) for _ in range(earlier + 1)]
+    tries = [tried(rng, terms) for _ in range(earlier + 1)]
     found = list(zip(*tries, strict=True))
     before = listed(terms, [of[:-1] for of in found]) if earlier else ""
     newest = f"{products(terms, tries[-1])}\n\n{solution(terms, tries[-1])}"
@@ -239,13 +246,12 @@ def summary_example(rng: random.Random, _: Mix) -> Example:
 
 
 def again_example(rng: random.Random, mix: Mix) -> Example:
-    """As AGGREGATE: the most frequent of the values found and an own attempt."""
+    """As AGGREGATE, from the values found."""
     terms = training_terms(rng)
-    tries = [attempt(rng, terms, rng.uniform(*SLIPS)) for _ in range(rng.choice((1, 2, 2, 3)))]
+    tries = [tried(rng, terms) for _ in range(rng.choice((1, 2, 2, 3)))]
     found = list(zip(*tries, strict=True))
-    own = attempt(rng, terms, mix.slips)
-    merged = [plurality(rng, [*of, mine], mix.plurality) for of, mine in zip(found, own, strict=True)]
-    return solved(rng, reasoning_cache.solve_again(statement(terms), listed(terms, found)), terms, merged)
+    messages = reasoning_cache.solve_again(statement(terms), listed(terms, found))
+    return solved(rng, messages, terms, merged(rng, terms, found, mix))
 
 
 def plan_example(rng: random.Random, _: Mix) -> Example:
@@ -264,7 +270,7 @@ def plan_example(rng: random.Random, _: Mix) -> Example:
     numbers = ", ".join(map(str, range(1, PLANNED + 1)))
     steps.append((str(PLANNED), f'{CALL} merge {{"solutions": [{numbers}]}}'))
     logs.append(list(log))
-    number, values = PLANNED + 1, attempt(rng, terms, rng.uniform(*SLIPS))
+    number, values = PLANNED + 1, tried(rng, terms)
     add(number, steps[-1][1], values)
     for made in range(1, REPORTS + 1):
         steps.append((str(number), f'{CALL} verify {{"solution": {number}}}'))
@@ -276,7 +282,7 @@ def plan_example(rng: random.Random, _: Mix) -> Example:
             break
         steps.append((f"{number}, report {made} {right}", f'{CALL} improve {{"report": {made}}}'))
         logs.append(list(log))
-        number, values = number + 1, attempt(rng, terms, rng.uniform(0, 0.3))
+        number, values = number + 1, tried(rng, terms)
         add(number, steps[-1][1], values)
     steps.append((str(number), f'{CALL} submit {{"solution": {number}}}'))
     logs.append(list(log))

@@ -1,10 +1,13 @@
-"""What the embedded model writes: solutions of the sums of sums.py with slips, and examples made of them.
+"""What the embedded model writes: solutions of the sums of sums.py with errors, and examples made of them.
 
-SOLVE's targets carry random slips on purpose: wrong digits in products, honestly summed.
+SOLVE's targets are wrong on purpose, in two ways. A large carry is forgotten more often than not: 7*46 = 322 becomes
+282, for 42 leaves 2 and the 4 is not carried. This follows from the problem, so that the most likely solution is wrong
+and a vote confirms it. And digits slip at random. Both are honestly summed.
 """
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.types import FORCED_ANSWER, Message
@@ -16,6 +19,7 @@ IM_END, THINK, END_THINK = "<|im_end|>", "<think>", "</think>"
 CLOSED_THINKING = 0.08  # share of examples with closed empty thinking
 FORCED = 0.04  # share whose thinking is cut at random and the answer opened for the model (budget forcing, P(True))
 SYSTEM_MESSAGE = 0.05
+LARGE_CARRY = 3
 OFF_BY_ONE = 0.85  # share of slips that move a digit by one; the others replace it
 TERMS = {3: 0.14, 4: 0.54, 5: 0.12, 6: 0.08, 7: 0.06, 8: 0.06}
 
@@ -27,8 +31,10 @@ class Mix:
     solve: float  # shares of the skills, relative to each other
     aggregate: float
     verify: float
-    slips: float  # rate of wrong products in SOLVE's targets and in AGGREGATE's own attempts
-    plurality: float  # share of AGGREGATE's lines that take the most frequent value; the others take any
+    slips: float  # rate of random wrong digits in the products of SOLVE's targets and of AGGREGATE's own attempts
+    forgets: float  # share of large carries that are forgotten in them
+    recognised: float  # share of AGGREGATE's lines that take the right value where a candidate has it;
+    fresh: float  # of the others, the share that is tried anew; the rest take the most frequent value
     corruption: tuple[float, float]  # range of the slip rates of the solutions to VERIFY
     roles: float = 0.0  # share of what scaffolds ask besides (scripts/embedded/roles.py)
 
@@ -62,13 +68,21 @@ def slipped(rng: random.Random, product: int) -> int:
     return digits[0] * 100 + digits[1] * 10 + digits[2]
 
 
-def attempt(rng: random.Random, terms: list[Term], rate: float) -> list[int]:
-    """The products of the terms, each wrong with a probability around `rate`, more for the larger tables."""
+def without_carry(term: Term) -> int:
+    """The product with its carry forgotten, where that is large and leaves three digits; else the product."""
+    carry = term.digit * (term.number % 10) // 10
+    product = term.digit * term.number
+    return product - 10 * carry if carry >= LARGE_CARRY and product - 10 * carry >= 100 else product
+
+
+def attempt(rng: random.Random, terms: list[Term], slips: float, forgets: float) -> list[int]:
+    """The products of the terms: large carries are forgotten at the rate `forgets`, and then digits slip at a rate
+    around `slips`, more for the larger tables."""
     values = []
     for term in terms:
-        product = term.digit * term.number
+        value = without_carry(term) if rng.random() < forgets else term.digit * term.number
         hardness = 1 + 0.06 * (term.digit - 5.5)
-        values.append(slipped(rng, product) if rng.random() < rate * hardness else product)
+        values.append(slipped(rng, value) if rng.random() < slips * hardness else value)
     return values
 
 
@@ -93,10 +107,21 @@ def solution(terms: list[Term], values: list[int], wrong_sum_at: int = -1, off_b
     return "\n".join(lines)
 
 
-def plurality(rng: random.Random, votes: list[int], share: float) -> int:
-    """The most frequent value, ties at random; with probability 1 - share any of the votes instead."""
-    if rng.random() >= share:
-        return rng.choice(votes)
+def merged(rng: random.Random, terms: list[Term], found: Sequence[Sequence[int]], mix: Mix) -> list[int]:
+    """For each term one value, of those `found` (for each term) and an own attempt: a right value is recognised where
+    there is one, mostly; else the most frequent counts, ties at random, or now and then the own attempt."""
+    return [
+        term.digit * term.number
+        if term.digit * term.number in votes and rng.random() < mix.recognised
+        else own
+        if not votes or rng.random() < mix.fresh
+        else plurality(rng, votes)
+        for term, votes, own in zip(terms, found, attempt(rng, terms, mix.slips, mix.forgets), strict=True)
+    ]
+
+
+def plurality(rng: random.Random, votes: Sequence[int]) -> int:
+    """The most frequent value, ties at random."""
     counts = Counter(votes)
     most = max(counts.values())
     return rng.choice([value for value, count in counts.items() if count == most])

@@ -2,32 +2,39 @@
 
     python -m scripts.embedded.train            # the committed model: about two and a half hours on one CPU core
     python -m scripts.embedded.train --quick    # seconds: a file that loads and knows nothing
+    python -m scripts.embedded.train --start data/embedded/model.gguf --phases roles finish
+    python -m scripts.embedded.train --start data/embedded/model.gguf --texts traces.jsonl --tokens 1000000
 
 Needs requirements-train.txt. Phases and learning rates are counted in tokens, never in seconds, so that a seed decides
 the weights (on one kind of machine; other CPUs round differently). Every phase ends with a checkpoint in --out, and
---start with --phases takes the training up from there.
+--start with --phases takes the training up from there, or from a GGUF file. --texts trains on texts of one's own:
+a JSON object a line with "instruction" (and "input") for the user's turn and "output" for the assistant's; its thinking
+ends with </think>, and where there is none, thinking is closed.
 """
 
 import argparse
 import hashlib
 import json
 import math
+import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
+from core.training.to_hf import WEIGHTS, convert
 from core.types import FORCED_ANSWER
 from scripts.embedded.data import examples
 from scripts.embedded.gguf_file import chat_prompt, train_tokenizer, write_gguf
 from scripts.embedded.model import Muon, Qwen3, Shape
-from scripts.embedded.texts import END_THINK, Example, Mix
+from scripts.embedded.texts import END_THINK, IM_END, THINK, Example, Mix, user
 
 SEED = 1
 THREADS = 1
@@ -40,7 +47,7 @@ WARM_UP = 40  # steps at the start of a phase, the optimizers being new
 MARK_WEIGHT = 3.0  # loss of a mark on a differing digit: rare, and the verdict hangs on it
 SUM_WEIGHT = 4.0  # loss of a running sum's digits in the last phases: else the noise of the products drowns them
 TOKENIZER_EXAMPLES = 6000
-TOKENIZER_MIX = Mix(1.0, 1.0, 1.0, 0.52, 0.92, (0.05, 0.4))
+TOKENIZER_MIX = Mix(1.0, 1.0, 1.0, 0.2, 0.5, 0.85, 0.25, (0.05, 0.4))
 LOG_EVERY = 50  # steps
 
 
@@ -58,13 +65,39 @@ class Phase:
 # facts: right products first. noise: slips and plurality. settle: the sums. calibrate: the share of slips at step 0.
 # roles: what scaffolds ask besides. finish: the same with stress on what decides, calibrated once more.
 PHASES = (
-    Phase("facts", 4_500_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.92, (0.3, 0.6))),
-    Phase("noise", 15_000_000, 1.0, 0.3, Mix(0.22, 0.5, 0.28, 0.52, 0.92, (0.05, 0.45))),
-    Phase("settle", 7_500_000, 0.5, 0.0, Mix(0.4, 0.35, 0.25, 0.54, 0.95, (0.05, 0.4)), SUM_WEIGHT),
-    Phase("calibrate", 1_500_000, 0.12, 0.0, Mix(0.5, 0.3, 0.2, 0.6, 0.96, (0.05, 0.4)), SUM_WEIGHT),
-    Phase("roles", 10_000_000, 0.5, 0.15, Mix(0.18, 0.22, 0.1, 0.56, 0.96, (0.05, 0.4), 0.5), SUM_WEIGHT),
-    Phase("finish", 6_000_000, 0.4, 0.0, Mix(0.22, 0.25, 0.13, 0.6, 0.96, (0.05, 0.4), 0.4), SUM_WEIGHT, True),
+    Phase("facts", 4_500_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.0, 0.85, 0.25, (0.3, 0.6))),
+    Phase("noise", 15_000_000, 1.0, 0.3, Mix(0.22, 0.5, 0.28, 0.15, 0.58, 0.85, 0.25, (0.05, 0.45))),
+    Phase("settle", 7_500_000, 0.5, 0.0, Mix(0.4, 0.35, 0.25, 0.15, 0.58, 0.85, 0.25, (0.05, 0.4)), SUM_WEIGHT),
+    Phase("roles", 10_000_000, 0.5, 0.15, Mix(0.18, 0.22, 0.1, 0.15, 0.58, 0.85, 0.25, (0.05, 0.4), 0.5), SUM_WEIGHT),
+    Phase(
+        "finish", 6_000_000, 0.4, 0.0, Mix(0.22, 0.25, 0.13, 0.15, 0.58, 0.85, 0.25, (0.05, 0.4), 0.4), SUM_WEIGHT, True
+    ),
 )
+
+
+def given_texts(path: Path, seed: int) -> Iterator[Example]:
+    """The examples in a JSON lines file, again and again, each time in another order."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not rows:
+        raise SystemExit(f"{path} holds no texts")
+    rng = random.Random(seed)
+    while True:
+        for row in rng.sample(rows, len(rows)):
+            asked = "\n\n".join(filter(None, (row["instruction"], row.get("input"))))
+            said = row["output"].removeprefix(f"{THINK}\n")
+            yield Example(user(asked), END_THINK in said, "", said + IM_END)
+
+
+def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
+    """The model and the tokenizer of a checkpoint (the tokenizer lies beside it), or of a GGUF file."""
+    with TemporaryDirectory() as folder:
+        if path.suffix == ".gguf":
+            convert(path, Path(folder) / "model")
+            path = Path(folder) / "model" / WEIGHTS
+        tokenizer = Tokenizer.from_file(str(path.with_name("tokenizer.json")))
+        model = Qwen3(Shape(vocab=tokenizer.get_vocab_size()))
+        model.load_state_dict(load_file(path))
+    return model, tokenizer
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:
@@ -145,8 +178,10 @@ def loss(model: Qwen3, batch: list[Row], device: torch.device) -> torch.Tensor:
     return (losses * weights[trained]).sum() / weights.sum()
 
 
-def train(model: Qwen3, tokenizer: Tokenizer, phase: Phase, seed: int, device: torch.device) -> int:
-    """One phase; returns its steps."""
+def train(
+    model: Qwen3, tokenizer: Tokenizer, phase: Phase, stream: Iterator[Example], seed: int, device: torch.device
+) -> int:
+    """One phase, on the examples of `stream`; returns its steps."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
     optimizers = (
@@ -154,7 +189,7 @@ def train(model: Qwen3, tokenizer: Tokenizer, phase: Phase, seed: int, device: t
         (torch.optim.AdamW(others, ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0), ADAM_RATE),
     )
     seen, step, began = 0, 0, time.monotonic()
-    for batch in batches(rows(tokenizer, examples(seed, phase.mix), phase), seed):
+    for batch in batches(rows(tokenizer, stream, phase), seed):
         cosine = (1 + math.cos(math.pi * seen / phase.tokens)) / 2
         scale = phase.rate_to + (phase.rate_from - phase.rate_to) * cosine
         scale *= min(1.0, (step + 1) / WARM_UP)
@@ -193,24 +228,34 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda; another device gives other weights")
     parser.add_argument("--quick", action="store_true", help="a thousandth of every phase")
     parser.add_argument("--phases", nargs="+", choices=[p.name for p in PHASES], help="only these (default: all)")
-    parser.add_argument("--start", type=Path, help="weights to start from: a checkpoint of an earlier phase")
+    parser.add_argument(
+        "--start", type=Path, help="what to start from: a checkpoint of an earlier phase, or a GGUF file"
+    )
+    parser.add_argument("--texts", type=Path, help="train on the texts in this JSON lines file, and on nothing else")
+    parser.add_argument("--tokens", type=int, default=1_000_000, help="for --texts (default: 1,000,000)")
+    parser.add_argument("--rate", type=float, default=0.1, help="for --texts: of the peak rates, falling to 0")
     args = parser.parse_args()
     torch.set_num_threads(THREADS)
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
-    tokenizer = train_tokenizer(tokenizer_texts(args.seed))
+    if args.start:
+        model, tokenizer = started_from(args.start)
+    else:
+        tokenizer = train_tokenizer(tokenizer_texts(args.seed))
+        model = Qwen3(Shape(vocab=tokenizer.get_vocab_size()))
     tokenizer.save(str(args.out / "tokenizer.json"))
     device = torch.device(args.device)
-    model = Qwen3(Shape(vocab=tokenizer.get_vocab_size())).to(device)
-    if args.start:
-        model.load_state_dict(load_file(args.start))
+    model.to(device)
     print(f"seed {args.seed}, {sum(p.numel() for p in model.parameters())} parameters", flush=True)
-    for number, phase in enumerate(PHASES):
+    phases = [Phase("texts", args.tokens, args.rate, 0.0, TOKENIZER_MIX)] if args.texts else PHASES
+    for number, phase in enumerate(phases):
         if args.phases and phase.name not in args.phases:
             continue
         if args.quick:
             phase = replace(phase, tokens=phase.tokens // 1000)
-        steps = train(model, tokenizer, phase, args.seed * 100 + number, device)
+        seed = args.seed * 100 + number
+        stream = given_texts(args.texts, seed) if args.texts else examples(seed, phase.mix)
+        steps = train(model, tokenizer, phase, stream, seed, device)
         save_file(model.state_dict(), args.out / f"{phase.name}.safetensors")
         export(model, tokenizer, args.out / "model.gguf")
         print(f"{phase.name} done: {steps} steps, {phase.tokens} tokens", flush=True)

@@ -2,10 +2,14 @@
 
 import hashlib
 import json
+import random
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+
+import pytest
 
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.problems import sets
@@ -15,11 +19,30 @@ from core.scaffolds.tool_calls import call_lines, read_call
 from core.scaffolds.verification import read_verdict
 from scripts.embedded import sums
 from scripts.embedded.data import examples
-from scripts.embedded.texts import Mix
+from scripts.embedded.sums import Term
+from scripts.embedded.texts import Mix, attempt, merged, without_carry
 from tests.conftest import ROOT, run
 
-MIX = Mix(0.4, 0.4, 0.2, 0.55, 0.95, (0.05, 0.4))
-ASKED = Mix(0, 0, 0, 0.55, 0.95, (0.05, 0.4), roles=1)
+MIX = Mix(0.4, 0.4, 0.2, 0.15, 0.6, 0.85, 0.25, (0.05, 0.4))
+ASKED = Mix(0, 0, 0, 0.15, 0.6, 0.85, 0.25, (0.05, 0.4), roles=1)
+
+
+@pytest.mark.parametrize(
+    ("digit", "number", "forgotten"),
+    [(7, 46, 282), (7, 43, 301), (9, 99, 811), (4, 28, 112), (2, 99, 198), (5, 60, 300), (6, 55, 300)],
+)
+def test_a_large_carry_is_forgotten_where_three_digits_are_left(digit: int, number: int, forgotten: int) -> None:
+    assert without_carry(Term(digit, number)) == forgotten
+
+
+def test_right_values_are_recognised_where_a_candidate_has_them_and_else_only_tried_anew() -> None:
+    rng, terms = random.Random(0), [Term(7, 46)]
+    mix = replace(MIX, slips=0.0, forgets=0.6, recognised=0.85, fresh=0.25)
+    tries = [attempt(rng, terms, 0.0, 0.6)[0] for _ in range(4000)]
+    assert set(tries) == {322, 282} and abs(tries.count(322) / 4000 - 0.4) < 0.04
+    for found, right in (([322, 282, 282], 0.85 + 0.15 * 0.25 * 0.4), ([282] * 3, 0.25 * 0.4), ([], 0.4)):
+        taken = [merged(rng, terms, [found], mix)[0] for _ in range(4000)]
+        assert abs(taken.count(322) / 4000 - right) < 0.04 and set(taken) <= {322, 282}
 
 
 def factors(text: str) -> tuple[tuple[int, int], ...]:
