@@ -78,11 +78,11 @@ class Contract:
             self._owed.difference_update(each.key for each in (member.completion, *member.side_calls))
         self._members = len(population)
 
-    def ended(self) -> None:
-        """It has come to its end."""
+    def ended(self, was_cut: bool = False) -> None:
+        """It has come to its end, or `was_cut` off by a budget, with what it had asked for ahead."""
         if self._members is None:
             self._breach("ended without a population: it must yield one at least")
-        if self._owed:
+        if self._owed and not was_cut:
             self._breach(
                 f"asked for {self.asked.total()} completions of a problem and never showed {len(self._owed)} of them: "
                 "give each to a member, as its completion or among its side_calls, or nobody counts what it cost"

@@ -202,7 +202,7 @@ class Experiment(Generic[C]):
             steps.append(self.spool.add(json.dumps(record, ensure_ascii=True).encode()))
             if time.monotonic() > self.next_save:
                 await self._save_meanwhile()
-        contract.ended()
+        contract.ended(was_cut=self.part is not None)
         self.figures.finished[number] = True
         allotted = self.part.allotted if self.part else self.max_completions
         bar.total -= allotted - contract.asked.total()  # what a scaffold that stopped early leaves unasked

@@ -373,10 +373,10 @@ def test_in_short_each_scaffold_is_a_line_and_what_is_no_chance_has_a_star() -> 
     ]
 
 
-def test_seeds_count_from_the_constant_SEED(tmp_path: Path) -> None:
+def test_seeds_count_from_the_constant_SEED_and_a_budget_cuts_what_was_asked_ahead(tmp_path: Path) -> None:
     experiment = tmp_path / "99_small.py"
     head = Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0]
-    entries = "entries = [entry('12_majority', N=4), entry('14_refinement', ROUNDS=2)]\n"
+    entries = "entries = [entry('12_majority', N=4), entry('12_majority', name='more', N=64, STAGE=1)]\n"
     experiment.write_text(f"{head}{entries}compare(Comparison(entries, (2, 4), (0, 1)), globals())\n")
     problems = tmp_path / "p.json"
     problems.write_text('[{"id": "p", "problem": "?", "answer": "1"}]')
@@ -390,4 +390,4 @@ def test_seeds_count_from_the_constant_SEED(tmp_path: Path) -> None:
     assert process.returncode == 0, err
     assert "seeds 2, 3;" in out
     made = sorted(path.name for path in (tmp_path / "99_small").glob("*seed*.json"))
-    assert made == [f"{name}-seed{seed}.json" for name in ("12_majority", "14_refinement") for seed in (2, 3)]
+    assert made == [f"{name}-seed{seed}.json" for name in ("12_majority", "more") for seed in (2, 3)]
