@@ -142,7 +142,7 @@ class Bar:
             shown.append("tok/s unknown")
         else:
             tokens = self._new_tokens + traffic.streamed
-            shown += [f"{short(tokens)} tokens", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
+            shown += [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
         return [*shown, accuracy] if accuracy else shown
 
     def _draw(self) -> None:

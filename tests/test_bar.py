@@ -58,7 +58,7 @@ def test_in_a_log_it_is_a_line_by_the_clock(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) > 2, "nothing arrives, and it is still said how it is"
     assert re.fullmatch(
-        r"07_nomos: 20%, 2/10 gen, 00:0\d, failed 1, ≤ \S+ left, 3 in flight, 200 tokens, [\d,]+ tok/s, "
+        r"07_nomos: 20%, 2/10 gen, 00:0\d, failed 1, ≤ \S+ left, 3 in flight, 200 tok, [\d,]+ tok/s, "
         r"mean accuracy 50.0% at t=1, n=2",
         lines[0],
     )
