@@ -206,9 +206,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         if len(args.results) < 2:
             raise UserError("give two or more results to compare, such as: 01_baseline 02_rsa_basic")
         folder = results_dir()
-        if len({path_of(name, folder).resolve() for name in args.results}) < len(args.results):
-            raise UserError("a result is named twice, and would be compared with itself. Name each once")
         print(table([read(name, folder) for name in args.results], args.anyway))
+        if len({path_of(name, folder).resolve() for name in args.results}) < len(args.results):
+            print("note: a result is named twice, and compared with itself")
 
 
 if __name__ == "__main__":
