@@ -16,7 +16,7 @@ from pathlib import Path
 
 from core.engines import environment as settings
 from core.engines import llamacpp
-from core.engines.embedded_model import EMBEDDED_CONTEXT, EMBEDDED_GGUF, EMBEDDED_THREADS, embedded_name
+from core.engines.embedded_model import EMBEDDED_CONTEXT, EMBEDDED_GGUF, embedded_name
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVERS = ("BASE_URL", "API_KEY", "MODEL", "PROBLEMS", "ENGINE")  # variables that choose another server, or its work
@@ -30,7 +30,7 @@ class Engine:
 
 def serve(slots: int, cache_mib: int) -> None:
     llamacpp.CACHE_MIB = cache_mib
-    size = llamacpp.Size(slots, EMBEDDED_CONTEXT, EMBEDDED_THREADS)
+    size = llamacpp.Size(slots, EMBEDDED_CONTEXT, threads=1)
     with llamacpp.serving(EMBEDDED_GGUF, embedded_name(), settings.host(), 0, size, "", exact=True) as address:
         began = time.process_time()
         print(f"{address}/v1", flush=True)

@@ -8,8 +8,10 @@ from core.errors import UserError
 from core.files import DATA
 
 EMBEDDED_GGUF = DATA / "embedded" / "model.gguf"
-EMBEDDED_SLOTS = 16  # requests decoded together
-EMBEDDED_THREADS = max(1, min(4, (os.cpu_count() or 2) // 2))  # a model this small gains nothing from more
+EMBEDDED_SLOTS = 16  # requests decoded together, by all engines of a run
+# A model this small gains nothing from a second thread (docs/LOG.md), but from a second engine.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+EMBEDDED_ENGINES = min(4, CORES)
 EMBEDDED_CONTEXT = 2048  # tokens per slot: what the model was trained for
 
 

@@ -36,6 +36,7 @@ class Server:
     closes: bool = False  # SGLang: the chat template knows enable_thinking, which closes thinking in its own tokens
     seeds: bool | None = None  # whether a request's seed decides what is drawn; None where that is not known
     weights: dict[str, str] = field(default_factory=dict, hash=False)  # what it says of them (identity.fingerprint)
+    replicas: tuple[str, ...] = ()  # other addresses of the very same model, in this process; they end in /v1 too
     api_key: str = field(default="", repr=False)
     # The server at this address as it is now; None where none answers. Raises UserError where it is not usable.
     look: "Callable[[Server], Server | None]" = field(default=lambda server: server, repr=False, compare=False)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +20,9 @@ from core.engines import chat_template, client, environment, flags, gpus, leash,
 from core.engines.attach import WAITING, look_again, probe
 from core.engines.embedded_model import (
     EMBEDDED_CONTEXT,
+    EMBEDDED_ENGINES,
     EMBEDDED_GGUF,
     EMBEDDED_SLOTS,
-    EMBEDDED_THREADS,
     embedded_name,
     embedded_sha256,
 )
@@ -55,7 +55,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     wanted = environment.engine()
     asked = f"ENGINE={wanted} asks for it"
     if wanted == "embedded":  # in this process, and so beside whatever runs
-        with embedded(why=asked) as server:
+        with embedded(why=asked, engines=EMBEDDED_ENGINES) as server:
             yield server
         return
     gguf = llamacpp.gguf_file(environment.model()) if wanted == "llamacpp" else None
@@ -79,7 +79,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
             "the embedded model"
         )
     else:
-        with embedded() as server:
+        with embedded(engines=EMBEDDED_ENGINES) as server:
             yield server
 
 
@@ -130,14 +130,25 @@ def _check_is_wanted(server: Server, wanted: str, gguf: Path | None) -> None:
 
 
 @contextmanager
-def embedded(port: int = 0, why: str = "") -> Iterator[Server]:
-    """The embedded model on llama.cpp in this process, on a free port (or on `port`). It asks for API_KEY if set.
-    Raises UserError where it does not start."""
+def embedded(port: int = 0, why: str = "", engines: int = 1) -> Iterator[Server]:
+    """The embedded model on llama.cpp in this process, on a free port (or on `port`), or on so many `engines` beside
+    each other, each on a port of its own. It asks for API_KEY if set. Raises UserError where it does not start."""
     why = why or f"no server of models answers on port {environment.port()} and there is no NVIDIA GPU"
     name, key = embedded_name(), environment.api_key()
-    size = llamacpp.Size(EMBEDDED_SLOTS, EMBEDDED_CONTEXT, EMBEDDED_THREADS)
-    with llamacpp.serving(EMBEDDED_GGUF, name, environment.host(), port, size, key, exact=True) as address:
-        yield replace(_llamacpp_server(address, name, size, why, key), sha256=embedded_sha256())
+    size = llamacpp.Size(EMBEDDED_SLOTS // engines, EMBEDDED_CONTEXT, threads=1)
+    with ExitStack() as running:
+        first, *others = [
+            running.enter_context(
+                llamacpp.serving(EMBEDDED_GGUF, name, environment.host(), port, size, key, exact=True)
+            )
+            for _ in range(engines)
+        ]
+        yield replace(
+            _llamacpp_server(first, name, size, why, key),
+            limit=engines * size.slots + WAITING,
+            replicas=tuple(f"{address}/v1" for address in others),
+            sha256=embedded_sha256(),
+        )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ is at work, unless it serves what was sent long after it.
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,28 +55,33 @@ class _Flight:
     heard: float | None = None  # when its last byte came
     events: int = 0  # of its stream so far: most servers send one for each token
     stalled: bool = False
+    client: int = 0  # number of the client that it goes through
 
 
 class Wire:
-    """Connections to `server`, up to `limit` at a time; use it as a context manager. Raises UserError where the system
-    does not allow so many."""
+    """Connections to `server`, up to `limit` at a time; use it as a context manager. Of its replicas, each request goes
+    to the one with the fewest on their way. Raises UserError where the system does not allow so many connections."""
 
     def __init__(self, server: Server, limit: int) -> None:
         _allow(limit, server)
         self._ways = _WAYS if server.streams else ({},)
         self._way = self._ways[0]  # the one that was taken last
-        self._home = httpx2.URL(server.base_url).origin
+        addresses = (server.base_url, *server.replicas)
+        self._homes = [httpx2.URL(address).origin for address in addresses]
         self._key = server.api_key
         self._flights: set[_Flight] = set()
         self._heard = 0.0  # when the last byte of any reply came
         self._served = 0.0  # when the newest request that a byte has come for was sent
-        self._client = openai.AsyncOpenAI(
-            base_url=server.base_url,
-            api_key=server.api_key or "none",
+        self._clients = [self._client(address, limit) for address in addresses]
+
+    def _client(self, address: str, limit: int) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(
+            base_url=address,
+            api_key=self._key or "none",
             timeout=openai.Timeout(None, connect=CONNECT_SECONDS),  # the others are ours: see exchange()
             http_client=openai.DefaultAioHttpClient(  # half the CPU of the default one, also with thousands in flight
                 # A proxy of the environment is for the world outside, never for a server on this machine.
-                trust_env=not is_local(server.base_url),
+                trust_env=not is_local(address),
                 limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
                 event_hooks={"request": [self._stay]},
             ),
@@ -88,7 +94,8 @@ class Wire:
 
     async def __aexit__(self, *_: object) -> None:
         self._watchdog.cancel()
-        await self._client.close()
+        for client in self._clients:
+            await client.close()
 
     async def exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
         """The reply to `body`, the JSON object of a chat request. It is given up when no byte has come for
@@ -97,7 +104,7 @@ class Wire:
         Raises Lost, Malformed, Refused, Stalled or Overtime, and Elsewhere where the server sends us on to another.
         """
         now = asyncio.get_running_loop().time()
-        flight = _Flight(now, patience, asyncio.timeout_at(now + limit))
+        flight = _Flight(now, patience, asyncio.timeout_at(now + limit), client=self._least_busy())
         self._flights.add(flight)
         try:
             async with flight.deadline:
@@ -112,6 +119,10 @@ class Wire:
             raise Lost(_why_lost(error)) from None
         finally:
             self._flights.discard(flight)
+
+    def _least_busy(self) -> int:
+        busy = Counter(flight.client for flight in self._flights)
+        return min(range(len(self._clients)), key=busy.__getitem__)
 
     def is_at_work(self, since: float) -> bool:
         """Whether the server is at work on a request: bytes of a reply are coming, or it has had one `since` (a time of
@@ -131,7 +142,7 @@ class Wire:
         """The names of the models that are served now; none where the server does not list them. Raises Lost."""
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                listed = await self._client.get("/models", cast_to=object)
+                listed = await self._clients[0].get("/models", cast_to=object)
         except openai.APIStatusError as error:
             if error.status_code >= 500:
                 raise Lost(f"status {error.status_code}") from None
@@ -160,13 +171,13 @@ class Wire:
 
     async def _stay(self, request: httpx2.Request) -> None:
         """Before each request, those that follow a redirect among them."""
-        if request.url.origin != self._home:
-            raise Elsewhere(*map(_shown, (self._home, request.url.origin)))
+        if request.url.origin not in self._homes:
+            raise Elsewhere(*map(_shown, (self._homes[0], request.url.origin)))
 
     async def _asked(self, body: Mapping[str, Any], flight: _Flight) -> Reply:
         try:
             # The bytes are ours to write and to read: most of the client's own CPU goes into checking their types.
-            stream = await self._client.post(
+            stream = await self._clients[flight.client].post(
                 "/chat/completions",
                 content=json.dumps(body).encode(),
                 cast_to=ChatCompletionChunk,

@@ -5,12 +5,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
 from core.engines.server import Server
+from core.errors import Elsewhere
 from core.generate import reply
 from core.generate.reply import Refused, Reply
 from core.generate.wire import Wire
@@ -145,6 +147,27 @@ def test_other_refusals_that_speak_of_streams_change_nothing(chat: Chat, status:
 
 
 # Streams
+
+
+def test_replicas_share_what_is_on_its_way_and_send_nobody_on(chat: Chat) -> None:
+    other = Chat()
+
+    def wait(body: dict[str, Any]) -> Answer:
+        while len(chat.bodies) + len(other.bodies) < 8:  # until all are on their way
+            time.sleep(0.01)
+        return answer(200, CHAT)
+
+    chat.choose = other.choose = wait
+    server = replace(chat.server, replicas=(f"{other.url}",))
+    try:
+        found = exchanged(server, 8)[:8]
+        assert all(isinstance(each, Reply) for each in found)
+        assert len(chat.bodies) in (4, 5) and len(other.bodies) in (4, 5)
+        other.choose = lambda body: answer(307, b"", Location="http://127.0.0.1:9/v1/chat/completions")
+        elsewhere = [each for each in exchanged(server, 2) if not isinstance(each, Reply)]
+        assert elsewhere and all(isinstance(each, Elsewhere) for each in elsewhere)
+    finally:
+        other.close()
 
 
 def events(chunks: Sequence[Any], end: bytes = b"\n", done: bool = True) -> bytes:
