@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -221,7 +222,12 @@ def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp
 
 def test_a_wheel_holds_all_that_a_run_needs(tmp_path: Path) -> None:
     """Installed elsewhere, on the embedded engine and model: nothing of the checkout is on its path."""
-    where = ["--wheel-dir", str(tmp_path), str(ROOT)]
+    copy = tmp_path / "checkout"  # building leaves files in it, which the next wheel would take in
+    copy.mkdir()
+    for name in ("core", "data", "pyproject.toml", "README.md", "LICENSE"):
+        copied = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copied(ROOT / name, copy / name)
+    where = ["--wheel-dir", str(tmp_path), str(copy)]
     make = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", *where]
     subprocess.run(make, check=True, cwd=tmp_path, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
