@@ -70,6 +70,7 @@ if command -v flock >/dev/null; then
   flock --nonblock 9 || {
     echo "another terminal is setting up this checkout; waiting for it …" >&2
     until flock --wait 10 9; do echo "still waiting: $SECONDS s so far …" >&2; done
+    sleep 5  # who set it up goes first: of two runs of one experiment, the later is refused
   }
 fi
 
