@@ -8,7 +8,7 @@ from typing import Any
 
 from core import progress
 from core.errors import UserError
-from core.types import Completion, Member, Message, Population, Sampling
+from core.types import Completion, Member, Message, Population, Sampling, are_messages
 
 FIELDS = vars(Sampling())
 
@@ -23,6 +23,7 @@ class Contract:
         self._owed: set[str] = set()  # keys of completions that no member has shown yet
         self._members: int | None = None  # of the newest population
         self.asked: Counter[progress.Kind] = Counter()
+        self.total = 0  # of asked, which may have a thousand kinds
 
     def populations(self, running: Any) -> AsyncIterator[Population]:
         """What `run` gave: it has to yield."""
@@ -37,7 +38,7 @@ class Contract:
         self, messages: Sequence[Message], names: tuple[str | int, ...], changes: Mapping[str, Any], seed: int
     ) -> None:
         """It is about to ask."""
-        if not _are_messages(messages):
+        if not messages or not are_messages(messages):
             self._breach(
                 f'asked with {messages!r:.60}: give a list of messages, [{{"role": "user", "content": "…"}}], as '
                 "core/prompts.py makes them"
@@ -60,8 +61,9 @@ class Contract:
     def got(self, completion: Completion, kind: progress.Kind) -> None:
         """It has an answer."""
         self.asked[kind] += 1
+        self.total += 1
         self._owed.add(completion.key)
-        if self.asked.total() > self._most:
+        if self.total > self._most:
             self._breach(f"asked for more completions of a problem than its max_completions says ({self._most})")
 
     def yielded(self, population: Population) -> None:
@@ -84,21 +86,9 @@ class Contract:
             self._breach("ended without a population: it must yield one at least")
         if self._owed and not was_cut:
             self._breach(
-                f"asked for {self.asked.total()} completions of a problem and never showed {len(self._owed)} of them: "
+                f"asked for {self.total} completions of a problem and never showed {len(self._owed)} of them: "
                 "give each to a member, as its completion or among its side_calls, or nobody counts what it cost"
             )
 
     def _breach(self, what: str) -> None:
         raise UserError(f"the scaffold {self._name} {what}")
-
-
-def _are_messages(messages: Any) -> bool:
-    return (
-        isinstance(messages, Sequence)
-        and not isinstance(messages, str)
-        and bool(messages)
-        and all(
-            isinstance(each, Mapping) and all(isinstance(each.get(field), str) for field in ("role", "content"))
-            for each in messages
-        )
-    )

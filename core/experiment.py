@@ -205,7 +205,7 @@ class Experiment(Generic[C]):
         contract.ended(was_cut=self.part is not None)
         self.figures.finished[number] = True
         allotted = self.part.allotted if self.part else self.max_completions
-        bar.total -= allotted - contract.asked.total()  # what a scaffold that stopped early leaves unasked
+        bar.total -= allotted - contract.total  # what a scaffold that stopped early leaves unasked
         bar.forecast.ended(contract.asked, len(self.chosen.problems), allotted)
 
     def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:

@@ -5,7 +5,7 @@ Problem × scaffold × grader: a scaffold asks a model about a problem and yield
 what a candidate is worth.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, runtime_checkable
 
@@ -18,6 +18,18 @@ FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
 MAX_ANSWER_CHARS = 1000  # a longer text is no answer
 CHARACTERS = 3  # of a token, about, where the server counts none
+
+
+def are_messages(value: Any) -> bool:
+    """Whether `value`, whoever made it, is a sequence of messages."""
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(
+            isinstance(each, Mapping) and all(isinstance(each.get(name), str) for name in ("role", "content"))
+            for each in value
+        )
+    )
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ import numpy as np
 
 from core.errors import UserError
 from core.files import trouble
-from core.types import Completion, Message
+from core.types import Completion, Message, are_messages
 
 SYNC_SECONDS = 1.0
 READ_BYTES = 8192  # read at a time when a record is looked up; most are shorter
@@ -333,14 +333,7 @@ def _record(line: bytes) -> Record:
         raise ValueError(f"no JSON: {error}") from None
     if not isinstance(completion, dict):
         raise ValueError(f"completion: {completion!r:.40}")
-    return Record(completion, messages if _are_messages(messages) else None)
-
-
-def _are_messages(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, dict) and all(isinstance(each.get(name), str) for name in ("role", "content"))
-        for each in value
-    )
+    return Record(completion, messages if are_messages(messages) else None)
 
 
 def _short(key: str | bytes) -> int:

@@ -62,8 +62,8 @@ class Phase:
     stressed: bool = False  # whether an example's own stress counts
 
 
-# facts: right products first. noise: slips and plurality. settle: the sums. calibrate: the share of slips at step 0.
-# roles: what scaffolds ask besides. finish: the same with stress on what decides, calibrated once more.
+# facts: right products first. noise: forgotten carries, slips, recognition. settle: the sums. roles: what scaffolds ask
+# besides. finish: the same with stress on what decides.
 PHASES = (
     Phase("facts", 4_500_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.0, 0.85, 0.25, (0.3, 0.6))),
     Phase("noise", 15_000_000, 1.0, 0.3, Mix(0.22, 0.5, 0.28, 0.15, 0.58, 0.85, 0.25, (0.05, 0.45))),
