@@ -12,6 +12,7 @@ from core.errors import UserError, one_line
 from core.problems.tables import READERS
 
 MAIN = "main"  # the branch that is meant where none is named
+TIMEOUT_S = 30  # for the list of files
 SPLITS = {"train": "train", "test": "test", "validation": "validation", "valid": "validation", "val": "validation"}
 SPLITS |= {"dev": "validation", "eval": "test"}  # words of file names, as the hub's own viewer reads them
 NO_DATA = ("dataset_infos.json", "package.json", "config.json")  # descriptions that lie beside data
@@ -120,7 +121,7 @@ def _listed(repo: str, revision: str) -> tuple[str, list[str], str | None]:
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        about = HfApi().dataset_info(repo, revision=revision or MAIN)
+        about = HfApi().dataset_info(repo, revision=revision or MAIN, timeout=TIMEOUT_S)
     except HfHubHTTPError:
         raise  # it has answered
     except Exception:
@@ -131,6 +132,7 @@ def _listed(repo: str, revision: str) -> tuple[str, list[str], str | None]:
 
 
 def _cached(repo: str, revision: str) -> tuple[str, list[str], str | None] | None:
+    """The same of what was fetched before; a licence is not kept there."""
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
