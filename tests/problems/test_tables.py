@@ -240,7 +240,7 @@ def test_the_quote_that_the_published_file_lacks_is_known_and_no_other(tmp_path:
     assert found.problems[35].answer == "Algebra" and "broken" in ANSWERBENCH.versions[found.sha256]
     other = tmp_path / "other.csv"
     other.write_text(text + "\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"other.csv, line 121 is not valid CSV"):
+    with pytest.raises(UserError, match=r"other.csv, line 150 is not valid CSV"):
         sets.load(str(other))
 
 
