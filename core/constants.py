@@ -93,7 +93,7 @@ class Constants:
     TOP_K: int = constant(0, "most likely tokens kept; 0 is off", 0, 1_000_000)
     MIN_P: float = constant(0.0, "least share of the likeliest token's probability; 0 is off", 0, 1)
     ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap; 0 is off", 0, 100_000)
-    PROBLEMS: str = constant("auto", 'problem set: "auto", a name, or the path of a .json or .jsonl file')
+    PROBLEMS: str = constant("auto", 'problem set: "auto", a name, hub:owner/name, or the path of a file')
     LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000)
     SEED: int = constant(0, "run seed: all randomness follows from it", 0, 2**63 - 1)
     CONCURRENCY: int = constant(0, "requests in flight; 0 asks the server", 0, 100_000)

@@ -114,11 +114,22 @@ def trouble(path: Path, error: OSError, kept: str) -> UserError:
 def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
     """The lines of the text in `path`. Raises UserError where it can't be read: `what` the file is, and the `remedy`
     that."""
+    with _reading(path, what, remedy), open(path, encoding="utf-8-sig") as file:  # Windows' editors begin with a mark
+        yield from file
+
+
+def read_bytes(path: Path, what: str, remedy: str) -> bytes:
+    """The content of `path`. Raises UserError, as read_lines does."""
+    with _reading(path, what, remedy):
+        return path.read_bytes()
+
+
+@contextmanager
+def _reading(path: Path, what: str, remedy: str) -> Iterator[None]:
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise OSError(errno.EINVAL, "not a regular file")  # a pipe would be waited for
-        with open(path, encoding="utf-8-sig") as file:  # editors on Windows begin a file with a mark
-            yield from file
+        yield
     except UnicodeDecodeError as error:
         raise UserError(f"{what} {path} is not UTF-8 text (byte {error.start}). Save it as UTF-8") from None
     except OSError as error:

@@ -48,7 +48,13 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
     figures = RunMetrics(len(stored))
     answer_type = answer_type_of(row["answer"] for row in stored)  # of results that do not hold it
     problems = [
-        Problem(row["id"], row.get("statement") or "", row["answer"], row.get("answer_type", answer_type))
+        Problem(
+            row["id"],
+            row.get("statement") or "",
+            row["answer"],
+            row.get("answer_type", answer_type),
+            row.get("columns", {}),
+        )
         for row in stored
     ]
     numbers: list[list[int]] = []

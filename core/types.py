@@ -35,12 +35,14 @@ def are_messages(value: Any) -> bool:
 @dataclass(frozen=True)
 class Problem:
     """One problem. `answer` is the reference, as text, None where there is none; `answer_type` says how answers are
-    judged (core/grading): "integer" is AIME's 0-999, "math" anything that core/grading/equality.py can compare."""
+    judged (core/grading): "integer" is AIME's 0-999, "math" anything that core/grading/equality.py can compare.
+    `columns`: its row in the data set as it was read, under the names it has there."""
 
     id: str
     statement: str
     answer: str | None
     answer_type: str = "integer"
+    columns: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

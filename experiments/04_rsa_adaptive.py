@@ -16,7 +16,7 @@ STOP_WHEN_UNANIMOUS = 1  # 1: a problem ends when all N members give the same an
 STOP_CONFIDENCE = 0.0  # a problem ends when its leading answer holds a majority this surely (0.95: 7 of 8); 0 is off
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 

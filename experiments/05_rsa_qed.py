@@ -15,7 +15,7 @@ ROUNDS = 3  # rounds of merges after the first solutions
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 SELECT_TOKENS = 8192  # cap of one selection between two candidates, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 

@@ -18,7 +18,7 @@ VERIFY_TOKENS = 8192  # cap of one judgement, thinking included
 SELECT_TOKENS = 8192  # cap of the grouping, and of one selection between two, thinking included
 MAX_TOKENS = 16384  # cap of one solution, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 

@@ -13,7 +13,7 @@ MAX_TOKENS = 16384  # cap of one completion, thinking included
 SUMMARY_TOKENS = 8192  # cap of one summary, thinking included
 TEMPERATURE = 0.7
 CARRY = "full"  # what a summary sees of an attempt: "full" (thinking included), "tail", "answer" (after thinking)
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 

@@ -16,7 +16,7 @@ FAILURES = 10  # reviews failed in a row end the attempt; the solution as it the
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 VERIFY_TOKENS = 8192  # cap of one review, and of its classification, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 

@@ -15,7 +15,7 @@ PLAN_TOKENS = 8192  # cap of one request of the planner, thinking included
 VERIFY_TOKENS = 8192  # cap of one report, thinking included
 SELECT_TOKENS = 8192  # cap of one selection, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 

@@ -14,7 +14,7 @@ VERIFY_MODE = "verdict"  # "verdict": after thinking; "p_true": P(True) of one t
 VERIFY_TOKENS = 8192  # cap of one verification, thinking included
 VERIFY_SAMPLES = 4  # verdicts per solution, averaged: the more, the fewer ties
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 

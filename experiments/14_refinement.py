@@ -12,7 +12,7 @@ N = 1  # chains side by side, voted on; 1 spends all tokens in sequence
 ROUNDS = 7  # refinements after the first solution
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 

@@ -15,7 +15,7 @@ from core.scaffolds.rsa import RSA, rsa
 
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 BUDGET_IN = "tokens"  # written; or read (uncached prompt tokens too), flops, dollars (where prices are given)
 SEED = 0  # added to each of the seeds: SEED=2 runs with 2 and 3

@@ -17,7 +17,7 @@ MAX_TOKENS = 8192  # cap of one completion, thinking included; the code's defaul
 TEMPERATURE = 1.0
 CARRY = "full"  # what aggregation sees of a candidate: "answer" (after thinking), "tail", "full"
 ANSWER_TOKENS = 0  # no budget forcing: a response that the cap cuts off has no answer, and is carried all the same
-PROBLEMS = "auto"  # the model's own set; or a name, or the path of a .json or .jsonl file
+PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from core import constants
 from core.errors import UserError, one_line
 from core.files import read_json
-from core.problems.aime import read_parquet
 from core.scaffolds.rsa import RsaConstants
 from tests.conftest import ROOT
 from tests.helpers import hostile
@@ -104,20 +103,15 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "set.parquet"
     rows: list[dict[str, Any]] = [{"problem_idx": i, "problem": f"statement {i}", "answer": i} for i in range(1, 31)]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    assert len(read_parquet(path)) == 30
+    assert hostile.load_problems(path) is None
     good = path.read_bytes()
     for content in (b"", b"PAR1", good[:-9], good[: len(good) // 2], b"\x00" * 100, b"<html>"):
         path.write_bytes(content)
-        with pytest.raises(UserError) as raised:
-            read_parquet(path)
-        assert "set.parquet" in hostile.told(raised.value)
-    for row in ({"problem_idx": None}, {"problem_idx": "x\x1b"}, {"answer": None}, {"problem": [1]}, {"other": 1}):
-        changed = [{"problem_idx": 1, "problem": "x", "answer": 1} | row]
-        wrong = changed if "other" not in row else [row]
+        assert "set.parquet" in (hostile.load_problems(path) or "")
+    for changed in ({"problem_idx": [1]}, {"answer": None}, {"problem": [1]}, {"problem": None}, {"problem_idx": " "}):
+        wrong = [{"problem_idx": 1, "problem": "x", "answer": 1} | changed]
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(wrong), path)
-        with pytest.raises(UserError) as raised:
-            read_parquet(path)
-        assert "set.parquet" in hostile.told(raised.value)
+        assert "set.parquet" in (hostile.load_problems(path) or "")
 
 
 @pytest.mark.parametrize("text", hostile.ODD_TEXTS, ids=lambda text: repr(text[:12]))

@@ -5,7 +5,6 @@ From an experiment's constants to completions, from assumed or measured lengths 
 """
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from core.engines import gpus, weights
 from core.engines.embedded_model import embedded_name
 from core.engines.gpus import Gpu
 from core.errors import UserError, command
-from core.files import DATA, results_dir
+from core.files import results_dir
 from core.plan.estimate import beside, embedded_text, make, problems_of, shape_of_model, text
 from core.plan.lengths import ASSUMED, measured
 from core.plan.loads import OTHERS, carry, loads
@@ -25,14 +24,12 @@ from core.terminal import wrapped
 
 
 def _count(config: Constants, asked: int | None, is_embedded: bool) -> int:
-    """Problems that the run will have, without fetching any."""
+    """Problems that the run will have; a set that is known by name is not fetched for it."""
     if asked is not None:
         return asked
     name = ("sums" if is_embedded else "aime_2025") if config.PROBLEMS == "auto" else config.PROBLEMS
-    if name == "aime_2025":
-        have = len(json.loads((DATA / "aime_2025_key.json").read_text(encoding="utf-8"))["answers"])
-    else:
-        have = len(sets.load(name, needs_answers=False).problems)
+    known = sets.PUBLISHED.get(name)
+    have = known.rows if known else len(sets.load(name, needs_answers=False).problems)
     return min(have, config.LIMIT or have)
 
 

@@ -1,61 +1,52 @@
-"""AIME 2025 I and II, from the Hugging Face hub, and checked against the committed key of 30 ids and answers."""
+"""AIME 2024 and 2025, papers I and II: whole numbers from 0 to 999. The statements stay on the hub."""
 
 import json
-import logging
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.errors import UserError, one_line
 from core.files import DATA
-from core.problems.check import check
+from core.problems.published import Published
 from core.types import Problem
 
-# The statements of AIME 2025 stay on the hub; data/aime_2025_key.json holds the ids and answers they must agree with.
-REPO = "MathArena/aime_2025"
-FILE = "data/train-00000-of-00001.parquet"
+# The ids and answers that AIME 2025 must agree with, and the revision that is fetched.
 KEY = DATA / "aime_2025_key.json"
+# MathArena's problem_idx: 1-15 is paper I, 16-30 paper II.
+IDS = {str(n + 1): f"aime_2025_{'I' * (1 + n // 15)}_{n % 15 + 1}" for n in range(30)}
 
 
-def load() -> tuple[tuple[Problem, ...], str]:
-    """The problems, and where they are from. Raises UserError where the hub can't be reached or has others."""
-    key = json.loads(KEY.read_text(encoding="utf-8"))
-    way_out = (
-        "Connect to the internet (HF_ENDPOINT names a mirror, HF_HUB_OFFLINE=1 uses what is already downloaded), "
-        "or give a local copy: PROBLEMS=path/to/aime_2025.json"
-    )
-    try:
-        from huggingface_hub import hf_hub_download
+@dataclass(frozen=True)
+class Keyed(Published):
+    """A set that is checked against a committed key, "answers" by id."""
 
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every try
-        path = hf_hub_download(REPO, FILE, repo_type="dataset", revision=key["revision"])
-    except Exception as error:  # the hub client raises many kinds; all of them mean that the set is not here
-        while error.__cause__ is not None and isinstance(error.__cause__, Exception):
-            error = error.__cause__  # what happened, and not what a client for all purposes makes of it
-        reason = one_line(str(error).strip().partition("\n")[0], 120).rstrip(".…")
-        raise UserError(f"aime_2025 can't be fetched from the Hugging Face hub ({reason}). {way_out}") from None
-    problems = read_parquet(Path(path))
-    found = {p.id: p.answer for p in problems}
-    wanted = {id_: str(answer) for id_, answer in key["answers"].items()}
-    if found != wanted:
+    key: Path = KEY
+
+    def settled(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        return tuple(replace(problem, id=IDS.get(problem.id, problem.id)) for problem in problems)
+
+    def fault(self, problems: tuple[Problem, ...]) -> str:
+        key = json.loads(self.key.read_text(encoding="utf-8"))["answers"]
+        found = {problem.id: problem.answer for problem in problems}
+        wanted = {id_: str(answer) for id_, answer in key.items()}
         wrong = sorted(id_ for id_ in found.keys() | wanted.keys() if found.get(id_) != wanted.get(id_))
-        raise UserError(
-            f"aime_2025 from the hub disagrees with data/aime_2025_key.json at {', '.join(wrong[:3])}. {way_out}"
-        )
-    commit = Path(path).parents[1].name  # the hub's cache keeps files under snapshots/<commit>/
-    return problems, f"hub {REPO} at {commit}"
+        return f"disagrees with data/{self.key.name} at {', '.join(wrong[:3])}" if wrong else ""
 
 
-def read_parquet(path: Path) -> tuple[Problem, ...]:
-    """The 30 problems of MathArena's parquet file: problem_idx 1-15 is AIME I, 16-30 is AIME II. Raises UserError."""
-    import pyarrow.parquet
-
-    rows = []
-    try:
-        table = pyarrow.parquet.read_table(path, columns=["problem_idx", "problem", "answer"])
-        found = [(int(row["problem_idx"]), row) for row in table.to_pylist()]
-    except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
-        raise UserError(f"{path} is not the file that {REPO} holds ({error}). Fetch it again") from None
-    for index, row in found:
-        paper, number = divmod(index - 1, 15)
-        id_ = f"aime_2025_{'I' * (paper + 1)}_{number + 1}"
-        rows.append((f"{path.name}, {id_}", {"id": id_, "problem": row["problem"], "answer": row["answer"]}))
-    return check(rows, str(path))
+AIME_2024 = Published(
+    name="aime_2024",
+    repo="HuggingFaceH4/aime_2024",
+    rows=30,
+    licence=None,  # its card names none; it says that it is from AI-MO/aimo-validation-aime, which is Apache 2.0
+    file="data/train-00000-of-00001.parquet",
+    # Read on the hub's page and in public code that pins it (2026-11), not looked up on the hub itself.
+    revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
+)
+AIME_2025 = Keyed(
+    name="aime_2025",
+    repo="MathArena/aime_2025",
+    rows=30,
+    licence="CC BY-NC-SA 4.0",
+    file="data/train-00000-of-00001.parquet",
+    revision=json.loads(KEY.read_text(encoding="utf-8"))["revision"],
+    # ProblemSet.sha256 of the copy that tests read where there is one; the hub's was not at hand to compare it with.
+    versions={"0ee9b2d74e151dce85dce03f4dd02ca14b66631d573cac5a4cb2bdac1c2da840": "as tested"},
+)

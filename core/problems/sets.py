@@ -1,15 +1,21 @@
-"""Problem sets by name (bundled, or from the Hugging Face hub), or a file of your own."""
+"""Problem sets by name (bundled, or published on the Hugging Face hub), any other set of the hub, or a file of your
+own."""
 
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.errors import UserError
-from core.files import DATA
-from core.problems import aime
-from core.problems.check import read_file
+from core.files import DATA, HOME
+from core.problems import hub
+from core.problems.aime import AIME_2024, AIME_2025
+from core.problems.check import check, read_file
+from core.problems.hmmt import HMMT_2025
+from core.problems.imo import ANSWERBENCH
+from core.problems.published import Published
+from core.problems.tables import READERS, Rows, read_rows
 from core.types import Problem
 
 # Sets of the embedded model, made by scripts/embedded/make_sums.py.
@@ -19,13 +25,23 @@ BUNDLED = {
     "sums_card": "sums of 4 products, for the model card",
     "sums_hard_card": "sums of 6-8 products, for the model card",
 }
+BUNDLED_VERSION = "1"  # raised when one of them changes (tests hold their hashes)
+PUBLISHED = {each.name: each for each in (AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH)}
+COPIES = HOME / "data" / "sets"  # a file here named for a published set is taken for it: data/sets/aime_2025.json
+ONLINE = "Connect to the internet (HF_ENDPOINT names a mirror, HF_HUB_OFFLINE=1 uses what is already downloaded)"
 
 
 @dataclass(frozen=True)
 class ProblemSet:
+    """Problems, and what results say of where they are from: `licence` as its publisher names it, `version` where a
+    set has any that are known here, `revision` the commit on the hub; None where there is none."""
+
     name: str
     problems: tuple[Problem, ...]
     source: str
+    licence: str | None = None
+    version: str | None = None
+    revision: str | None = None
 
     @property
     def sha256(self) -> str:
@@ -37,27 +53,66 @@ class ProblemSet:
         """The first `limit` problems; 0 means all."""
         if limit == 0 or limit >= len(self.problems):
             return self
-        return ProblemSet(f"{self.name}[:{limit}]", self.problems[:limit], self.source)
+        return replace(self, name=f"{self.name}[:{limit}]", problems=self.problems[:limit])
 
 
 def load(name: str, needs_answers: bool = True) -> ProblemSet:
-    """A problem set by name ("sums", "aime_2025", …) or by the path of a .json or .jsonl file, whose
-    problems may lack answers unless the grader `needs_answers`.
+    """A problem set by name ("sums", "aime_2025", …), "hub:owner/name[@revision][:split]", or the path of a .json,
+    .jsonl, .csv or .parquet file; what is not known by name may lack answers unless the grader `needs_answers`.
 
     Raises UserError, with the place and the remedy, for an unknown name, an unreadable or malformed file, or a hub
-    that can't be reached.
+    that can't be reached or holds another set than the one that is known.
     """
     if name in BUNDLED:
-        return ProblemSet(name, read_file(DATA / f"{name}.json"), f"bundled: {BUNDLED[name]}")
-    if name == "aime_2025":
-        return ProblemSet("aime_2025", *aime.load())
+        problems = read_file(DATA / f"{name}.json")
+        return ProblemSet(name, problems, f"bundled: {BUNDLED[name]}", "MIT", BUNDLED_VERSION)
+    if name in PUBLISHED:
+        return _published(PUBLISHED[name])
+    if name.startswith("hub:"):
+        return _of_hub(hub.Spec.read(name), needs_answers)
     path = Path(os.path.expanduser(name))
-    if path.suffix.lower() in (".json", ".jsonl"):
-        return ProblemSet(path.stem, read_file(path, needs_answers), f"file {path.name}")
     if path.suffix or path.exists():
-        raise UserError(
-            f"problem set {name!r:.200}: {path.suffix or 'such a file'} is not read. Give a .json file (a list of "
-            'objects with "problem" and "answer") or a .jsonl file (such an object a line)'
-        )
-    known = ", ".join([*BUNDLED, "aime_2025"])
-    raise UserError(f"unknown problem set {name!r}. Known sets: {known}; or give the path of a .json or .jsonl file")
+        return ProblemSet(path.stem, read_file(path, needs_answers), f"file {path.name}")
+    known = ", ".join([*BUNDLED, *PUBLISHED])
+    raise UserError(
+        f"unknown problem set {name!r}. Known sets: {known}; or give hub:owner/name, or the path of a .json, .jsonl, "
+        ".csv or .parquet file"
+    )
+
+
+def _published(known: Published) -> ProblemSet:
+    """A set that is known: its copy in COPIES, or else the hub's. Raises UserError where it is another."""
+    way_out = (
+        f"{ONLINE}, or give a local copy, one file with the columns problem and answer: {known.address} as "
+        f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl), or PROBLEMS=path/to/{known.name}.json"
+    )
+    copy = next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None)
+    if copy:
+        found = hub.Found((copy,), "")
+        source = f"file {copy.name}"
+    else:
+        with hub.told(known.name, way_out):
+            if known.file:
+                found = hub.fetched(known.repo, known.revision, known.file)
+            else:
+                found = hub.fetched_split(known.repo, known.revision, known.split)
+        source = f"hub {known.repo} at {found.commit}"
+    problems = known.settled(check(_rows(found), str(found.paths[0])))
+    if fault := known.fault(problems):
+        raise UserError(f"{known.name} from {copy or 'the hub'} {fault}. {way_out}")
+    made = ProblemSet(known.name, problems, source, known.licence, revision=found.commit or None)
+    return replace(made, version=known.version(made.sha256))
+
+
+def _of_hub(asked: hub.Spec, needs_answers: bool) -> ProblemSet:
+    """Any set of the hub, at one commit, which results name."""
+    way_out = f"{ONLINE}, or download a file of it and give PROBLEMS=path/to/file.parquet (or .csv, .json, .jsonl)"
+    with hub.told(asked.repo, way_out):
+        found = hub.fetched_split(asked.repo, asked.revision, asked.split)
+    problems = check(_rows(found), str(found.paths[0]), needs_answers)
+    name = f"{asked.repo}:{asked.split}" if asked.split else asked.repo
+    return ProblemSet(name, problems, f"hub {asked.repo} at {found.commit}", found.licence, None, found.commit)
+
+
+def _rows(found: hub.Found) -> Rows:
+    return [row for path in found.paths for row in read_rows(path)]

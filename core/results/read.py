@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -174,13 +174,15 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class ProblemResult:
-    """One problem. `answer` is the reference, `finished` whether its scaffold came to its end."""
+    """One problem. `answer` is the reference, `finished` whether its scaffold came to its end, `columns` its row in the
+    data set as it was read."""
 
     id: str
     statement: str | None
     answer: str | None
     finished: bool
     steps: list[StepResult]
+    columns: dict[str, Any] = field(default_factory=dict)
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
@@ -288,13 +290,16 @@ def _verification(checked: dict[str, Any]) -> Verification:
 
 
 def _problem(problem: dict[str, Any]) -> ProblemResult:
-    statement, answer = problem.get("statement"), problem["answer"]
+    statement, answer, columns = problem.get("statement"), problem["answer"], problem.get("columns", {})
+    if not isinstance(columns, dict):
+        raise TypeError("columns that are no object")
     return ProblemResult(
         id=_text(problem["id"], None),
         statement=None if statement is None else _text(statement, STATEMENT),
         answer=None if answer is None else _text(answer, None),
         finished=problem.get("finished") is True,
         steps=[step_result(step) for step in problem["steps"]],
+        columns=columns,
     )
 
 

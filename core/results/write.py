@@ -78,5 +78,7 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
     """A problem as it stands in the file; each of `steps` is a record in JSON."""
     fields: dict[str, Any] = {"id": problem.id, "statement": problem.statement, "answer": problem.answer}
     fields |= {"answer_type": problem.answer_type, "finished": finished}
+    if problem.columns:
+        fields["columns"] = problem.columns
     head = json.dumps(fields, ensure_ascii=True)
     return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"

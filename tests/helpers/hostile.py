@@ -171,7 +171,7 @@ def load_problems(path: Path) -> str | None:
 
 
 def check_problem_file(folder: Path, content: bytes) -> None:
-    for suffix in (".json", ".jsonl"):
+    for suffix in (".json", ".jsonl", ".csv"):
         path = folder / f"hostile{suffix}"
         path.write_bytes(content)
         line = load_problems(path)

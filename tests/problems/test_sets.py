@@ -14,6 +14,7 @@ from core.problems import sets
 from core.problems.check import check
 from core.types import Problem
 from scripts.embedded import make_sums, sums
+from tests.problems.test_tables import parquet
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "aime_2025.json"
 
@@ -23,11 +24,22 @@ def write(path: Path, content: Any) -> str:
     return str(path)
 
 
+# Of a set that changes, the version must be raised: sets.BUNDLED_VERSION.
+HASHES = {
+    "sums": "57344d797cb00e7c7b04a68bdd6c8d85190db70bc10b1fcf329b6c142d748171",
+    "sums_hard": "6cc74d40fc4924a4aedbbca9392ea90456bb154ae8f5f74b0be16fac981e0407",
+    "sums_card": "3294c2743a9c2442f23ab87ff64f4a679fe0a5d1ebf101baec8c80c309c18a43",
+    "sums_hard_card": "5484ed041127b807e3cc501d941971a859d1e462aa3fb08ecc0369b96e30979f",
+}
+
+
 @pytest.mark.parametrize("name", sets.BUNDLED)
 def test_bundled_sets_are_what_their_script_makes_held_out_and_right(name: str) -> None:
     loaded = sets.load(name)
     made = check([("row", row) for row in make_sums.rows(name, *make_sums.BUNDLED[name])], name)
     assert loaded.problems == made
+    assert (loaded.sha256, loaded.version, loaded.licence) == (HASHES[name], "1", "MIT")
+    assert loaded.first(3).licence == "MIT" and loaded.first(3).version == "1"
     for problem in loaded.problems:
         text = problem.statement.removeprefix("Find the remainder when ").removesuffix(" is divided by 1000.")
         terms = [sums.Term(*map(int, product.split("*"))) for product in text.split(" + ")]
@@ -128,7 +140,7 @@ def test_files_that_are_missing_folders_or_no_text_and_unknown_names(tmp_path: P
     with pytest.raises(UserError, match="UTF-8"):
         sets.load(str(tmp_path / "latin.json"))
     with pytest.raises(UserError, match="Known sets: sums"):
-        sets.load("aime_2024")
+        sets.load("aime_2023")
 
 
 json_values = st.recursive(
@@ -149,15 +161,6 @@ def test_any_json_is_loaded_or_refused(tmp_path_factory: pytest.TempPathFactory,
     assert loaded.problems and all(p.statement and p.answer for p in loaded.problems)
 
 
-def parquet(path: Path, rows: list[dict[str, Any]]) -> str:
-    import pyarrow
-    import pyarrow.parquet
-
-    columns = {name: [row[name] for row in rows] for name in ("problem_idx", "problem", "answer")}
-    pyarrow.parquet.write_table(pyarrow.table(columns), path)
-    return str(path)
-
-
 def key() -> dict[str, int]:
     answers: dict[str, int] = json.loads((DATA / "aime_2025_key.json").read_text())["answers"]
     return answers
@@ -171,7 +174,7 @@ def test_aime_2025_is_read_from_the_hubs_format_and_checked_against_the_key(
     ]
     file = tmp_path / "snapshots" / "abc123" / "data" / "train.parquet"
     file.parent.mkdir(parents=True)
-    path = parquet(file, rows)
+    path = str(parquet(file, rows))
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *args, **options: path)
     loaded = sets.load("aime_2025")
     assert loaded.source == "hub MathArena/aime_2025 at abc123"
@@ -213,7 +216,7 @@ def test_json_lines_are_read_whatever_the_file_is_called(tmp_path: Path) -> None
         sets.load(str(path))
 
 
-@pytest.mark.parametrize("name", ["mine.csv", "mine.parquet", "mine.JSON5", "folder.d"])
+@pytest.mark.parametrize("name", ["mine.xlsx", "mine.json.gz", "mine.JSON5", "folder.d"])
 def test_a_file_of_another_kind_is_told_what_is_read(name: str) -> None:
-    with pytest.raises(UserError, match=r"\.(csv|parquet|JSON5|d) is not read. Give a .json file"):
+    with pytest.raises(UserError, match=r"\.(xlsx|gz|JSON5|d) is not read. Give a .json file"):
         sets.load(name)

@@ -1,0 +1,70 @@
+"""What the columns of a data set are called, in one table, and what a row says under those names."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# Ours, and what others call it; of several in one row the first counts. Capitals, blanks and hyphens make no
+# difference ("Problem ID" is problem_id), and a dot leads into a column that holds fields of its own.
+NAMES = {
+    "id": ("id", "problem_id", "problem_idx", "question_id", "unique_id"),
+    "problem": ("problem", "question", "statement", "problem_statement", "prompt"),
+    "answer": (
+        "answer",
+        "short_answer",
+        "final_answer",
+        "expected_answer",
+        "reference_answer",
+        "ground_truth",
+        "reward_model.ground_truth",  # as training sets for verl have it; their prompt is a list of messages
+    ),
+    "answer_type": ("answer_type",),
+}
+DEEPEST = 50  # lists and objects inside one another: results must be able to hold what they hold
+
+
+def understood(row: dict[str, Any]) -> dict[str, Any]:
+    """What `row` says under our names; what is missing there is missing here. An empty id or answer_type is none."""
+    cells = {_name(name): cell for name, cell in reversed(row.items())}  # of equal names the first counts
+    cells |= {name: cell for name, cell in row.items() if name == _name(name)}  # but for ours as we write them
+    for outer, cell in list(cells.items()):
+        if isinstance(cell, Mapping):
+            cells |= {f"{outer}.{_name(inner)}": value for inner, value in cell.items()}
+    found = {}
+    for ours, names in NAMES.items():
+        held = [cells[name] for name in names if name in cells]
+        if held and (held[0] is not None or ours in ("problem", "answer")):
+            found[ours] = _said(held[0]) if ours == "problem" else held[0]
+    return found
+
+
+def listed(ours: str) -> str:
+    """Our name of a column and, in brackets, the others that are understood."""
+    return f'"{ours}" (or {", ".join(NAMES[ours][1:])})'
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A copy of a cell that JSON can hold: other kinds as text, bytes (pictures) and what is no number as null. Raises
+    ValueError for what nests too deep."""
+    if depth > DEEPEST:
+        raise ValueError(f"it nests deeper than {DEEPEST} levels")
+    if isinstance(value, Mapping):
+        return {str(name): plain(cell, depth + 1) for name, cell in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(cell, depth + 1) for cell in value]
+    if isinstance(value, (bytes, bytearray)) or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _name(name: object) -> str:
+    return re.sub(r"[\s_-]+", "_", str(name).strip().lower())
+
+
+def _said(problem: Any) -> Any:
+    """The statement in a prompt that is a list of messages: what its one user says."""
+    if not isinstance(problem, list) or not all(isinstance(message, Mapping) for message in problem):
+        return problem
+    said = [message.get("content") for message in problem if message.get("role") == "user"]
+    return said[0] if len(said) == 1 else problem

@@ -1,0 +1,248 @@
+"""Problem sets from the hub: a hub on this machine that the real hub client talks to, in a process of its own."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import UserError
+from core.files import DATA, ROOT
+from core.problems import hub, sets
+from core.problems.aime import AIME_2024, AIME_2025
+from core.problems.hmmt import HMMT_2025
+from core.problems.hub import Spec, files_of, split_of
+from core.problems.imo import ANSWERBENCH
+from tests.fakes.http import HttpFake, Request, answer
+from tests.problems.test_tables import parquet
+
+OLD, NEW = "a" * 40, "b" * 40  # commits
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "imo_answerbench_v2.csv"
+
+Files = dict[str, bytes]
+
+
+class Hub(HttpFake):
+    """Data sets by name, each with its files by commit; main is the newer. `about`: what its card says."""
+
+    def __init__(self, held: dict[str, dict[str, Files]], about: dict[str, Any]) -> None:
+        self.held, self.about, self.asked = held, about, list[str]()
+        super().__init__()
+
+    def get(self, request: Request) -> None:
+        path = request.path.partition("?")[0]
+        self.asked.append(path)
+        kind, _, rest = path.removeprefix("/api").removeprefix("/datasets/").partition("/re")  # revision or resolve
+        commits = self.held.get(kind)
+        if commits is None:
+            return answer(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")(request)
+        revision, _, name = rest.partition("/")[2].partition("/")
+        commit = list(commits)[-1] if revision == "main" else revision
+        if commit not in commits:
+            return answer(404, {"error": "Invalid rev id"}, X_Error_Code="RevisionNotFound")(request)
+        files = commits[commit]
+        if path.startswith("/api"):
+            siblings = [{"rfilename": each} for each in ("README.md", ".gitattributes", *files)]
+            return answer(200, {"id": kind, "sha": commit, "siblings": siblings, "cardData": self.about})(request)
+        if name not in files:
+            return answer(404, {"error": "Entry not found"}, X_Error_Code="EntryNotFound")(request)
+        etag = f'"{hashlib.sha1(files[name]).hexdigest()}"'
+        return answer(200, files[name], "application/octet-stream", ETag=etag, X_Repo_Commit=commit)(request)
+
+
+def rows(n: int, says: str = "statement") -> list[dict[str, Any]]:
+    return [{"problem_idx": i, "problem": f"{says} {i}", "answer": str(i)} for i in range(1, n + 1)]
+
+
+def aime() -> list[dict[str, Any]]:
+    key = json.loads((DATA / "aime_2025_key.json").read_text())["answers"]
+    return [{"problem_idx": i, "problem": f"statement {i}", "answer": a} for i, a in enumerate(key.values(), 1)]
+
+
+def lines(made: list[dict[str, Any]]) -> bytes:
+    return "\n".join(map(json.dumps, made)).encode()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = tmp_path_factory.mktemp("served")
+
+    def table(made: list[dict[str, Any]]) -> bytes:
+        return parquet(folder / "table.parquet", made).read_bytes()
+
+    one = "data/train-00000-of-00001.parquet"
+    made = Hub(
+        {
+            "mine/two": {
+                OLD: {"test.jsonl": lines(rows(2, "old")), "train.jsonl": lines(rows(3))},
+                NEW: {"test.jsonl": lines(rows(2, "new")), "train.jsonl": lines(rows(3))},
+            },
+            "mine/sharded": {NEW: {f"data/test-0000{i}-of-00002.parquet": table(rows(4)[2 * i :][:2]) for i in (0, 1)}},
+            "mine/wrong": {NEW: {"train.csv": b"text,label\nx,1\n"}},
+            "mine/empty": {NEW: {"train.csv": b""}},
+            "mine/pictures": {NEW: {"a.png": b"x"}},
+            "mine/spoiled": {NEW: {"train.parquet": b"PAR1"}},
+            AIME_2025.repo: {NEW: {one: table(aime())}},
+            AIME_2024.repo: {AIME_2024.revision: {one: table(rows(29))}},
+            HMMT_2025.repo: {HMMT_2025.revision: {one: table([*rows(29), rows(30)[29] | {"answer": "π"}])}},
+            ANSWERBENCH.repo: {OLD: {"answerbench.csv": SHARED.read_bytes() if SHARED.exists() else b""}},
+        },
+        {"license": "apache-2.0"},
+    )
+    yield made
+    made.close()
+
+
+PROGRAM = """
+import json, sys
+from core.errors import UserError, one_line
+from core.problems import sets
+for name in sys.argv[1:]:
+    try:
+        found = sets.load(name)
+        told = {"name": found.name, "problems": [p.statement for p in found.problems], "source": found.source}
+        told |= {"licence": found.licence, "version": found.version, "revision": found.revision}
+    except UserError as error:
+        told = {"error": str(error)}
+    print(json.dumps(told))
+"""
+
+
+def load(root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
+    """What becomes of each set, with the hub at `root` and its cache in `home`."""
+    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    environment |= {"HF_ENDPOINT": root, "HF_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
+    command = [sys.executable, "-c", PROGRAM, *names]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_any_set_of_the_hub_at_one_commit_that_is_recorded(served: Hub, tmp_path: Path) -> None:
+    names = ("hub:mine/two:test", f"hub:mine/two@{OLD}:test", "hub:mine/sharded")
+    newest, old, sharded = load(served.root, tmp_path, *names)
+    assert newest["problems"] == ["new 1", "new 2"] and newest["revision"] == NEW
+    assert newest["name"] == "mine/two:test" and newest["source"] == f"hub mine/two at {NEW}"
+    assert newest["licence"] == "apache-2.0" and newest["version"] is None
+    assert old["problems"] == ["old 1", "old 2"] and old["revision"] == OLD
+    assert sharded["problems"] == [f"statement {i}" for i in (1, 2, 3, 4)] and sharded["name"] == "mine/sharded"
+    asked = len(served.asked)
+    for offline in ({}, {"HF_HUB_OFFLINE": "1"}):  # no hub at its address, and none to be asked
+        again = load("http://127.0.0.1:9", tmp_path, *names, **offline)
+        assert [each | {"licence": "apache-2.0"} for each in again] == [newest, old, sharded]
+    assert len(served.asked) == asked
+
+
+def test_sets_that_are_known_by_name(served: Hub, tmp_path: Path) -> None:
+    aime_2025, hmmt = load(served.root, tmp_path, "aime_2025", "hmmt_2025")
+    assert len(aime_2025["problems"]) == 30 and aime_2025["revision"] == NEW and aime_2025["version"] == "unknown"
+    assert aime_2025["source"] == f"hub MathArena/aime_2025 at {NEW}" and aime_2025["licence"] == "CC BY-NC-SA 4.0"
+    assert len(hmmt["problems"]) == 30 and hmmt["revision"] == HMMT_2025.revision and hmmt["version"] is None
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="no local copy of IMO-AnswerBench beside this checkout")
+def test_the_version_of_imo_answerbench_is_told_by_its_content(served: Hub, tmp_path: Path) -> None:
+    (found,) = load(served.root, tmp_path, "imo_answerbench")
+    assert len(found["problems"]) == 400 and found["version"] == "v2" and found["revision"] == OLD
+
+
+def test_what_is_wrong_at_the_hub_is_told_in_a_line(served: Hub, tmp_path: Path) -> None:
+    cases = {
+        "hub:mine/none": "knows no such data set",
+        "hub:mine/two@gone:test": "no such revision",
+        "hub:mine/two": "has several splits; there are test, train. Give one: hub:mine/two:test",
+        "hub:mine/two:validation": "has no split 'validation'; there are test, train",
+        "hub:mine/pictures": "has no .parquet, .jsonl, .csv, .json file",
+        "hub:mine/wrong": 'line 2 needs "problem" (or question, statement, problem_statement, prompt)',
+        "hub:mine/empty": "holds no problems",
+        "hub:mine/spoiled": "is no parquet file that can be read",
+        "aime_2024": "aime_2024 from the hub has 29 problems and not 30",
+    }
+    for (name, words), told in zip(cases.items(), load(served.root, tmp_path, *cases), strict=True):
+        assert words in told.get("error", ""), (name, told)
+        assert "\n" not in told["error"]
+
+
+def test_without_a_hub_the_one_file_is_named_and_where_to_put_it(tmp_path: Path) -> None:
+    names = [*sets.PUBLISHED, "hub:mine/two:test"]
+    for name, told in zip(names, load("http://127.0.0.1:9", tmp_path, *names, HF_HUB_OFFLINE="1"), strict=True):
+        assert "can't be fetched from the Hugging Face hub" in told["error"] and "\n" not in told["error"]
+        if name in sets.PUBLISHED:
+            assert sets.PUBLISHED[name].address in told["error"]
+            assert f"data/sets/{name}.parquet" in told["error"] and f"PROBLEMS=path/to/{name}.json" in told["error"]
+            assert "the columns problem and answer" in told["error"]
+
+
+def test_a_copy_in_its_place_is_taken_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sets, "COPIES", tmp_path)
+    parquet(tmp_path / "aime_2025.parquet", aime())
+    found = sets.load("aime_2025")
+    assert found.name == "aime_2025" and found.source == "file aime_2025.parquet" and found.revision is None
+    assert found.problems[15].id == "aime_2025_II_1" and found.licence == "CC BY-NC-SA 4.0"
+    assert found.problems[15].columns == aime()[15]
+    parquet(tmp_path / "aime_2025.parquet", aime()[1:])
+    with pytest.raises(UserError, match=r"aime_2025.parquet disagrees with data/aime_2025_key.json at aime_2025_I_1"):
+        sets.load("aime_2025")
+    (tmp_path / "hmmt_2025.csv").write_text("problem,answer\nx?,1\n")
+    with pytest.raises(UserError, match="hmmt_2025.csv has 1 problems and not 30"):
+        sets.load("hmmt_2025")
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("hub:a/b", Spec("a/b", "", "")),
+        ("hub:a/b:test", Spec("a/b", "", "test")),
+        ("hub:a-1/b.c_d@refs/pr/1:main/test", Spec("a-1/b.c_d", "refs/pr/1", "main/test")),
+        (f"hub:a/b@{OLD}", Spec("a/b", OLD, "")),
+    ],
+)
+def test_the_address_of_a_set_on_the_hub(text: str, spec: Spec) -> None:
+    assert Spec.read(text) == spec
+
+
+@pytest.mark.parametrize("text", ["hub:", "hub:b", "hub:a/b:", "hub:a/b@:x", "hub:a/b/c", "hub:../b", "hub:a/b test"])
+def test_another_address_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="is not hub:owner/name"):
+        sets.load(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("data/train-00000-of-00001.parquet", "train"),
+        ("data/test-00000-of-00001-0f1f1c4b268a23e8.parquet", "test"),
+        ("main/test-00000-of-00001.parquet", "main/test"),
+        ("data/AIME2024-00000-of-00001.parquet", "AIME2024"),
+        ("test.jsonl", "test"),
+        ("default/test/0000.parquet", "test"),
+        ("main/val/0000.parquet", "main/validation"),
+        ("mine_dev.csv", "validation"),
+        ("aime_2024_problems.parquet", "train"),
+        ("constraints.jsonl", "train"),
+    ],
+)
+def test_the_split_of_a_file(name: str, split: str) -> None:
+    assert split_of(name) == split
+
+
+def test_the_files_of_a_split() -> None:
+    names = ["main/test-0-of-1.parquet", "other/test-0-of-1.parquet", "main/train-0-of-1.parquet", "test.csv"]
+    assert files_of(names, "main/test", "a/b") == names[:1]
+    assert files_of(names, "train", "a/b") == names[2:3]
+    with pytest.raises(UserError, match="has several splits"):
+        files_of(names, "test", "a/b")
+    assert files_of([*names, "data/test-0-of-1.parquet"], "test", "a/b") == ["data/test-0-of-1.parquet"]
+    assert files_of(["b.jsonl", "a.jsonl", "dataset_infos.json", ".x.jsonl"], "", "a/b") == ["a.jsonl", "b.jsonl"]
+
+
+def test_a_set_that_changes_while_it_is_fetched_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "_listed", lambda *_: (OLD, ["test.jsonl"], None))
+    monkeypatch.setattr(hub, "fetched", lambda *_: hub.Found((Path("test.jsonl"),), NEW))
+    with pytest.raises(UserError, match="changed on the hub"):
+        sets.load("hub:mine/two")
