@@ -154,7 +154,7 @@ def command(*args: object) -> "subprocess.CompletedProcess[str]":
 
 def test_the_command_writes_a_folder_and_never_over_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = command(EMBEDDED_GGUF, tmp_path / "hf")
-    size = f"{EMBEDDED_GGUF.stat().st_size / 1e6:.1f} MB"
+    size = f"{(tmp_path / 'hf' / to_hf.WEIGHTS).stat().st_size / 1e6:.1f} MB"
     assert done.returncode == 0 and f"{size}. Serve it: ENGINE=vllm" in done.stdout, done.stderr
     assert os.listdir(tmp_path) == ["hf"]
     for model, out, message in (
