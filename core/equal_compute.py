@@ -60,7 +60,7 @@ class Constants(RunConstants):
 @dataclass(frozen=True)
 class Entry:
     """A scaffold with those of its constants that are not the comparison's. `roles`: what it asks of a model that not
-    all have learnt, if anything: those whose cards say so are left out."""
+    all have learnt, if anything: with a model whose card says so (not_learnt), it is left out."""
 
     name: str
     scaffold: Scaffold[Any]
