@@ -388,6 +388,9 @@ def has_version(url: str) -> bool:
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port of an address: whom a key is for."""
-    parts = urllib.parse.urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    """Scheme, host and port of an address: whom a key is for. Of what is no address, nobody."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return "", "", None

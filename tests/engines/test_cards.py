@@ -312,7 +312,12 @@ def test_a_key_is_its_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment.api_key() == "sk-ours" and repr(environment.key()) == "(OPENAI_API_KEY)"
     monkeypatch.setenv("BASE_URL", "https://api.openai.com:443/v1")
     assert environment.key() == "sk-theirs", "the same origin"
-    for elsewhere in ("http://api.openai.com/v1", "https://api.openai.com.evil.example/v1", "http://127.0.0.1:9"):
+    others = (
+        "http://api.openai.com/v1",
+        "https://api.openai.com.evil.example/v1",
+        "https://api.openai.com@evil.example",
+    )
+    for elsewhere in (*others, "http://127.0.0.1:9", "https://api.openai.com:port/v1", "http://[::1", "x"):
         monkeypatch.setenv("BASE_URL", elsewhere)
         assert environment.key() == "sk-ours" and "OPENAI_API_KEY goes to the address" in environment.key().remedy
     monkeypatch.delenv("BASE_URL")
