@@ -92,6 +92,9 @@ class Constants:
     TOP_P: float = constant(1.0, "nucleus sampling; 1 is off", 0.01, 1)
     TOP_K: int = constant(0, "most likely tokens kept; 0 is off", 0, 1_000_000)
     MIN_P: float = constant(0.0, "least share of the likeliest token's probability; 0 is off", 0, 1)
+    SAMPLING: str = constant(
+        "file", "where these four come from: the file, or the model's card", choices=("file", "card")
+    )
     ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap; 0 is off", 0, 100_000)
     PROBLEMS: str = constant("auto", 'problem set: "auto", a name, hub:owner/name, or the path of a file')
     LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000)

@@ -34,7 +34,7 @@ from core.progress import ANY, Expected, Forecast
 from core.report import plot
 from core.report.budgets import UNCOUNTED, Row, at_budgets, in_unit, rows, shown, table
 from core.results import warnings, write
-from core.run import open_journal, started
+from core.run import check_context, open_journal, started
 from core.signals import Stop
 from core.spending import TOKENS, UNITS, Meter, Prices
 from core.types import Ask, Population, Problem, Scaffold
@@ -59,8 +59,8 @@ class Constants(RunConstants):
 
 @dataclass(frozen=True)
 class Entry:
-    """A scaffold with those of its constants that are not the comparison's. `roles`: what it asks of a model that the
-    embedded one has not learnt, if anything."""
+    """A scaffold with those of its constants that are not the comparison's. `roles`: what it asks of a model that not
+    all have learnt, if anything: with a model whose card says so (not_learnt), it is left out."""
 
     name: str
     scaffold: Scaffold[Any]
@@ -156,8 +156,10 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
         configs = {entry.name: entry.config(common) for entry in entries}
         need = Need(comparison.texts_shown(common), common.MAX_TOKENS, common.ANSWER_TOKENS)
         with started(name, common, need) as (server, chosen):
+            for config in configs.values():
+                check_context(server, config)
             (folder / name).mkdir(exist_ok=True)
-            left_out = [entry for entry in entries if entry.roles and server.is_embedded]
+            left_out = [entry for entry in entries if entry.roles in server.card.not_learnt]
             runs: dict[str, list[Path]] = {}
             reused: Counter[str] = Counter()
             meter = Meter(common.BUDGET_IN, _shape_of(server), common.prices)
@@ -192,7 +194,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
 
 def _shape_of(server: Server) -> Shape | None:
     """The shape of the model that `server` serves, where this machine knows it."""
-    if server.is_embedded:
+    if server.card.engine == "embedded":
         from core.engines.gguf_header import shape  # takes a while to load, and few need it
 
         return shape(EMBEDDED_GGUF)
@@ -224,9 +226,9 @@ def _show(
         "waited for each other; read: tokens written and prompt tokens that no cache held; flops: computed from the "
         "model's shape"
     )
-    if document["model"]["embedded"]:
-        notes.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
-    notes += [f"left out: {entry.name} (the embedded model has not learnt to {entry.roles})" for entry in left_out]
+    notes += warnings.of_card(document["model"])
+    card = (document["model"]["card"] or {}).get("name")
+    notes += [f"left out: {entry.name} (the {card} model has not learnt to {entry.roles})" for entry in left_out]
     answered = {row.name for row in made if row.answered}
     if none := [name for name in dict.fromkeys(row.name for row in made) if name not in answered]:
         notes.append(f"no budget bought an answer of: {', '.join(none)}")

@@ -28,8 +28,8 @@ class Elsewhere(UserError):
     def __init__(self, here: str, there: str) -> None:
         """The origins (scheme, host and port); whatever else an address holds is not shown."""
         super().__init__(
-            f"the server at {here} sends requests on to {one_line(there, 200)}, which would be given API_KEY and the "
-            "prompts; that is refused. If it is the server you mean, set BASE_URL to its address"
+            f"the server at {here} sends requests on to {one_line(there, 200)}, which would be given our key and "
+            "the prompts; that is refused. If it is the server you mean, set BASE_URL to its address"
         )
 
 

@@ -64,6 +64,7 @@ class Experiment(Generic[C]):
         part: Part | None = None,
     ) -> None:
         """`grades_at`: the server that the `grader` asks; None: the same. `part`: of a whole that has a bar."""
+        config = server.card.sampled(config)
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
         self.grader, self.grades_at = grader, grades_at
         self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
@@ -81,7 +82,7 @@ class Experiment(Generic[C]):
             "complete": False,
             "started": write.now(),
             "ended": None,
-            "model": server.model_info() | {"embedded": server.is_embedded},
+            "model": server.model_info(),
             "engine": {
                 "kind": server.kind,
                 "version": server.version,

@@ -125,6 +125,8 @@ def started(
     with serving(need) as server:
         chosen = (named or sets.load(server.problem_set)).first(config.LIMIT)
         check_context(server, config)
+        if note := server.card.advice(config):
+            print(note, file=sys.stderr)
         print(terminal.wrapped(_opening(name, server, chosen, is_default=named is None)), flush=True)
         yield server, chosen
 
@@ -153,11 +155,12 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
 
 def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> str:
     """One line: engine, model and problem set, and why."""
-    what = "the embedded demonstration model (not QED-Nano, not AIME)" if server.is_embedded else "model"
+    card = ": ".join(filter(None, (server.card.name, server.card.about)))
+    what = f"{server.model} (card {card})" if card else f"model {server.model}"
     why_set = "its default set" if is_default else "as asked"
     seeds = "; it ignores seeds, so that SEED decides only which candidates are drawn" if server.seeds is False else ""
     return one_line(
-        f"{name}: {what} {server.model} on {len(chosen.problems)} problems of {chosen.name} ({why_set}), "
+        f"{name}: {what} on {len(chosen.problems)} problems of {chosen.name} ({why_set}), "
         f"engine {server.kind} at {server.base_url} because {server.why}{seeds}"
     )
 
@@ -165,6 +168,16 @@ def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) ->
 def check_context(server: Server, config: Constants) -> None:
     """Raises UserError for what the server would refuse every time. (llama.cpp ends a completion at its context; other
     servers refuse a cap that does not fit it.)"""
+    card = server.card
+    card.sampled(config)
+    if getattr(config, "VERIFY_MODE", "") == "p_true" and (card.continues is False or "logprobs" in card.never):
+        why = (
+            "it can't go on with one (continues = false)" if card.continues is False else "it gives no logprobs (never)"
+        )
+        raise UserError(
+            f"VERIFY_MODE=p_true opens a verdict for the model and reads the next token's probabilities, and the card "
+            f"{card.name} says of its server that {why}. Give VERIFY_MODE=verdict"
+        )
     if server.kind == "sglang" and server.seeds and config.MIN_P:
         raise UserError(
             "this SGLang honours seeds (DETERMINISTIC=1), and then it can't sample with MIN_P: the server itself would "

@@ -228,6 +228,11 @@ class Most:
                 raise Refusal(f"{what} are {amount:,}, and a request may take {most:,} here. Lower {lower}", "rsa")
 
 
+def clients_key(server: Server) -> str:
+    """What clients have to send: API_KEY, as our servers ask for it. The key of a provider is not theirs to know."""
+    return environment.api_key() or (server.api_key if server.key.variable == "API_KEY" else "")
+
+
 class Endpoint:
     """The routes, over one generator for all requests; `defaults` are the constants that requests may change, `most`
     what they may take (as much as the defaults do, in any case), `names` those that this server may be asked by."""
@@ -235,7 +240,7 @@ class Endpoint:
     def __init__(self, generator: Generator, defaults: RsaConstants, most: Most, names: guard.Names) -> None:
         self.generator, self.defaults, self.names = generator, defaults, names
         self.server = generator.server
-        self.model = f"rsa/{self.server.model}"
+        self.model, self.key = f"rsa/{self.server.model}", clients_key(self.server)
         self.created = int(time.time())
         self.most = replace(most, completions=max(most.completions, defaults.N * max(defaults.T + 1, defaults.K)))
         self.allowance = guard.Allowance(
@@ -269,7 +274,7 @@ class Endpoint:
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             async with AsyncExitStack() as held:
                 scope["held"] = held
-                if self.server.api_key or self.names.hold(scope["headers"]):
+                if self.key or self.names.hold(scope["headers"]):
                     await app(scope, receive, send)
                 else:
                     refusal = Refusal(
@@ -402,8 +407,8 @@ class Endpoint:
 
     def _authorize(self, request: Request) -> None:
         """Where the run has a key, requests need it too. Compared in constant time."""
-        wanted = f"Bearer {self.server.api_key}".encode()
-        if self.server.api_key and not hmac.compare_digest(request.headers.get("authorization", "").encode(), wanted):
+        wanted = f"Bearer {self.key}".encode()
+        if self.key and not hmac.compare_digest(request.headers.get("authorization", "").encode(), wanted):
             raise Refusal("the API key is missing or wrong. Send it as a Bearer token", None, "invalid_api_key", 401)
 
 
@@ -637,6 +642,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         # The port before the engine, which may take minutes to start.
         with bound(args.host, int(args.port)) as place, serving(need_of(RSA, defaults)) as server:
             check_context(server, defaults)
+            defaults = server.card.sampled(defaults)
             with open_journal(folder / "journal" / "serve_rsa.jsonl", is_private=True) as journal:
                 place.listen()
                 host, port = place.getsockname()[:2]
@@ -646,7 +652,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                     f"({server.kind} at {server.base_url}) because {server.why}. Ctrl-C stops it.",
                     flush=True,
                 )
-                if not is_local(url) and not server.api_key:
+                if not is_local(url) and not clients_key(server):
                     print("note: whoever reaches this address may use it; API_KEY=… asks for a key", file=sys.stderr)
                 try:
                     named = (args.host, *args.allow_host)

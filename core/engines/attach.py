@@ -5,16 +5,16 @@ keeps it. What a server does not say is left unknown.
 """
 
 import re
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from core.engines import chat_template, client, weights
-from core.engines.embedded_model import embedded_name, embedded_sha256
+from core.engines import cards, chat_template, client, weights
+from core.engines.cards import Card
+from core.engines.embedded_model import embedded_card, embedded_name, embedded_sha256
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING
-from core.engines.server import UNKNOWN_LIMIT, Server, is_local
+from core.engines.server import UNKNOWN_LIMIT, Server, digest_in, is_local
 from core.errors import UserError
 
 WAITING = 2  # requests that wait at a server's door, so that nothing in it stands empty
@@ -23,67 +23,97 @@ _LABEL = re.compile(r'(\w+)="(\d*)')  # of a metric; of its value, the digits th
 _CACHE_TYPE = re.compile(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"')
 
 
-def probe(base_url: str, why: str, model: str = "", key: str = "") -> Server | None:
-    """The server at `base_url` with what it says of itself; None where nothing answers. Of several models it serves,
-    `model` is meant; the only one where that is "". Requests carry the `key`. Raises UserError where the server is not
-    usable."""
-    base_url = _checked(base_url)
-    root = base_url.removesuffix("/v1")
-    listed = client.find(f"{base_url}/models", key)
-    if listed is None:
-        return None
-    models = {about["id"]: about for about in listed.get("data") or [] if _is_model(about)}
-    if workers := _workers(root, models, key):
-        return _gateway(base_url, why, workers, model, key)
-    name = _chosen(model, models, base_url)
-    about = models.get(name, {})
-    found = Server("other", base_url, name, why, api_key=key, look=look_again)
-    if name == weights.REPO and (note := weights.fetched()):
-        found = replace(found, revision=note["revision"])
-    owner = str(about.get("owned_by", "")).lower()
-    if owner == "sglang":
-        return _sglang(found, about)
-    if owner == "vllm":
-        return _vllm(found, about, models)
-    if (props := client.page(f"{root}/props", key)) or owner == "llamacpp":
-        return _llamacpp(found, props)
-    return replace(found, context=_context(about))
+def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
+    """The server at `base_url` with what it says of itself, and what its card says: `card`, else that of the model, if
+    there is one. None where nothing answers. Of several models it serves, `model` is meant; the only one where that
+    is "". Requests carry the `key`. Raises UserError where the server is not usable."""
+    address, query = _checked(base_url, card)
+    return _at(address, query, why, model, key, card)
 
 
 def look_again(server: Server) -> Server | None:
     """The server at the address of `server` as it is now; None where nothing answers. Raises UserError, as probe."""
-    return probe(server.base_url, server.why, server.model, server.api_key)
+    return _at(server.base_url, server.query, server.why, server.model, server.api_key, server.card)
 
 
-def _checked(base_url: str) -> str:
-    """The address, ending in /v1. Raises UserError where it is not one."""
-    base_url = base_url.rstrip("/")
-    for path in ("/chat/completions", "/completions", "/responses", "/models"):  # of requests, as manuals show them
-        base_url = base_url.removesuffix(path)
+def _at(address: str, query: dict[str, str], why: str, model: str, key: str, card: Card) -> Server | None:
+    root = address.removesuffix("/v1")
+    listed = client.find(cards.with_query(f"{address}/models", query), key)
+    if listed is None:
+        return None
+    models = {about["id"]: about for about in listed.get("data") or [] if _is_model(about)}
+    if workers := _workers(root, models, key):
+        return carded(_gateway(address, why, workers, model, key, card), card)
+    found = Server("other", address, "", why, card=card, query=query, api_key=key, look=look_again)
+    found = replace(found, model=_chosen(model, models, found))
+    about = models.get(found.model, {})
+    if found.model == weights.REPO and (note := weights.fetched()):
+        found = replace(found, revision=note["revision"])
+    return carded(_known(found, about, models), card)
+
+
+def _known(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
+    """`found` with what its engine tells. `about`: what its list says of the model, `models`: of all, by name."""
+    root, owner = found.base_url.removesuffix("/v1"), str(about.get("owned_by", "")).lower()
+    if owner == "sglang":
+        return _sglang(found, about)
+    if owner == "vllm":
+        return _vllm(found, about, models)
+    is_provider = found.card.name and not found.card.engine
+    if owner == "llamacpp" or not is_provider:
+        props = client.page(f"{root}/props", found.api_key)
+        if props or owner == "llamacpp":
+            return _llamacpp(found, props)
+    return replace(found, context=_context(about))
+
+
+def carded(server: Server, card: Card = cards.NONE) -> Server:
+    """`server` with its `card`, else with that of its model, if there is one."""
+    card = card if card.name else cards.of_model(server.model, server.kind)
+    return replace(
+        server,
+        card=card,
+        limit=card.concurrency or server.limit,
+        context=server.context or card.context,
+        seeds=False if "seed" in card.never else server.seeds,
+    )
+
+
+def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
+    """The address and what stands behind it as a query. That of a card is taken as it is written; others end in /v1,
+    unless their path names a version already, or a query does. Raises UserError where it is not an address."""
     try:
-        parts = urllib.parse.urlsplit(base_url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address:
-        raise UserError(f"BASE_URL={base_url} is not an address. Give one like http://127.0.0.1:30000/v1")
-    if parts.username or parts.password:
-        raise UserError("BASE_URL holds a user name or a password, which would be printed. Put the secret into API_KEY")
-    return base_url if base_url.endswith("/v1") else f"{base_url}/v1"
+        address, query = cards.address(base_url)
+    except ValueError as error:
+        if "printed" in str(error):
+            raise UserError(f"BASE_URL can't be used: {error}. Put the secret into API_KEY") from None
+        shown = f"={base_url}" if "@" not in base_url else ""  # before that, there may be a password
+        raise UserError(f"BASE_URL{shown} is not an address. Give one like http://127.0.0.1:30000/v1") from None
+    for path in ("/chat/completions", "/completions", "/responses", "/models"):  # of requests, as manuals show them
+        address = address.removesuffix(path)
+    query = {**card.query, **query}
+    is_whole = address == card.base_url or cards.has_version(address) or bool(query)
+    return address if is_whole else f"{address}/v1", query
 
 
 def _is_model(about: Any) -> bool:
     return isinstance(about, dict) and isinstance(about.get("id"), str)
 
 
-def _chosen(wanted: str, models: Mapping[str, Any], base_url: str) -> str:
+def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
     """The name of the model that is meant. Raises UserError."""
+    how = f"MODEL={found.card.name}:NAME" if found.card.name else "MODEL"
     if not models and not wanted:
-        raise UserError(f"the server at {base_url} lists no models. Name one with MODEL=…")
-    if (wanted and models and wanted not in models) or (not wanted and len(models) > 1):
-        shown = ", ".join(list(models)[:8])
-        raise UserError(f"set MODEL to one of the models served at {base_url}: {shown}")
-    return wanted or next(iter(models))
+        raise UserError(f"the server at {found.base_url} lists no models. Name one with {how}")
+    if wanted in models or (wanted and not (models and found.is_listed)):
+        return wanted
+    ours = [name for name in models if not wanted or (digest_in(name) and name.partition("@")[0] == wanted)]
+    if len(ours) == 1:
+        return ours[0]
+    shown = ", ".join(list(models)[:8])
+    raise UserError(
+        f"set {how} to one of the models served at {found.base_url}: {shown}.{cards.meant(wanted) if wanted else ''}"
+    )
 
 
 def _context(about: Mapping[str, Any]) -> int | None:
@@ -97,13 +127,14 @@ def _context(about: Mapping[str, Any]) -> int | None:
 def _llamacpp(found: Server, props: Mapping[str, Any]) -> Server:
     """`props`: its page of properties."""
     path = str(props.get("model_path") or "")
+    is_embedded = digest_in(found.model) and found.model.partition("@")[0] == embedded_card().model
     return replace(
         found,
         kind="llama.cpp",
         limit=int(props.get("total_slots") or 1) + WAITING,
         context=(props.get("default_generation_settings") or {}).get("n_ctx"),
         version=props.get("build_info"),
-        sha256=embedded_sha256() if found.is_embedded and found.model == embedded_name() else None,
+        sha256=embedded_sha256() if is_embedded and found.model == embedded_name() else None,
         seeds=True,
         weights=fingerprint(found.model, path, {}, is_local(found.base_url)),
         template=chat_template.opens_on_llamacpp,
@@ -189,11 +220,11 @@ def _workers(root: str, models: Mapping[str, Any], key: str) -> list[dict[str, A
     return client.page(f"{root}/workers", key).get("workers") or []
 
 
-def _gateway(base_url: str, why: str, workers: list[dict[str, Any]], model: str, key: str) -> Server:
+def _gateway(base_url: str, why: str, workers: list[dict[str, Any]], model: str, key: str, card: Card) -> Server:
     """A gateway says neither engine nor context: what the servers behind it say, with their limits added up. Answers
     are kept under the name of the model, as theirs are."""
     healthy = [worker["url"] for worker in workers if worker.get("is_healthy")]
-    servers = [server for url in healthy if (server := probe(url, why, model, key))]
+    servers = [server for url in healthy if (server := probe(url, why, model, key, card))]
     if not servers:
         raise UserError(f"the gateway at {base_url} has no server that answers from here. Look into its servers' logs")
     if len(served := {(server.kind, server.model, *server.weights.values()) for server in servers}) > 1:
@@ -209,6 +240,6 @@ def _gateway(base_url: str, why: str, workers: list[dict[str, Any]], model: str,
         context=min((server.context for server in servers if server.context), default=None),
         seeds=all(server.seeds for server in servers),
         version=" and ".join(sorted({server.version for server in servers if server.version})) or None,
-        look=lambda _: probe(base_url, why, model, key),
+        look=lambda _: probe(base_url, why, model, key, card),
         template=lambda _: first.thinking,
     )

@@ -13,7 +13,7 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-from core.engines.server import is_local
+from core.engines.server import Key, is_local
 from core.errors import Elsewhere, UserError, one_line
 
 SECONDS = 10.0  # to wait for an answer
@@ -35,7 +35,7 @@ def send(
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {}, method=method)
     if key:
-        request.add_header("Authorization", f"Bearer {key}")
+        request.add_header(*Key.of(key).sent)
     opener = urllib.request.build_opener(SameOrigin, *([urllib.request.ProxyHandler({})] if is_local(url) else []))
     try:
         with opener.open(request, timeout=seconds) as reply:
@@ -51,7 +51,7 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
         found = json.loads(send(url, key, body))
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
-            raise UserError(f"the server at {url} refuses the key. Set API_KEY to a valid one") from None
+            raise UserError(f"the server at {url} refuses the key. {Key.of(key).remedy}") from None
         return {}
     except (ValueError, RecursionError):
         return {}

@@ -1,9 +1,9 @@
-"""The embedded model: its file, its name, and how llama.cpp serves it."""
+"""The embedded model: its file, its name, its card, and how llama.cpp serves it."""
 
 import os
 
-from core.engines import weights
-from core.engines.server import EMBEDDED_NAME
+from core.engines import cards, weights
+from core.engines.cards import Card
 from core.errors import UserError
 from core.files import DATA
 
@@ -18,7 +18,12 @@ EMBEDDED_CONTEXT = 2048  # tokens per slot: what the model was trained for
 def embedded_name() -> str:
     """The model under a name that says which file it is, so that retraining changes every journal key. Raises
     UserError."""
-    return f"{EMBEDDED_NAME}@{embedded_sha256()[:12]}"
+    return f"{embedded_card().model}@{embedded_sha256()[:12]}"
+
+
+def embedded_card() -> Card:
+    """What else is known of it: data/models/embedded.toml. Raises UserError."""
+    return cards.named("embedded")
 
 
 def embedded_sha256() -> str:

@@ -1,20 +1,22 @@
 """The settings of servers in the environment, each read here and nowhere else (RESULTS_DIR: core/files.py).
 
 They are read when they are used, never at import, and without the blanks around them: a key that was read from a file
-often ends in a newline.
+often ends in a newline. What MODEL says may be a card (core/engines/cards.py), and then stands for what that says.
 """
 
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from core.engines.server import is_local
+from core import files
+from core.engines import cards, dotenv
+from core.engines.cards import ENGINES, Card
+from core.engines.server import Key, is_local
 from core.engines.shape import KV_BYTES
 from core.errors import UserError
 from core.files import ROOT
 
 PORT = 30000  # where nothing else is said
-ENGINES = ("sglang", "vllm", "llamacpp", "embedded")
 
 
 def _value(name: str) -> str:
@@ -46,39 +48,114 @@ def port() -> int:
     return int(named)
 
 
-def api_key() -> str:
+def api_key() -> Key:
     """The key that our servers ask for, and that requests carry; "" where there is none. Raises UserError."""
-    key = _value("API_KEY")
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise UserError("API_KEY holds a character that no key has (it is not shown here). Set it again")
-    return key
-
-
-def base_url() -> str:
-    """The address of the server to use; "" where none is named."""
-    return _value("BASE_URL")
-
-
-def grader() -> tuple[str, str, str]:
-    """Address, model and key of a grader's own server; "" for what is not set. Our API_KEY is not sent there."""
-    return _value("GRADER_URL"), _value("GRADER_MODEL"), _value("GRADER_KEY")
+    return Key(_secret("API_KEY", _value("API_KEY")))
 
 
 def engine() -> str:
-    """The engine that ENGINE asks for; "" where the best is taken. Raises UserError."""
+    """The engine that ENGINE, or the card of MODEL, asks for; "" where the best is taken. Raises UserError."""
     named = _value("ENGINE").lower()
     if named and named not in ENGINES:
         raise UserError(f"ENGINE={named} is not known. There are: {', '.join(ENGINES)}; unset, the best is taken")
-    return named
+    of_card = card().engine
+    if named and of_card and named != of_card and not base_url():
+        raise UserError(
+            f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for ENGINE={of_card}. Unset one of them"
+        )
+    return named or of_card
 
 
-# MODEL: a path that exists here is of weights to serve, anything else the name of a model on a server. With BASE_URL
-# nothing is served here, and a path is a name too: vLLM and SGLang call a model so where they are given no other.
+def asked_by() -> str:
+    """What asks for that engine, as it was written."""
+    return f"ENGINE={_value('ENGINE').lower()}" if _value("ENGINE") else f"MODEL={_value('MODEL')}"
+
+
+# A server to attach to
+
+
+def base_url() -> str:
+    """The address of the server to use: BASE_URL, else the card's; "" where none is named."""
+    return _value("BASE_URL") or card().base_url
+
+
+def is_cards_address() -> bool:
+    """Whether that is the address of MODEL's card, and not BASE_URL."""
+    return not _value("BASE_URL") and bool(card().base_url)
+
+
+def key() -> Key:
+    """Its key. Raises UserError where the card names one that is not there."""
+    return _key_for(card(), _value("BASE_URL"), "API_KEY")
+
+
+def grader() -> tuple[str, str, Key, Card]:
+    """Address, model, key and card of a grader's own server; "" for what is not set. Our API_KEY is not sent there.
+    Raises UserError."""
+    url, named = _value("GRADER_URL"), _value("GRADER_MODEL")
+    its = cards.find(named) if named else cards.NONE
+    if address := url or its.base_url:
+        return address, its.model if its.name else named, _key_for(its, url, "GRADER_KEY"), its
+    if not named:
+        return "", "", Key(), its
+    what = "is a card without an address" if its.name else "is no card, and GRADER_URL is not set"
+    raise UserError(
+        f"GRADER_MODEL={named} {what}.{cards.meant(named)} Set GRADER_URL to its server's address. {cards.listing()}"
+    )
+
+
+def _key_for(card: Card, url: str, other: str) -> Key:
+    """The key for the server of `card`, or for the one at `url` in its place. A card's key goes to its own address and
+    nowhere else; `other` names the variable of servers that have no key of a card's. Raises UserError."""
+    is_its_own = not (url and card.base_url) or cards.origin(url) == cards.origin(card.base_url)
+    if card.key_env and is_its_own:
+        found = _secret(card.key_env, _value(card.key_env) or _in_file(card.key_env))
+        if not found:
+            raise UserError(
+                f"{card.key_env} is not set: it holds the key of the server that the card {card.name} is of. Set it in "
+                f"the environment, or write {card.key_env}=… into {_file()}"
+            )
+        return Key(found, card.key_env, card.key_header)
+    if card.base_url and is_its_own:
+        return Key(remedy=f"Name the variable of its key in the card {card.name} (key_env)")
+    only = f" ({card.key_env} goes to the address of the card {card.name} alone)" if card.key_env else ""
+    return Key(_secret(other, _value(other)), other, card.key_header, f"Set {other} to a valid one{only}")
+
+
+def _file() -> Path:
+    return files.HOME / ".env"
+
+
+def _in_file(name: str) -> str:
+    """What .env in the checkout says; "" where it says nothing. (Some keep a folder of that name there.)"""
+    if not _file().is_file():
+        return ""
+    return dotenv.parse(files.read_text(_file(), "the file", "Set the key in the environment")).get(name, "").strip()
+
+
+def _secret(name: str, key: str) -> str:
+    """`key`, which the variable `name` holds. Raises UserError, and does not show it."""
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise UserError(f"{name} holds a character that no key has (it is not shown here). Set it again")
+    return key
+
+
+# MODEL: the name of a card, or a .toml file; else a path that exists here is of weights to serve, and anything else the
+# name of a model on a server. With BASE_URL nothing is served here, and a path is a name too: vLLM and SGLang call a
+# model so where they are given no other.
+
+
+def card() -> Card:
+    """The card that MODEL names; cards.NONE where it names none. Raises UserError."""
+    named = _value("MODEL")
+    is_path = bool(named) and not named.endswith(".toml") and Path(named).exists()
+    return cards.NONE if is_path or not named else cards.find(named)
 
 
 def model() -> str:
-    """What MODEL says; "" where it is unset."""
-    return _value("MODEL")
+    """The model that MODEL, or its card, names; "" where it names none. Raises UserError."""
+    its = card()
+    return its.model if its.name else _value("MODEL")
 
 
 def served_model() -> str:

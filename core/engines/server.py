@@ -10,13 +10,40 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from core.engines.cards import NONE, Card
 from core.errors import one_line
 
-EMBEDDED_NAME = "qed-rsa-embedded"  # names of the embedded model begin so
 UNKNOWN_LIMIT = 16  # requests in flight where a server says nothing about itself
 MARK = "What is 6 times 7?"  # a message that shows what a chat template makes of messages, and how a model answers
 
 _BY_CONTENT = re.compile(r"@([0-9a-f]{12})$")
+
+
+class Key(str):
+    """A server's key, "" for none. It knows the `variable` that holds it, which messages name in its place, the
+    `header` that it is sent in ("": Authorization) and, where a server refuses it, the `remedy`."""
+
+    variable: str
+    header: str
+    remedy: str
+
+    def __new__(cls, text: str = "", variable: str = "API_KEY", header: str = "", remedy: str = "") -> "Key":
+        made = super().__new__(cls, text)
+        made.variable, made.header = variable, header
+        made.remedy = remedy or f"Set {variable} to a valid one"
+        return made
+
+    @classmethod
+    def of(cls, key: str) -> "Key":
+        return key if isinstance(key, Key) else cls(key)
+
+    def __repr__(self) -> str:
+        return f"({self.variable})"
+
+    @property
+    def sent(self) -> tuple[str, str]:
+        """The header that carries it: name and value."""
+        return (self.header, str(self)) if self.header else ("Authorization", f"Bearer {self}")
 
 
 @dataclass(frozen=True)
@@ -25,7 +52,7 @@ class Server:
     where both are equal, answers are interchangeable."""
 
     kind: str  # "llama.cpp", "sglang", "vllm" or "other"
-    base_url: str  # ends in /v1
+    base_url: str  # what requests put /chat/completions behind; of our engines it ends in /v1
     model: str  # the name that requests use
     why: str  # how it came to be chosen, for the first line a run prints
     limit: int = UNKNOWN_LIMIT  # requests in flight that keep it full
@@ -36,7 +63,9 @@ class Server:
     closes: bool = False  # SGLang: the chat template knows enable_thinking, which closes thinking in its own tokens
     seeds: bool | None = None  # whether a request's seed decides what is drawn; None where that is not known
     weights: dict[str, str] = field(default_factory=dict, hash=False)  # what it says of them (identity.fingerprint)
-    replicas: tuple[str, ...] = ()  # other addresses of the very same model, in this process; they end in /v1 too
+    replicas: tuple[str, ...] = ()  # other addresses of the very same model, in this process
+    card: Card = field(default=NONE, repr=False, hash=False)  # what is known of the model beside what the server says
+    query: dict[str, str] = field(default_factory=dict, hash=False)  # behind every address ("api-version")
     api_key: str = field(default="", repr=False)
     # The server at this address as it is now; None where none answers. Raises UserError where it is not usable.
     look: "Callable[[Server], Server | None]" = field(default=lambda server: server, repr=False, compare=False)
@@ -51,15 +80,21 @@ class Server:
         return f"{self.model} at {self.base_url}" if self.kind == "other" else self.model
 
     @property
-    def is_embedded(self) -> bool:
-        return self.model.startswith(EMBEDDED_NAME)
+    def key(self) -> Key:
+        return Key.of(self.api_key)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its list of models has to name ours. One of a provider may list models/NAME for NAME, or the models
+        that deployments are of."""
+        return self.kind != "other" or not self.card.name
 
     @property
     def told(self) -> dict[str, str]:
         """What enters journal keys beside `identity`. Nothing for llama.cpp under a name of ours, which
-        says what its weights are; for a server of an unknown kind the address does."""
+        says what its weights are; for a server of an unknown kind the address does. What a card changes is told."""
         is_plain = self.kind == "other" or (self.kind == "llama.cpp" and not self.weights)
-        return {} if is_plain else {"kind": self.kind} | self.weights
+        return ({} if is_plain else {"kind": self.kind} | self.weights) | self.card.told
 
     @property
     def origin(self) -> str:
@@ -81,18 +116,24 @@ class Server:
 
     @property
     def streams(self) -> bool:
-        """Whether replies are asked for as streams: only a stream shows that a request is at work, and not lost. On the
-        embedded engine an event for every token would cost a third of the speed, and completions take seconds."""
-        return not self.is_embedded
+        """Whether replies are asked for as streams: only a stream shows that a request is at work, and not lost."""
+        return self.card.streams
 
     @property
     def problem_set(self) -> str:
         """The set this model is measured on when none is named."""
-        return "sums" if self.is_embedded else "aime_2025"
+        return self.card.problem_set
 
     def model_info(self) -> dict[str, Any]:
         """What the results say of the model."""
-        return {"name": self.model, "revision": self.revision, "sha256": self.sha256, "told": self.told}
+        return {
+            "name": self.model,
+            "revision": self.revision,
+            "sha256": self.sha256,
+            "told": self.told,
+            "embedded": self.card.engine == "embedded",
+            "card": self.card.shown(),
+        }
 
 
 def digest_in(name: str) -> str | None:

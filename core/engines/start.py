@@ -1,8 +1,8 @@
 """The server of a run: one that runs already, or the best one this machine can start.
 
-The order (`serving`): BASE_URL if set; a server on port 30000; with an NVIDIA GPU, SGLang with QED-Nano; else the
-embedded engine (llama.cpp through xllamacpp, in this process) with the embedded model. ENGINE asks for one of them, or
-for llama.cpp with the GGUF file that MODEL names.
+The order (`serving`): BASE_URL if set, or the address of the card that MODEL names; a server on port 30000; with an
+NVIDIA GPU, SGLang with QED-Nano; else the embedded engine (llama.cpp through xllamacpp, in this process) with the
+embedded model. ENGINE, or a card, asks for one of them, or for llama.cpp with the GGUF file that MODEL names.
 """
 
 import shutil
@@ -16,13 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from core import signals
-from core.engines import chat_template, client, environment, flags, gpus, leash, llamacpp, weights
-from core.engines.attach import WAITING, look_again, probe
+from core.engines import cards, chat_template, client, environment, flags, gpus, leash, llamacpp, weights
+from core.engines.attach import WAITING, carded, look_again, probe
 from core.engines.embedded_model import (
     EMBEDDED_CONTEXT,
     EMBEDDED_ENGINES,
     EMBEDDED_GGUF,
     EMBEDDED_SLOTS,
+    embedded_card,
     embedded_name,
     embedded_sha256,
 )
@@ -33,14 +34,17 @@ from core.files import ROOT, results_dir
 
 
 def graders_server() -> Server | None:
-    """The server that a grader asks instead of the run's own: at GRADER_URL, with GRADER_MODEL and GRADER_KEY. None
-    where none is named. Raises UserError where it does not answer."""
-    url, model, key = environment.grader()
+    """The server that a grader asks instead of the run's own: at GRADER_URL, with GRADER_MODEL and GRADER_KEY, or that
+    of the card which GRADER_MODEL names. None where none is named. Raises UserError where it does not answer."""
+    url, model, key, card = environment.grader()
     if not url:
         return None
-    found = probe(url, "GRADER_URL is set", model, key)
+    found = probe(url, "it grades", model, key, card)
     if found is None:
-        raise UserError(f"no server answers at GRADER_URL={url} ({client.why_not(url)}). Or unset GRADER_URL")
+        raise UserError(
+            f"no server answers at {url}, where the grader's model is ({client.why_not(url)}). Set GRADER_URL, or "
+            "unset it and GRADER_MODEL"
+        )
     return found
 
 
@@ -52,8 +56,13 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     if environment.base_url():
         yield _at_base_url()
         return
-    wanted = environment.engine()
-    asked = f"ENGINE={wanted} asks for it"
+    card, wanted = environment.card(), environment.engine()
+    if card.name and not wanted:
+        raise UserError(
+            f"the card {card.name} names neither an address nor an engine. Set BASE_URL to the server's address, or "
+            "write base_url into a copy of the card, and give its path as MODEL"
+        )
+    asked = f"{environment.asked_by()} asks for it"
     if wanted == "embedded":  # in this process, and so beside whatever runs
         with embedded(why=asked, engines=EMBEDDED_ENGINES) as server:
             yield server
@@ -68,6 +77,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     elif wanted or gpus.has_gpu():
         engine = wanted or "sglang"
         why = f"{asked if wanted else 'an NVIDIA GPU is here'}; it was started for this run"
+        _check_gpu(engine)
         if subprocess.run(["bash", str(ROOT / "setup.sh"), engine], check=False).returncode != 0:
             raise SystemExit(2)  # setup.sh has said why
         with launched(engine, need or Need(), why, results_dir() / f"{engine}.log") as server:
@@ -75,8 +85,8 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     elif named := environment.model():
         raise UserError(
             f"MODEL={named}: nothing here serves it; no server answers on port {environment.port()} and there is no "
-            "NVIDIA GPU. Give BASE_URL for a model on a server, ENGINE=llamacpp for a .gguf file, or unset MODEL for "
-            "the embedded model"
+            f"NVIDIA GPU.{cards.meant(named)} Give BASE_URL for a model on a server, ENGINE=llamacpp for a .gguf file, "
+            f"or unset MODEL for the embedded model. {cards.listing()}"
         )
     else:
         with embedded(engines=EMBEDDED_ENGINES) as server:
@@ -84,10 +94,13 @@ def serving(need: Need | None = None) -> Iterator[Server]:
 
 
 def _at_base_url() -> Server:
-    base_url = environment.base_url()
-    server = probe(base_url, "BASE_URL is set", environment.served_model(), environment.api_key())
+    base_url, card = environment.base_url(), environment.card()
+    why, named, unset = "BASE_URL is set", f"BASE_URL={base_url}", "BASE_URL"
+    if environment.is_cards_address():
+        why, named, unset = f"the card {card.name} says so", f"{base_url}, as the card {card.name} says", "MODEL"
+    server = probe(base_url, why, environment.served_model(), environment.key(), card)
     if server is None:
-        raise UserError(f"no server answers at BASE_URL={base_url} ({client.why_not(base_url)}). Or unset BASE_URL")
+        raise UserError(f"no server answers at {named} ({client.why_not(base_url)}). Or unset {unset}")
     return server
 
 
@@ -100,7 +113,8 @@ def _on_port() -> Server | None:
     key = environment.api_key()
     if not client.page(f"{_root()}/v1/models", key).get("data"):
         return None
-    return probe(_root(), f"a server answers on port {environment.port()}", environment.served_model(), key)
+    why = f"a server answers on port {environment.port()}"
+    return probe(_root(), why, environment.served_model(), key, environment.card())
 
 
 def _is_taken() -> bool:
@@ -121,8 +135,8 @@ def _check_is_wanted(server: Server, wanted: str, gguf: Path | None) -> None:
         )
     if wanted and server.kind.replace(".", "") != wanted:
         raise UserError(
-            f"ENGINE={wanted}, but a server of kind {server.kind} answers on port {port}. Stop it, unset ENGINE "
-            "to use it, or choose another PORT"
+            f"{environment.asked_by()}, but a server of kind {server.kind} answers on port {port}. Stop it, unset "
+            f"{environment.asked_by().partition('=')[0]} to use it, or choose another PORT"
         )
 
 
@@ -148,6 +162,7 @@ def embedded(port: int = 0, why: str = "", engines: int = 1) -> Iterator[Server]
             limit=engines * size.slots + WAITING,
             replicas=tuple(f"{address}/v1" for address in others),
             sha256=embedded_sha256(),
+            card=embedded_card(),
         )
 
 
@@ -168,7 +183,8 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "it was asked 
         )
     name, key = llamacpp.name_of(gguf), environment.api_key()
     with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact=False) as address:
-        yield replace(_llamacpp_server(address, name, size, why, key), sha256=weights.sha256(gguf))
+        server = carded(_llamacpp_server(address, name, size, why, key), environment.card())
+        yield replace(server, sha256=weights.sha256(gguf))
 
 
 def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key: str) -> Server:
@@ -197,9 +213,8 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
     output goes to `log`, or to standard error. `extra` flags are the last, where they win. Raises UserError where it
     does not start."""
     name = flags.ENGINES[engine]
-    if not gpus.has_gpu():
-        raise UserError(f"{name} needs an NVIDIA GPU and nvidia-smi lists none. Unset ENGINE to run on what is here")
-    model = weights.Model.at(environment.model())
+    _check_gpu(engine)
+    card, model = environment.card(), weights.Model.at(environment.model())
     gpu = gpus.detect() or gpus.DEFAULT
     chosen = settings(model.shape, model.longest, gpu, need, environment.kv_cache(), environment.is_deterministic())
     host, port, key = environment.host(), environment.port(), environment.api_key()
@@ -209,7 +224,7 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
         print(f"starting {name} (a few minutes; its log: {log})", file=sys.stderr)
 
     def answering() -> Server | None:
-        return probe(_root(), why, model.name, key) if client.is_healthy(_root()) else None
+        return probe(_root(), why, model.name, key, card) if client.is_healthy(_root()) else None
 
     folder = tempfile.TemporaryDirectory()
     with folder:
@@ -217,9 +232,16 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
         with leash.running(name, [*args, *hidden], port, log, changes, key) as started:
             server = started.wait_until(answering, leash.START_SECONDS)
             folder.cleanup()  # the key is read: if we are killed now, it is left nowhere
-            if limit := flags.decoded_together(args):
+            if (limit := flags.decoded_together(args)) and not card.concurrency:
                 server = replace(server, limit=limit + WAITING)
             yield replace(server, failure=started.failure)
+
+
+def _check_gpu(engine: str) -> None:
+    """Raises UserError where there is none."""
+    if not gpus.has_gpu():
+        name, which = flags.ENGINES[engine], environment.asked_by().partition("=")[0]
+        raise UserError(f"{name} needs an NVIDIA GPU and nvidia-smi lists none. Unset {which} to run on what is here")
 
 
 def python_of(engine: str) -> str:
@@ -269,7 +291,9 @@ def main(argv: list[str]) -> None:
 
 
 def _asked_for(need: Need, extra: Sequence[str]) -> AbstractContextManager[Server]:
-    wanted = environment.engine()
+    wanted, card = environment.engine(), environment.card()
+    if card.name and not wanted:
+        raise UserError(f"the card {card.name} is of a server elsewhere. Unset MODEL to start one here")
     if wanted in flags.ENGINES or (not wanted and gpus.has_gpu()):
         return launched(wanted or "sglang", need, "it was asked for", extra=extra)
     if extra:

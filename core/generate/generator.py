@@ -41,6 +41,7 @@ TRY_TOKENS = 4096  # their cap, and
 CUT_TOKENS = 16  # that of one that is to be cut off
 KEY_VERSION = 3  # raise it when the meaning of a journaled completion changes, or a default of Sampling does
 REASON = 100  # characters that are kept of why an answer was not forced: more would be the thinking, not the reason
+CANNOT = "the model's card says that its server can't go on with a message that was begun"
 NEW_TURN = "the server began a new turn instead of going on with the answer that was opened"
 
 DEFAULTS = vars(Sampling())  # what keys leave out
@@ -235,14 +236,17 @@ class Generator:
         """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say). Of
         the sampling it holds what differs from the defaults, so that a new field orphans no journal. `more`: what else
         is to distinguish this completion from others."""
-        asked = {name: value for name, value in vars(sampling).items() if value != DEFAULTS[name]}
+        unsent = self.server.card.never
+        asked = {n: value for n, value in vars(sampling).items() if value != DEFAULTS[n] and n not in unsent}
         told = [self.server.told] if self.server.told else []
         return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *told, *more])
 
     def _older_keys(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> Iterator[str]:
         """Keys under which earlier versions kept the same completion, none where they could not ask for it. The last
-        names no more of the server than its model."""
-        if any(value != DEFAULTS[name] for name, value in vars(sampling).items() if name not in FIELDS_2):
+        names no more of the server than its model. What a card changes came later than they."""
+        if self.server.card.told or any(
+            value != DEFAULTS[name] for name, value in vars(sampling).items() if name not in FIELDS_2
+        ):
             return
         fields = {name: getattr(sampling, name) for name in FIELDS_2}
         asked = [2, self.server.identity, list(messages), fields, seed]
@@ -280,6 +284,8 @@ class Generator:
         if found := self._kept(key, messages, seed, sampling):
             self.on_completion(found, False)
             return found
+        if sampling.opening and self.server.card.continues is False:
+            raise UserError(f"this request opens the answer for the model, and {CANNOT} (continues = false)")
         try:
             async with self._slots.slot(priority):
                 if time.monotonic() > until:
@@ -303,8 +309,10 @@ class Generator:
         try:
             reply = await self._patiently(self._body(messages, seed, sampling), prompt)
             completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
-            is_cut = completion.truncated and completion.thinking and not completion.answer
-            if is_cut and sampling.answer_tokens and not sampling.opening:
+            is_cut = completion.truncated and not completion.answer and not sampling.opening
+            if is_cut and sampling.answer_tokens and self.server.card.continues is False:
+                completion = replace(completion, not_forced=CANNOT)
+            elif is_cut and sampling.answer_tokens and completion.thinking:
                 completion = await self._force(completion, messages, sampling)
         except Overtime:
             completion, is_final = Completion(key, seed), False
@@ -341,7 +349,7 @@ class Generator:
             body |= continued(messages, "", sampling.opening, self.server)
         if sampling.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
-        return body
+        return self.server.card.body(body)
 
     async def _patiently(self, body: dict[str, Any], prompt: str = "") -> Reply:
         """One request, of what `prompt` stands for; asked again after what may pass by itself: no connection, overload,
@@ -457,7 +465,7 @@ class Generator:
             if not self._doubted:
                 return  # another request has looked
             served = await self._wire.models()
-            if served and self.server.model not in served:
+            if served and self.server.is_listed and self.server.model not in served:
                 raise UserError(
                     f"the server at {self.server.base_url} serves {one_line(', '.join(served), 200)} now, and this "
                     f"run began with {self.server.model}. Start that again and run the same command: what is finished "
@@ -508,9 +516,9 @@ class Generator:
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
         """Whether a reply that the cap cut off, and that keeps nothing apart, is thinking (the chat template has opened
         it) or an answer. Decided once for a server and never by what other replies happened to come before: by its
-        chat template, where that is told, else by trying."""
+        card or its chat template, where they tell, else by trying."""
         is_plain = reply.finish_reason == "length" and not reply.reasoning and "think>" not in reply.content
-        if not is_plain or sampling.opening:
+        if not is_plain or sampling.opening or self.server.card.thinking in ("field", "hidden", "none"):
             return False
         async with self._finding_out:
             if self._opens is None:
@@ -595,7 +603,7 @@ class Generator:
         """What a refused request is recorded as. Raises UserError where every other request would fare the same."""
         said = error.said
         if error.status in (401, 403):
-            raise UserError(f"the server at {self.server.base_url} refuses the key. Set API_KEY to a valid one")
+            raise UserError(f"the server at {self.server.base_url} refuses the key. {self.server.key.remedy}")
         if error.status == 404:
             raise UserError(
                 f"the server at {self.server.base_url} does not know the model {self.server.model!r}: {said}"
@@ -603,7 +611,8 @@ class Generator:
         is_overflow = any(word in said.lower() for word in ("context", "too long", "maximum length"))
         is_its_own = is_overflow or error.is_filtered
         if error.status < 500 and error.status not in PASSING and not is_its_own and not self._patience.is_answered:
-            raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}")
+            remedy = self.server.card.remedy(error.names)
+            raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}{remedy}")
         kind = "context overflow" if is_overflow else "filtered" if error.is_filtered else f"status {error.status}"
         return f"{kind}: {said}"
 

@@ -72,6 +72,10 @@ class Refused(Exception):
         self.wait = _wait(headers)
         self._all = f"{words} {_codes(error)}".lower()
 
+    def names(self, field: str) -> bool:
+        """Whether it speaks of this `field` of a request."""
+        return bool(re.search(rf"\b{field}\b", self._all))
+
     @property
     def is_of_streaming(self) -> bool:
         """Whether it is streaming that the server refuses, and not the request."""

@@ -27,6 +27,7 @@ from core.generate.reply import (
     LONGEST_FIELD,
     LONGEST_WORDS,
     Lost,
+    Malformed,
     Overtime,
     Refused,
     Reply,
@@ -43,6 +44,7 @@ LIST_SECONDS = 30.0  # for the list of models
 # usage comes last, for nobody knows its tokens.
 _WAYS: tuple[dict[str, Any], ...] = ({"stream": True, "stream_options": {"include_usage": True}}, {}, {"stream": True})
 _SHORTEST_KEY = 8  # characters: a shorter one may be any word
+OPENAI = "api.openai.com"
 
 
 @dataclass(eq=False)
@@ -68,7 +70,7 @@ class Wire:
         self._way = self._ways[0]  # the one that was taken last
         addresses = (server.base_url, *server.replicas)
         self._homes = [httpx2.URL(address).origin for address in addresses]
-        self._key = server.api_key
+        self._key, self._query = server.key, server.query
         self._flights: set[_Flight] = set()
         self._heard = 0.0  # when the last byte of any reply came
         self._served = 0.0  # when the newest request that a byte has come for was sent
@@ -77,13 +79,14 @@ class Wire:
     def _client(self, address: str, limit: int) -> openai.AsyncOpenAI:
         return openai.AsyncOpenAI(
             base_url=address,
-            api_key=self._key or "none",
+            api_key=str(self._key) or "none",
+            default_query=self._query,
             timeout=openai.Timeout(None, connect=CONNECT_SECONDS),  # the others are ours: see exchange()
             http_client=openai.DefaultAioHttpClient(  # half the CPU of the default one, also with thousands in flight
                 # A proxy of the environment is for the world outside, never for a server on this machine.
                 trust_env=not is_local(address),
                 limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
-                event_hooks={"request": [self._stay]},
+                event_hooks={"request": [self._stay, self._sign]},
             ),
             max_retries=0,  # what may be asked again, and for how long, is the generator's to decide
         )
@@ -112,9 +115,10 @@ class Wire:
         except TimeoutError:
             raise (Stalled if flight.stalled else Overtime)() from None
         except Refused as refusal:
-            if len(self._key) >= _SHORTEST_KEY:  # some servers repeat it
-                refusal.said = refusal.said.replace(self._key, "(API_KEY)")
+            refusal.said = self._without_key(refusal.said)
             raise
+        except Malformed as malformed:
+            raise Malformed(self._without_key(str(malformed))) from None
         except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
             raise Lost(_why_lost(error)) from None
         finally:
@@ -173,6 +177,26 @@ class Wire:
         """Before each request, those that follow a redirect among them."""
         if request.url.origin not in self._homes:
             raise Elsewhere(*map(_shown, (self._homes[0], request.url.origin)))
+
+    async def _sign(self, request: httpx2.Request) -> None:
+        """With the key where this server wants it, and with nothing else that the client found in the environment:
+        whom an OPENAI_ORG_ID is of is for OpenAI alone."""
+        if self._key and self._key.header:
+            request.headers.pop("Authorization", None)
+            request.headers[self._key.header] = self._key.sent[1]
+        if request.url.host != OPENAI:
+            for name in ("OpenAI-Organization", "OpenAI-Project"):
+                request.headers.pop(name, None)
+
+    def _without_key(self, words: str) -> str:
+        """A server's words without the key, which some repeat, also where it was cut off at the end."""
+        if len(self._key) < _SHORTEST_KEY:
+            return words
+        words = words.replace(self._key, f"({self._key.variable})")
+        for end in range(len(self._key) - 1, _SHORTEST_KEY - 1, -1):
+            if words.removesuffix("…").endswith(self._key[:end]):
+                return words.removesuffix("…")[:-end] + f"({self._key.variable})"
+        return words
 
     async def _asked(self, body: Mapping[str, Any], flight: _Flight) -> Reply:
         try:

@@ -11,8 +11,9 @@ from pathlib import Path
 from core import constants, experiment_file
 from core.arguments import Parser
 from core.constants import Constants
-from core.engines import gpus, weights
-from core.engines.embedded_model import embedded_name
+from core.engines import cards, gpus, weights
+from core.engines.cards import Card
+from core.engines.embedded_model import embedded_card, embedded_name
 from core.engines.gpus import Gpu
 from core.errors import UserError, command
 from core.files import results_dir
@@ -23,11 +24,11 @@ from core.problems import sets
 from core.terminal import wrapped
 
 
-def _count(config: Constants, asked: int | None, is_embedded: bool) -> int:
-    """Problems that the run will have; a set that is known by name is not fetched for it."""
+def _count(config: Constants, asked: int | None, card: Card) -> int:
+    """Problems that the run of a card's model will have; a set that is known by name is not fetched for it."""
     if asked is not None:
         return asked
-    name = ("sums" if is_embedded else "aime_2025") if config.PROBLEMS == "auto" else config.PROBLEMS
+    name = card.problem_set if config.PROBLEMS == "auto" else config.PROBLEMS
     known = sets.PUBLISHED.get(name)
     have = known.rows if known else len(sets.load(name, needs_answers=False).problems)
     return min(have, config.LIMIT or have)
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         experiment = experiment_file.load(args.experiment)
         name, planned = experiment.name, experiment.planned
         config = constants.read(planned.constants, experiment.namespace, args.constants)
-        count = _count(config, args.problems, args.embedded)
+        count = _count(config, args.problems, embedded_card() if args.embedded else cards.NONE)
         folder = results_dir()
         if args.embedded:
             if any(load.kind == OTHERS for load in loads(config, count, ASSUMED, planned)):

@@ -15,9 +15,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     """The warnings of a results document. `commonest_error`: of the completions that failed."""
     steps = document["metrics"]["steps"]
     completions = sum(s["completions"] for s in steps)
-    found = []
-    if document["model"].get("embedded"):
-        found.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
+    found = of_card(document["model"])
     if document["engine"].get("seeds") is False:
         found.append(
             "the server ignores seeds: SEED decides which candidates are drawn, not what the model answers, so that "
@@ -73,6 +71,20 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         )
     if checked and checked["unreadable"]:
         found.append(f"{checked['unreadable']} of {checked['verdicts']} verdicts could not be read")
+    return found
+
+
+def of_card(model: Mapping[str, Any]) -> list[str]:
+    """What the card of a results' `model` wants said beside every figure, and which constants said nothing to it."""
+    card = model.get("card") or {}
+    found = [card["note"]] if card.get("note") else []
+    if model.get("embedded") and "card" not in model:  # results from before there were cards
+        found.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
+    if unsent := card.get("never"):
+        found.append(
+            f"{', '.join(name.upper() for name in unsent)} of the configuration said nothing to the model: its card "
+            f"({card['name']}) says that they are never sent"
+        )
     return found
 
 

@@ -171,7 +171,7 @@ def test_it_answers_as_the_embedded_engine_does(converted: Path, engine: Server,
         assert greedy(server, 12) == greedy(engine, 12)
         attached = probe(server.base_url, "x")
     assert server.model == f"qed-nano-toy-f32@{sha256(converted)[:12]}" == server.identity
-    assert server.thinking and not server.is_embedded and server.problem_set == "aime_2025"
+    assert server.thinking and not server.card.name and server.problem_set == "aime_2025"
     assert attached is not None
     assert (attached.identity, attached.limit, attached.context) == (server.identity, server.limit, server.context)
     assert server.context == 2048 and server.limit == llamacpp.physical_cores() + 2
@@ -291,7 +291,7 @@ def test_sizes_for_qed_nano_by_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stem", ["QED-Nano-Q8_0", "qed_nano.f16", "QEDNano", "Qwen3-4B-Thinking-2507-BF16"])
 def test_a_name_does_not_make_a_thinking_model(stem: str) -> None:
     server = Server("llama.cpp", "http://127.0.0.1:1/v1", f"{stem}@0123456789ab", "x")
-    assert server.thinking is None and not server.is_embedded and server.problem_set == "aime_2025"
+    assert server.thinking is None and not server.card.name and server.problem_set == "aime_2025"
 
 
 def test_memory_and_cores_of_this_machine_are_told() -> None:

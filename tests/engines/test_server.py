@@ -75,7 +75,7 @@ def test_the_embedded_engine_tells_its_slots_and_context_like_one_attached_to(en
     attached = probe(engine.base_url.removesuffix("/v1"), "BASE_URL is set")
     assert attached is not None and attached.kind == "llama.cpp" and attached.identity == engine.identity
     assert attached.limit == engine.limit and attached.context == engine.context == EMBEDDED_CONTEXT
-    assert attached.is_embedded and attached.problem_set == "sums" and attached.thinking
+    assert attached.card.name == "embedded" and attached.problem_set == "sums" and attached.thinking
     assert engine.model_info()["sha256"] and "QED" not in engine.model.replace("qed-rsa", "")
 
 
@@ -87,7 +87,7 @@ def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any, place: str) ->
     assert found is not None
     assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 50)
     assert found.thinking is None, "no template is told, and a name says nothing"
-    assert found.problem_set == "aime_2025" and not found.is_embedded
+    assert found.problem_set == "aime_2025" and found.card.name == "qed-nano"
 
 
 def test_sglang_tells_whether_it_honours_seeds_and_whether_its_template_closes_thinking(serve: Any) -> None:
@@ -185,7 +185,7 @@ def test_then_a_server_on_the_port_then_the_embedded_engine(engine: Server, monk
     monkeypatch.setenv("PORT", "9")
     monkeypatch.setattr(gpus, "has_gpu", lambda: False)
     with start.serving() as server:
-        assert server.base_url not in (engine.base_url,) and server.is_embedded
+        assert server.base_url not in (engine.base_url,) and server.card.engine == "embedded"
 
 
 def stand_in(folder: Path, **programs: str) -> str:
@@ -343,7 +343,11 @@ def test_an_engine_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ENGINE", "embedded")
     monkeypatch.setattr(gpus, "has_gpu", lambda: True)
     with start.serving() as server:
-        assert server.is_embedded and server.base_url != engine.base_url and "ENGINE=embedded asks" in server.why
+        assert (
+            server.card.engine == "embedded"
+            and server.base_url != engine.base_url
+            and "ENGINE=embedded asks" in server.why
+        )
     monkeypatch.setenv("ENGINE", "vllm")
     monkeypatch.setenv("PORT", engine.base_url.split(":")[2].split("/")[0])
     with (

@@ -1,0 +1,379 @@
+"""Model cards: every bundled one is right, a bad one says what is wanted, and MODEL picks them."""
+
+import dataclasses
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import files
+from core.constants import Constants
+from core.engines import cards, environment
+from core.engines.cards import NONE, Card
+from core.engines.embedded_model import embedded_name
+from core.engines.server import Server
+from core.errors import UserError
+from core.problems import sets
+
+TEMPLATE = cards.FOLDER / "template.toml"
+PLAIN = ("azure", "embedded", "google", "ollama", "openai", "openrouter", "qed-nano", "qed-nano-vllm", "together")
+FIELDS = {each.name for each in dataclasses.fields(Card)} - {"name"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nor is there a .env."""
+    for name in (
+        "BASE_URL",
+        "MODEL",
+        "API_KEY",
+        "ENGINE",
+        "GRADER_URL",
+        "GRADER_MODEL",
+        "GRADER_KEY",
+        "OPENAI_API_KEY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(files, "HOME", tmp_path / "home")
+
+
+def card(folder: Path, text: str, name: str = "mine.toml") -> Card:
+    (folder / name).write_text(text, encoding="utf-8")
+    return cards.read(folder / name)
+
+
+def said(folder: Path, text: str) -> str:
+    with pytest.raises(UserError) as raised:
+        card(folder, text)
+    return str(raised.value)
+
+
+# Those that come along
+
+
+def test_every_bundled_card_is_right() -> None:
+    assert tuple(cards.names()) == PLAIN
+    for name in PLAIN:
+        made = cards.named(name)
+        assert made.name == name and made.about and (made.engine or made.key_env or made.base_url)
+        assert made.problem_set in (*sets.BUNDLED, "aime_2025")
+        json.dumps(made.shown())
+
+
+def test_no_bundled_price_is_without_its_day_and_no_card_holds_a_key() -> None:
+    for path in cards.FOLDER.glob("*.toml"):
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        assert "price" not in found or found["price"]["on"], path
+        assert not re.search(r"sk-|AIza|gsk_", path.read_text(encoding="utf-8")), path
+
+
+def test_the_template_holds_every_field_and_each_of_its_values_is_right(tmp_path: Path) -> None:
+    text = TEMPLATE.read_text(encoding="utf-8")
+    switched_on = re.sub(r"^#(?=[\w\[-])", "", text, flags=re.M)
+    assert set(tomllib.loads(switched_on)) == FIELDS
+    whole = card(tmp_path, switched_on)
+    assert whole.price is not None and whole.price.on == "2026-11-23" and whole.query == {"api-version": "2024-10-21"}
+    plain = card(tmp_path, text)
+    assert plain == Card("mine", base_url=whole.base_url, key_env=whole.key_env, model=whole.model)
+    for name in FIELDS:
+        assert re.search(rf"^#?(?:{name} =|\[{name}\])", text, re.M), f"{name} stands in the template"
+
+
+def test_the_cards_of_what_we_serve_change_no_key() -> None:
+    for name in PLAIN:
+        if cards.named(name).engine:
+            assert cards.named(name).told == {}
+            server = Server("vllm", "u", "m", "x", weights={"weights": "w"})
+            assert dataclasses.replace(server, card=cards.named(name)).told == server.told
+
+
+def test_roles_that_the_embedded_model_has_not_learnt_are_those_that_a_comparison_names() -> None:
+    asked = (files.ROOT / "experiments" / "15_compute_matched.py").read_text(encoding="utf-8")
+    assert set(re.findall(r'roles="([^"]+)"', asked)) == set(cards.named("embedded").not_learnt)
+
+
+def test_what_a_card_changes_enters_keys_and_what_it_does_not_does_not() -> None:
+    assert cards.named("openai").told == {
+        "never": "logprobs min_p seed temperature top_k top_p",
+        "continues": "no",
+    }
+    assert Card("x", effort="high", send={"b": 1, "a": [2]}).told == {"effort": "high", "send": '{"a": [2], "b": 1}'}
+    assert Card("x", concurrency=4, cap="max_completion_tokens", context=5, about="y", thinking="field").told == {}
+
+
+# Bad ones
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("model = 3", "mine.toml: model = 3 is not a text"),
+        ('model = ""', "model = '' is not a text"),
+        ('modle = "m"', "unknown field 'modle'. Did you mean model?"),
+        ('api_key = "sk-very-secret"', "unknown field 'api_key'. A card holds no key: key_env names the variable"),
+        ('zzz = "m"', "unknown field 'zzz'. Fields: about, note, base_url"),
+        ('base_url = "api.example.com/v1"', "base_url is not an address like https://"),
+        ('base_url = "https://me:very-secret@x/v1"', "it holds a user name or a password"),
+        ('base_url = "https://x/v1?api_key=very-secret"', "its query holds a key"),
+        ('base_url = "http://[::1"', "base_url is not an address"),
+        ('key_env = "sk-very-secret"', "key_env is not the name of a variable in capitals"),
+        ('key_env = "sk_very_secret"', "never the key itself"),
+        ('engine = "ollama"', "engine = 'ollama' is not one of sglang, vllm, llamacpp, embedded"),
+        ("context = 0", "context = 0 is not a whole number from 1 up"),
+        ("context = true", "context = True is not a whole number"),
+        ("concurrency = 1.5", "concurrency = 1.5 is not a whole number"),
+        ('cap = "tokens"', "cap = 'tokens' is not one of max_tokens, max_completion_tokens"),
+        ('never = ["top_p", "stop"]', "is not a list of some of temperature, top_p, top_k, min_p, seed, logprobs"),
+        ('never = "top_p"', "never = 'top_p' is not a list"),
+        ("never = [[]]", "is not a list of some of"),
+        ('thinking = "loud"', "thinking = 'loud' is not one of tags, field, hidden, none"),
+        ('continues = "no"', "continues = 'no' is not true or false"),
+        ("not_learnt = [1]", "not_learnt = 1 is not a text"),
+        ("sampling = 0.6", "sampling = 0.6 is not a table of its own"),
+        ("[sampling]\ntemperature = 9", "[sampling] temperature = 9 is not a number from 0 to 5"),
+        ('[sampling]\ntop_p = "1"', "[sampling] top_p = '1' is not a number from 0.01 to 1"),
+        ("[sampling]\nbeams = 9", "[sampling] beams = 9 is not a table of temperature"),
+        ('[sampling]\ntop_p = 1\nmodel = "m"', "has model inside [sampling]. Move it up"),
+        ('[send]\nx = 1\nconcurrency = 3', "has concurrency inside [send]. Move it up"),
+        ("[send]\ntemperature = 1", "[send] temperature = 1 is not for the card to send"),
+        ("[send]\nx = nan", "[send] x = nan is not a value that JSON has"),
+        ("[send]\nx = 2026-11-23", "is not a value that JSON has"),
+        ('[query]\nkey = "very-secret"', "[query] key is not for settings only"),
+        ("[query]\napi-version = 1", "[query] api-version = 1 is not a text"),
+        ("[price]\nread = 1\nwritten = 2", "whole without on"),
+        ("[price]\nread = -1\nwritten = 2\non = 2026-11-23", "[price] read = -1 is not a number of dollars"),
+        ("[price]\nread = 1\nwritten = inf\non = 2026-11-23", "[price] written = inf is not a number of dollars"),
+        ('[price]\nread = 1\nwritten = 2\non = "today"', "[price] on = 'today' is not the day"),
+        ("[price]\nread = 1\nwritten = 2\nper = 1\non = 2026-11-23", "[price] per = 1 is not a table of read"),
+        ("model = m", "is not valid TOML"),
+        ('model = "a"\nmodel = "b"', "is not valid TOML"),
+        ("x = " + 5000 * "[" + 5000 * "]", "is not valid TOML"),
+    ],
+)  # fmt: skip
+def test_a_bad_card_names_its_file_the_field_and_what_is_wanted(tmp_path: Path, text: str, words: str) -> None:
+    message = said(tmp_path, text)
+    assert words in message and str(tmp_path / "mine.toml") in message and "\n" not in message
+    assert "very-secret" not in message and "very_secret" not in message
+
+
+def test_a_card_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b'about = "\xff"')
+    for path in (tmp_path / "none.toml", tmp_path, tmp_path / "a.toml"):
+        with pytest.raises(UserError, match="the card .* (can't be read|is not UTF-8)"):
+            cards.read(path)
+
+
+@given(st.text(max_size=60))
+def test_any_file_is_a_card_or_a_line(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.mktemp("card") / "x.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        cards.read(path)
+    except UserError as error:
+        assert "x.toml" in str(error)
+
+
+def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
+    made = card(
+        tmp_path,
+        'base_url = "https://x.example/openai/deployments/d/?api-version=1"\nquery = {a = "b"}\n'
+        'never = ["seed", "seed"]\n[price]\nread = 1\nwritten = 2.5\non = "2026-11-23"\n'
+        '[send.provider]\norder = ["a"]\n',
+    )
+    assert made.base_url == "https://x.example/openai/deployments/d" and made.query == {"api-version": "1", "a": "b"}
+    assert made.never == ("seed",) and made.send == {"provider": {"order": ["a"]}}
+    assert made.price == cards.Price(1, 1, 2.5, "2026-11-23"), "cached tokens cost what others do where it is not said"
+
+
+# What they do to a request
+
+
+def test_a_body_is_what_this_server_takes() -> None:
+    asked = {"model": "m", "seed": 1, "temperature": 0.7, "max_tokens": 9, "logprobs": True, "top_logprobs": 5}
+    assert NONE.body(asked) == asked
+    made = Card(
+        "x",
+        cap="max_completion_tokens",
+        never=("temperature", "seed", "logprobs"),
+        effort="low",
+        send={"service_tier": "flex"},
+    )
+    assert made.body(asked) == {
+        "model": "m",
+        "max_completion_tokens": 9,
+        "reasoning_effort": "low",
+        "service_tier": "flex",
+    }
+
+
+def test_sampling_is_the_files_unless_the_cards_is_asked_for() -> None:
+    nano = cards.named("qed-nano")
+    config = Constants(TOP_K=20)
+    assert nano.sampled(config) is config
+    assert nano.advice(config) == (
+        "note: the card qed-nano recommends TEMPERATURE=0.6 TOP_P=0.95; this run sends TEMPERATURE=0.7 TOP_P=1 "
+        "(SAMPLING=card takes the card's)"
+    )
+    asked = dataclasses.replace(config, SAMPLING="card")
+    taken = nano.sampled(asked)
+    assert (taken.TEMPERATURE, taken.TOP_P, taken.TOP_K) == (0.6, 0.95, 20) and nano.advice(taken) == ""
+    assert nano.advice(Constants(TEMPERATURE=0.6, TOP_P=0.95)) == "" == NONE.advice(config)
+    for other, words in ((NONE, "this model has no card"), (cards.named("openai"), "the card openai recommends none")):
+        with pytest.raises(UserError, match=f"SAMPLING=card, but {words}"):
+            other.sampled(asked)
+
+
+# MODEL
+
+
+@pytest.mark.parametrize("text", ["openai", "card:openai", "openai:", "openai:gpt-5-mini"])
+def test_model_names_a_card(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("MODEL", text)
+    assert environment.card() == cards.named("openai") and environment.model() == "gpt-5-mini"
+    assert environment.base_url() == "https://api.openai.com/v1" and environment.is_cards_address()
+
+
+def test_another_model_of_the_server_has_no_price_and_no_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "FOLDER", tmp_path)
+    text = 'model = "a"\ncontext = 9\neffort = "low"\n[price]\nread = 1\nwritten = 2\non = 2026-11-23\n'
+    mine = card(tmp_path, text)
+    assert cards.find("mine") == mine
+    other = cards.find("mine:b/c:d")
+    assert (other.model, other.context, other.price, other.effort) == ("b/c:d", None, None, "low")
+
+
+def test_a_path_that_exists_is_still_weights_and_an_unknown_name_a_models(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "openai").mkdir()
+    for text, name in (("openai", ""), ("card:openai", "openai"), ("some/name", ""), ("qwen3:4b", ""), ("", "")):
+        monkeypatch.setenv("MODEL", text)
+        assert environment.card().name == name, text
+    card(tmp_path, 'model = "m"')
+    monkeypatch.setenv("MODEL", "mine.toml")
+    assert environment.card() == Card("mine", model="m") and environment.model() == "m"
+
+
+def test_an_unknown_card_is_told_the_known_ones() -> None:
+    with pytest.raises(UserError, match=r"no card 'opnai'. Did you mean the card openai\? Cards: azure, embedded,"):
+        cards.find("card:opnai")
+    assert cards.meant("QED-nanno") == " Did you mean the card qed-nano?" and cards.meant("lm-provers/QED-Nano") == ""
+
+
+def test_an_engine_that_contradicts_the_card_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL", "qed-nano-vllm")
+    assert environment.engine() == "vllm" and environment.served_model() == "lm-provers/QED-Nano"
+    monkeypatch.setenv("ENGINE", "sglang")
+    with pytest.raises(UserError, match="ENGINE=sglang, but MODEL=qed-nano-vllm is a card for ENGINE=vllm"):
+        environment.engine()
+    monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9/v1")
+    assert environment.engine() == "sglang", "with an address, it says nothing"
+
+
+def test_what_is_served_has_the_card_of_its_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: Any, tmp_path: Path
+) -> None:
+    for served, kind, name in (
+        ("lm-provers/QED-Nano", "sglang", "qed-nano"),
+        ("lm-provers/QED-Nano", "vllm", "qed-nano-vllm"),
+        ("lm-provers/QED-Nano", "other", "qed-nano"),
+        (embedded_name(), "llama.cpp", "embedded"),
+        ("gpt-5-mini", "other", ""),
+        ("QED-Nano@0123456789ab", "sglang", ""),
+        ("m", "vllm", ""),
+    ):
+        assert cards.of_model(served, kind).name == name
+    assert capsys.readouterr().err == ""
+    (tmp_path / "broken.toml").write_text("model")
+    (tmp_path / "good.toml").write_text('model = "m"\nengine = "vllm"')
+    monkeypatch.setattr(cards, "FOLDER", tmp_path)
+    assert cards.of_model("m", "vllm").name == "good", "nobody has asked for the broken one"
+    assert "broken.toml is not valid TOML" in capsys.readouterr().err
+
+
+# Keys
+
+
+def test_a_key_is_its_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL", "openai")
+    monkeypatch.setenv("API_KEY", "sk-ours")
+    with pytest.raises(UserError, match="OPENAI_API_KEY is not set: .* the card openai .*home/.env"):
+        environment.key()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs\n")
+    assert environment.key() == "sk-theirs" and environment.key().variable == "OPENAI_API_KEY"
+    assert environment.api_key() == "sk-ours" and repr(environment.key()) == "(OPENAI_API_KEY)"
+    monkeypatch.setenv("BASE_URL", "https://api.openai.com:443/v1")
+    assert environment.key() == "sk-theirs", "the same origin"
+    others = (
+        "http://api.openai.com/v1",
+        "https://api.openai.com.evil.example/v1",
+        "https://api.openai.com@evil.example",
+    )
+    for elsewhere in (*others, "http://127.0.0.1:9", "https://api.openai.com:port/v1", "http://[::1", "x"):
+        monkeypatch.setenv("BASE_URL", elsewhere)
+        assert environment.key() == "sk-ours" and "OPENAI_API_KEY goes to the address" in environment.key().remedy
+    monkeypatch.delenv("BASE_URL")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk thé")
+    with pytest.raises(UserError, match="OPENAI_API_KEY holds a character that no key has") as raised:
+        environment.key()
+    assert "sk th" not in str(raised.value)
+
+
+def test_a_card_without_a_key_of_its_own_is_sent_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_KEY", "sk-ours")
+    for model, key in (("ollama", ""), ("qed-nano", "sk-ours"), ("", "sk-ours")):
+        monkeypatch.setenv("MODEL", model)
+        assert environment.key() == key
+    monkeypatch.setenv("MODEL", "azure")
+    monkeypatch.setenv("BASE_URL", "https://mine.openai.azure.com/openai/v1")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "az-1")
+    assert environment.key().sent == ("api-key", "az-1"), "the address that the card leaves to BASE_URL is its own"
+
+
+def test_a_key_may_stand_in_the_checkouts_env_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    files.HOME.mkdir()
+    monkeypatch.setenv("MODEL", "openai")
+    (files.HOME / ".env").write_text("# keys\nexport OPENAI_API_KEY='sk-file'  # mine\n")
+    assert environment.key() == "sk-file"
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
+    assert environment.key() == "sk-environment", "the environment goes first"
+    monkeypatch.delenv("OPENAI_API_KEY")
+    (files.HOME / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
+    with pytest.raises(UserError, match="home/.env is not UTF-8"):
+        environment.key()
+    (files.HOME / ".env").unlink()
+    (files.HOME / ".env").mkdir()  # as some name their virtual environment
+    with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):
+        environment.key()
+    assert ".env" in (files.ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs")
+    monkeypatch.setenv("GRADER_KEY", "sk-graders")
+    assert environment.grader()[0] == ""
+    for url, model, found in (
+        ("", "openai", ("https://api.openai.com/v1", "gpt-5-mini", "sk-theirs", "openai")),
+        ("http://127.0.0.1:9/v1", "openai", ("http://127.0.0.1:9/v1", "gpt-5-mini", "sk-graders", "openai")),
+        ("http://127.0.0.1:9/v1", "m", ("http://127.0.0.1:9/v1", "m", "sk-graders", "")),
+    ):
+        monkeypatch.setenv("GRADER_URL", url)
+        monkeypatch.setenv("GRADER_MODEL", model)
+        address, name, key, its = environment.grader()
+        assert (address, name, key, its.name) == found
+    monkeypatch.setenv("GRADER_URL", "")
+    for model, words in (
+        ("opnai", "no card, .*Did you mean the card openai"),
+        ("qed-nano", "a card without an address"),
+    ):
+        monkeypatch.setenv("GRADER_MODEL", model)
+        with pytest.raises(UserError, match=words):
+            environment.grader()

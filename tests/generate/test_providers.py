@@ -1,0 +1,279 @@
+"""Providers, through their cards: the real openai client against servers that refuse, fail and answer as they do."""
+
+import asyncio
+import json
+import urllib.parse
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import files
+from core.constants import Constants
+from core.engines import cards, start
+from core.engines.attach import look_again, probe
+from core.engines.cards import Card
+from core.engines.server import Key, Server
+from core.errors import UserError
+from core.generate import generator
+from core.generate.generator import CANNOT, Generator
+from core.generate.journal import Journal
+from core.run import check_context
+from core.scaffolds.rsa_verified import RSA_VERIFIED
+from core.types import Completion, Sampling
+from tests.fakes.http import Answer, HttpFake, Request, answer
+
+KEY = "sk-the-key-of-this-provider"
+MESSAGES = [{"role": "user", "content": "How much is 6*7?"}]
+USAGE = {"prompt_tokens": 5, "completion_tokens": 7}
+
+
+def chunks(*events: Any, before: bytes = b"") -> bytes:
+    return before + b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+def delta(finish: str | None = None, **text: str) -> dict[str, Any]:
+    return {"model": "m", "choices": [{"index": 0, "delta": text, "finish_reason": finish}]}
+
+
+def good(finish: str = "stop", **text: str) -> bytes:
+    said = text or {"content": "\\boxed{42}"}
+    return chunks(delta(**said), delta(finish), {"model": "m", "choices": [], "usage": USAGE}) + b"data: [DONE]\n\n"
+
+
+class Provider(HttpFake):
+    """Answers chats at `path` alone, in turn with what `script` holds, and keeps all that it was sent."""
+
+    def __init__(self, path: str = "/v1", header: str = "authorization", listed: tuple[str, ...] = ("m",)) -> None:
+        self.path, self.header, self.listed = path, header, listed
+        self.bodies: list[dict[str, Any]] = []
+        self.asked: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.script: list[Answer] = []
+        self.refuse: Callable[[dict[str, Any]], Answer | None] = lambda body: None
+        super().__init__()
+        self.base = self.root + path
+
+    def get(self, request: Request) -> None:
+        self._keep(request)
+        is_list = urllib.parse.urlsplit(request.path).path == f"{self.path}/models"
+        listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.listed]}
+        answer(200 if is_list and self.listed else 404, listed)(request)
+
+    def post(self, request: Request, body: bytes) -> None:
+        self._keep(request)
+        if urllib.parse.urlsplit(request.path).path != f"{self.path}/chat/completions":
+            return answer(404, {"error": {"message": f"no such page {request.path}"}})(request)
+        if self.header and KEY not in request.headers.get(self.header, ""):
+            return answer(401, {"error": {"message": f"bad key {request.headers.get(self.header)}"}})(request)
+        self.bodies.append(json.loads(body))
+        if refused := self.refuse(self.bodies[-1]):
+            return refused(request)
+        (self.script.pop(0) if self.script else answer(200, good(), "text/event-stream"))(request)
+
+    def _keep(self, request: Request) -> None:
+        self.asked.append(request.path)
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+
+    def attached(self, card: Card, key: str = KEY) -> Server:
+        made = probe(card.base_url, "x", card.model, Key(key, card.key_env, card.key_header), card)
+        assert made is not None
+        return made
+
+
+@pytest.fixture
+def provider() -> Iterator[Callable[..., Provider]]:
+    made: list[Provider] = []
+
+    def serve(*args: Any, **more: Any) -> Provider:
+        made.append(Provider(*args, **more))
+        return made[-1]
+
+    yield serve
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.01)
+    monkeypatch.setattr(files, "HOME", tmp_path)
+    for name in ("BASE_URL", "MODEL", "API_KEY", "ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def ask(server: Server, folder: Path, seeds: int = 1, **changes: Any) -> list[Completion]:
+    async def all_of_them() -> list[Completion]:
+        with Journal(folder / "a.jsonl") as journal:
+            async with Generator(server, journal, server.limit, 30.0) as made:
+                asked = [made(MESSAGES, seed, Sampling(max_tokens=9, **changes)) for seed in range(seeds)]
+                return list(await asyncio.gather(*asked))
+
+    return asyncio.run(all_of_them())
+
+
+def unsupported(name: str, words: str) -> Answer:
+    return answer(400, {"error": {"message": words, "param": name, "code": "unsupported_parameter"}})
+
+
+def openais(body: dict[str, Any]) -> Answer | None:
+    if "max_tokens" in body:
+        return unsupported("max_tokens", "'max_tokens' is not supported with this model. Use 'max_completion_tokens'.")
+    if name := next((name for name in ("temperature", "top_p", "logprobs", "top_k") if name in body), None):
+        return unsupported(name, f"Unsupported value: '{name}' does not support it with this model.")
+    return None
+
+
+def test_openais_reasoning_models_are_asked_for_what_they_take(provider: Any, tmp_path: Path) -> None:
+    place = provider()
+    place.refuse = openais
+    server = place.attached(replace(cards.named("openai"), base_url=place.base))
+    assert (server.kind, server.limit, server.seeds, server.identity) == (
+        "other",
+        16,
+        False,
+        f"gpt-5-mini at {place.base}",
+    )
+    place.script = [answer(200, good("length", content=""), "text/event-stream")]
+    (made,) = ask(server, tmp_path, answer_tokens=5, top_k=20)
+    assert sorted(place.bodies[0]) == ["max_completion_tokens", "messages", "model", "stream", "stream_options"]
+    assert made.not_forced == CANNOT and made.forced is None and len(place.bodies) == 1, "nothing is begun for it"
+    assert server.model_info()["card"]["never"] and server.told["never"]
+    ask(server, tmp_path, answer_tokens=5, top_k=7, temperature=0.1)
+    assert len(place.bodies) == 1, "what is never sent changes nothing, and is not paid for twice"
+
+
+def test_a_server_without_a_card_that_refuses_a_field_names_the_cards_field(provider: Any, tmp_path: Path) -> None:
+    place = provider()
+    place.refuse = openais
+    plain = probe(place.base, "x", key=KEY)
+    assert plain is not None and not plain.card.name
+    with pytest.raises(
+        UserError, match='For that, a card of the model has to say cap = "max_completion_tokens"; MODEL='
+    ):
+        ask(plain, tmp_path)
+    halfway = replace(plain, card=Card("mine", cap="max_completion_tokens"))
+    with pytest.raises(UserError, match=r'the card mine has to say never = \["temperature"\]'):
+        ask(halfway, tmp_path)
+
+
+def test_googles_path_is_taken_as_it_is_written(provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = provider("/v1beta/openai", listed=("models/gemini-2.5-flash", "models/other"))
+    server = place.attached(replace(cards.named("google"), base_url=place.base))
+    assert server.base_url == place.base and server.model == "gemini-2.5-flash"
+    monkeypatch.setattr(generator, "IDLE_SECONDS", -1.0)  # it is looked whether the server is still the same
+    assert ask(server, tmp_path)[0].answer == "\\boxed{42}"
+    assert set(place.asked) == {"/v1beta/openai/models", "/v1beta/openai/chat/completions"}
+    assert look_again(server) == server
+    monkeypatch.setenv("BASE_URL", f"{place.base}/")  # without a card, too
+    monkeypatch.setenv("MODEL", "models/other")
+    with start.serving() as plain:
+        assert plain.base_url == place.base and plain.model == "models/other"
+
+
+def test_azures_path_query_and_header(provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = provider("/openai/deployments/mine", header="api-key", listed=())
+    monkeypatch.setenv("BASE_URL", f"{place.base}?api-version=2024-10-21")
+    monkeypatch.setenv("MODEL", "azure:mine")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-somebody")
+    with start.serving() as server:
+        assert ask(server, tmp_path)[0].answer == "\\boxed{42}"
+        assert server.base_url == place.base and server.query == {"api-version": "2024-10-21"}
+        assert look_again(server) == server
+    assert all(path.endswith("?api-version=2024-10-21") for path in place.asked), place.asked
+    assert all(sent["api-key"] == KEY and "authorization" not in sent for sent in place.headers)
+    assert not any("openai-organization" in sent for sent in place.headers)
+
+
+OPENROUTER = b": OPENROUTER PROCESSING\n\n"
+FAILED = delta("error", content="") | {"error": {"code": 502, "message": "Provider disconnected"}}
+LIMITED = delta("error", content="") | {"error": {"code": 429, "message": "Rate limited upstream"}}
+
+
+@pytest.mark.parametrize("fault", [FAILED, LIMITED, {"error": {"code": "server_error", "message": "overloaded"}}])
+def test_openrouters_comments_are_passed_over_and_errors_within_a_stream_asked_again(
+    provider: Any, tmp_path: Path, fault: dict[str, Any]
+) -> None:
+    place = provider("/api/v1")
+    broken = chunks(delta(content="forty"), fault, before=2 * OPENROUTER) + b"data: [DONE]\n\n"
+    whole = OPENROUTER + good(reasoning="6*7 is 42.", content="\\boxed{42}").replace(
+        b"data: [DONE]", OPENROUTER + b"data: [DONE]"
+    )
+    place.script = [answer(200, body, "text/event-stream") for body in (broken, whole)]
+    server = place.attached(replace(cards.named("openrouter"), base_url=place.base))
+    (made,) = ask(server, tmp_path)
+    assert (made.thinking, made.answer, made.completion_tokens) == ("6*7 is 42.", "\\boxed{42}", 7)
+    assert len(place.bodies) == 2 and made.error is None
+
+
+def test_ollama_without_usage_has_uncounted_tokens(provider: Any, tmp_path: Path) -> None:
+    place = provider(header="")
+    place.script = [answer(200, chunks(delta(content="42"), delta("stop")) + b"data: [DONE]\n\n", "text/event-stream")]
+    card = replace(cards.named("ollama"), base_url=place.base)
+    server = probe(card.base_url, "x", "qwen3:4b", "", card)
+    assert server is not None and server.limit == 4 and server.model == "qwen3:4b"
+    (made,) = ask(server, tmp_path)
+    assert made.answer == "42" and made.counted == (None, None, None)
+    assert "authorization" not in place.headers[0]
+
+
+def test_the_key_is_blotted_out_under_its_variables_name(provider: Any, tmp_path: Path) -> None:
+    place = provider()
+    card = replace(cards.named("openai"), base_url=place.base, key_env="PLACE_KEY")
+    server = place.attached(card)
+    for words in (f"no {KEY} here", "x" * (300 - 12) + KEY, json.dumps({"x": KEY})):
+        place.refuse = lambda body, words=words: answer(400, {"error": {"message": words}})
+        with pytest.raises(UserError, match="PLACE_KEY") as raised:
+            ask(server, tmp_path)
+        assert KEY not in str(raised.value) and KEY[:8] not in str(raised.value)
+    wrong = place.attached(card, key="sk-quite-another")
+    with pytest.raises(UserError, match="refuses the key. Set PLACE_KEY to a valid one") as raised:
+        ask(wrong, tmp_path)
+    assert "another" not in str(raised.value)
+    assert KEY not in repr(server) and KEY not in json.dumps(server.model_info()) + server.origin
+
+
+def test_effort_and_further_fields_are_sent_and_distinguish_completions(provider: Any, tmp_path: Path) -> None:
+    place = provider()
+    card = Card("mine", base_url=place.base, model="m")
+    for each in (card, replace(card, effort="high"), replace(card, effort="low"), replace(card, send={"tier": "x"})):
+        ask(place.attached(each), tmp_path)
+    assert [body.get("reasoning_effort") for body in place.bodies] == [None, "high", "low", None]
+    assert place.bodies[-1]["tier"] == "x"
+
+
+def test_a_card_that_changes_nothing_reuses_what_was_made_without_one(provider: Any, tmp_path: Path) -> None:
+    place = provider()
+    plain = probe(place.base, "x", key=KEY)
+    assert plain is not None
+    ask(plain, tmp_path)
+    ask(place.attached(Card("mine", base_url=place.base, model="m", concurrency=3, context=10**6)), tmp_path)
+    assert len(place.bodies) == 1
+
+
+def test_cut_thinking_is_read_as_the_card_says_without_a_trial(provider: Any, tmp_path: Path) -> None:
+    place = provider()
+    place.script = [answer(200, good("length", content="so far"), "text/event-stream")]
+    card = Card("mine", base_url=place.base, model="m", thinking="none")
+    (made,) = ask(place.attached(card), tmp_path)
+    assert made.answer == "so far" and made.truncated and len(place.bodies) == 1
+
+
+def test_what_opens_an_answer_is_refused_before_anything_is_sent(provider: Any, tmp_path: Path) -> None:
+    place = provider()
+    server = place.attached(Card("mine", base_url=place.base, model="m", continues=False))
+    config = RSA_VERIFIED.constants(VERIFY_MODE="p_true")
+    with pytest.raises(UserError, match="VERIFY_MODE=p_true opens a verdict .* the card mine .*continues = false"):
+        check_context(server, config)
+    silent = replace(server, card=replace(server.card, continues=True, never=("logprobs",)))
+    with pytest.raises(UserError, match="it gives no logprobs"):
+        check_context(silent, config)
+    check_context(server, RSA_VERIFIED.constants())
+    with pytest.raises(UserError, match="this request opens the answer"):
+        ask(server, tmp_path, opening="Verdict:")
+    with pytest.raises(UserError, match="SAMPLING=card"):
+        check_context(server, Constants(SAMPLING="card"))
+    assert place.bodies == []
