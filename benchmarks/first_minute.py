@@ -28,12 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.embedded import ROOT, environment
-from benchmarks.server_full import READER, Turn, take_turn
+from benchmarks.server_full import EXPERIMENT, READER, Turn, take_turn
 from core.engines.embedded_model import CORES, EMBEDDED_ENGINES, EMBEDDED_GGUF, EMBEDDED_SLOTS
 from core.engines.gguf_header import shape
 from core.engines.llamacpp import release
 
-EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"
 SIZE = 2048  # of the matrices whose product tells the core's speed
 PRODUCTS = 5
 

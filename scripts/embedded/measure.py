@@ -80,8 +80,8 @@ def contest(name: str, others: list[str]) -> None:
         for what, values in (("mean", mean), ("a member", member)):
             ours = [values[id] for id in both]
             told = stats.paired([[chosen[id]] for id in both], [[value] for value in ours])
-            ahead = ", ".join(f"{100 * part:+.1f}" for part in (told.difference, told.low, told.high))
-            print(f"  {name}, {what}, has {shown(ours)}: {ahead}, p = {told.p:.2g}")
+            ahead = tables.shift(told.difference, told.low, told.high)
+            print(f"  {name}, {what}, has {shown(ours)}: {ahead}, p {tables.chance(told.p)}")
 
 
 def shown(values: Sequence[float]) -> str:

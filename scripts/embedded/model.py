@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the network; the defaults are the embedded model's."""
+    """Sizes of the network; the defaults are those that train.py makes."""
 
     vocab: int
     dim: int = 128

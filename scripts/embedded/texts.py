@@ -160,7 +160,8 @@ def merged(terms: Sequence[Term], found: Sequence[Sequence[int]], mix: Mix) -> l
 def most_frequent(votes: Sequence[int]) -> list[int]:
     """The most frequent values: several where they tie."""
     counts = Counter(votes)
-    return [value for value, count in counts.items() if count == max(counts.values())]
+    most = max(counts.values(), default=0)
+    return [value for value, count in counts.items() if count == most]
 
 
 def comparison(terms: list[Term], values: list[int]) -> str:

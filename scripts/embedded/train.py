@@ -1,6 +1,6 @@
 """Train the embedded model from nothing and write its GGUF file.
 
-    python -m scripts.embedded.train            # the committed model: an hour to two on a CPU
+    python -m scripts.embedded.train            # the next model: an hour to two on a CPU
     python -m scripts.embedded.train --quick    # seconds: a file that loads and knows nothing
     python -m scripts.embedded.train --start data/embedded/model.gguf --phases roles finish
     python -m scripts.embedded.train --start data/embedded/model.gguf --texts traces.jsonl --tokens 1000000
