@@ -45,7 +45,7 @@ def test_rsa_runs_end_to_end_and_says_what_it_ran_on(results: Path) -> None:
     status, out, err = run("02_rsa_basic", *SMALL)
     assert status == 0, err
     first = out.splitlines()[0]
-    assert "llama.cpp" in first and "no NVIDIA GPU" in first and "not QED-Nano, not AIME" in first
+    assert "llama.cpp" in first and "no NVIDIA GPU" in first and "not QED-Nano and not AIME" in first
     assert "mean accuracy" in out and "majority accuracy" in out and "02_rsa_basic.json" in out
     document = load(results, "02_rsa_basic")
     assert document["complete"] and document["config"]["N"] == 8 and len(document["problems"]) == 2

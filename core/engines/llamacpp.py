@@ -127,7 +127,7 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, key: str, e
     params.model_alias = {name}
     params.hostnames = [host]
     params.port = port
-    params.api_keys = [key] if key else []
+    params.api_keys = [str(key)] if key else []  # takes no subclass of str
     params.n_parallel = size.slots
     params.n_ctx = size.slots * size.context  # llama.cpp's n_ctx is the total over all slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = size.threads

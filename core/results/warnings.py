@@ -5,9 +5,9 @@ from typing import Any
 
 from core.errors import one_line
 
-# Short right solutions coincide by themselves (an eighth of the embedded model's first ones); a server that ignores
-# seeds repeats nearly all.
-MANY_IDENTICAL = 0.5
+# Of the members behind the first of their population. Short solutions coincide by themselves (three fifths of the
+# embedded model's first ones); a server that ignores seeds repeats nearly all.
+MANY_IDENTICAL = 0.85
 MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accuracy a figure about the cap
 
 
@@ -37,7 +37,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         found.append(
             f"the server did not report the tokens of {uncounted} completions and side calls: figures lack them"
         )
-    if steps and steps[0]["identical"] > MANY_IDENTICAL * steps[0]["completions"]:
+    if steps and steps[0]["identical"] > MANY_IDENTICAL * (steps[0]["completions"] - steps[0]["problems"]):
         found.append(
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another of their population "
             "word for word although their seeds differ; does the server ignore seeds, or is TEMPERATURE 0?"
