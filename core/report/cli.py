@@ -28,7 +28,8 @@ def show(runs: Sequence[Run], path: Path) -> None:
             print(f"\n{tables.pass_table(run.document)}")
         else:
             lost, won = fates(run)
-            print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}")
+            counted = ", counted in each run" if run.head.runs else ""
+            print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}")
         for warning in run.head.warnings:
             print(wrapped(f"note: {one_line(warning)}", "  "))
         print()
@@ -53,7 +54,7 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
             if not run.head.metrics.steps:
                 continue
             shares = {
-                p.id: [sum(m.correct for m in step.members) / len(step.members) for step in p.steps]
+                p.name: [sum(m.correct for m in step.members) / len(step.members) for step in p.steps]
                 for p in run.problems
             }
             drawn.append(folder / f"{run.name}-accuracy.{ending}")

@@ -78,5 +78,10 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
     """A problem as it stands in the file; each of `steps` is a record in JSON."""
     fields: dict[str, Any] = {"id": problem.id, "statement": problem.statement, "answer": problem.answer}
     fields |= {"answer_type": problem.answer_type, "finished": finished}
+    return laid_out(fields, steps)
+
+
+def laid_out(fields: dict[str, Any], steps: Iterable[bytes]) -> bytes:
+    """The same of any `fields`, a step a line."""
     head = json.dumps(fields, ensure_ascii=True)
     return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"
