@@ -28,9 +28,9 @@ MERGES: dict[str, Callable[..., float]] = {"mean": fmean, "max": max, "min": min
 
 @dataclass(frozen=True)
 class Result:
-    """What is compared of a results file. Merged runs have one value of a problem: what results were merged by, and of
-    tokens the mean. `final`: the values of METRICS after the last step, by problem (its id and
-    reference answer), for the problems that reached it or ended before; there are `problems` in all."""
+    """What is compared of a results file. `final`: the values of METRICS after the last step, by problem (its id and
+    reference answer), for the problems that reached it or ended before; there are `problems` in all. Of merged runs, a
+    problem has one value: of accuracies by what they were merged, of tokens the mean."""
 
     name: str
     experiment: str

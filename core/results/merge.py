@@ -8,7 +8,7 @@ merged files can be merged again.
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,19 @@ from core.results.spool import Spool
 # Runs may differ in these: the hash of the problems says more than their name.
 FREE = ("SEED", "RUNS", "PROBLEMS", "LIMIT")
 WEIGHTS = ("model revision", "model sha256")  # known of some servers alone
+MOST = 1_000_000  # problems, as many as a run may have
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Set:
+    """A problem set, whatever it is called."""
+
+    sha256: str
+    name: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name} with sha256 {self.sha256[:12]}"
 
 
 @dataclass(frozen=True)
@@ -77,18 +89,20 @@ def merge(
 
 def _figures(sources: Sequence[_Source], seeds: Sequence[int], spool: Spool, by: str) -> tuple[RunMetrics, int]:
     """The metrics of all runs, whose rows go into `spool`; and how many rows there are."""
-    figures, number = RunMetrics(int(sources[0].head["problem_set"]["n"]), len(seeds), by), 0
+    figures, number = RunMetrics(int(amount(sources[0].head["problem_set"]["n"], MOST)), len(seeds), by), 0
+    paths = [source.path for source in sources for _ in source.runs.seeds]
     figures.finished[:] = True  # whole runs: a problem without a later step ended before it
     for together in zip_longest(*(source.problems() for source in sources), fillvalue=()):
         rows = [row for some in together for row in some]
         if len(rows) != len(seeds) or len({(row["id"], row["answer"]) for row in rows}) > 1:
             raise UserError(f"the results do not hold the same problems in the same order; see {rows[0]['id']!r:.60}")
-        for seed, row in zip(seeds, rows, strict=True):
+        for path, seed, row in zip(paths, seeds, rows, strict=True):
             steps = row["steps"]
             if not steps or [step["step"] for step in steps] != list(range(len(steps))):
-                raise UserError(f"problem {row['id']!r:.60} lacks a step in the results of SEED={seed}")
-            for step in steps:
-                figures.add(number, step)
+                raise UserError(f"{path}: problem {row['id']!r:.60} lacks a step")
+            with read.refusing(path):
+                for step in steps:
+                    figures.add(number, step)
             fields = {key: value for key, value in row.items() if key != "steps"} | {"seed": seed}
             spool.add(write.laid_out(fields, (json.dumps(step, ensure_ascii=True).encode() for step in steps)))
             number += 1
@@ -110,7 +124,7 @@ def _source(path: Path) -> _Source:
         raise UserError(f"{path} is partial. Run it to its end first: the same command goes on")
     with read.refusing(path):
         seed = head["config"]["SEED"]
-        experiment = checked.experiment.removesuffix(f"-seed{seed}")  # of one of several runs; see core/run.py
+        experiment = checked.experiment.removesuffix(f"-seed{seed}")  # of one of several runs; see core/runs.py
         return _Source(path, head, checked.runs or read.Runs(experiment, "mean", [read.seed_of(seed)]))
 
 
@@ -132,7 +146,7 @@ def _shared(source: _Source) -> dict[str, Any]:
     head = source.head
     return {
         "experiment": source.runs.of,
-        "problem set": (head["problem_set"]["name"], head["problem_set"]["sha256"]),
+        "problem set": _Set(head["problem_set"]["sha256"], head["problem_set"]["name"]),
         "model": head["model"]["name"],
         **{name: head["model"].get(name.removeprefix("model ")) for name in WEIGHTS},
         "grader": head.get("grader", "by_answer"),

@@ -23,6 +23,7 @@ START, END = ' "problems": [\n', " ]\n"  # the lines around the problems, as cor
 FIX = "Move the file away and run it again"
 TEXT = 2000  # characters that are kept of an answer, a doubt, an error; the journal has all of them
 STATEMENT = 100_000
+MERGED_BY = ("mean", "max", "min")
 PRICES = ("read", "cached", "written")
 
 _KEY = re.compile(r"[0-9a-f]{32}")
@@ -303,7 +304,9 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
 
 
 def _runs(runs: dict[str, Any]) -> Runs:
-    return Runs(_text(runs["of"], 100), _text(runs["by"], 10), [seed_of(seed) for seed in runs["seeds"]])
+    if runs["by"] not in MERGED_BY or not runs["seeds"]:
+        raise ValueError("runs that are not merged by mean, max or min")
+    return Runs(_text(runs["of"], 100), runs["by"], [seed_of(seed) for seed in runs["seeds"]])
 
 
 def _over_runs(over: dict[str, Any]) -> dict[str, OverRuns]:

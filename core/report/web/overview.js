@@ -100,7 +100,7 @@ function headline(run) {
   const counted = numbers(run).length > 0;
   const from = (metric) => (steps.length > 1 ? `from ${percent(first[metric].value)} at t=0${counted ? ` (n=${first[metric].n})` : ""}` : null);
   const n = (metric) => (counted ? `n=${last[metric].n} of ${run.head.problem_set.n}` : steps.length > 1 ? null : `n=${last[metric].n}`);
-  const runs = (metric) => last.runs && `${run.head.runs.seeds.length} runs ${overRuns(last.runs[metric])}`;
+  const runs = (metric) => last.runs && run.head.runs && `${run.head.runs.seeds.length} runs ${overRuns(last.runs[metric])}`;
   const range = (metric) => [from(metric), n(metric), runs(metric), `[${percent(last[metric].low)}, ${percent(last[metric].high)}]`].filter(Boolean).join(" · ");
   const checks = run.head.metrics.verification, tokens = run.head.metrics.tokens;
   return h("div", { class: "cards" },
