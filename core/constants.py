@@ -12,8 +12,8 @@ import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Self, TypeVar, get_type_hints
 
 from core.errors import UserError, one_line
 from core.terminal import wrapped
@@ -99,6 +99,7 @@ class Constants:
     PROBLEMS: str = constant("auto", 'problem set: "auto", a name, hub:owner/name, or the path of a file')
     LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000)
     SEED: int = constant(0, "run seed: all randomness follows from it", 0, 2**63 - 1)
+    RUNS: int = constant(1, "runs of the whole experiment; seeds are counted on from SEED", 1, 100)
     CONCURRENCY: int = constant(0, "requests in flight; 0 asks the server", 0, 100_000)
     TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000)
     STALL_SECONDS: float = constant(300.0, "seconds that one request may be silent while it is served", 0.1, 1_000_000)
@@ -110,6 +111,10 @@ class Constants:
 
     def check(self) -> None:
         """Raises UserError for constants that contradict each other."""
+
+    def runs(self) -> list[Self]:
+        """Those of each run. Raises UserError where seeds counted on leave SEED's range."""
+        return [replace(self, SEED=self.SEED + number, RUNS=1) for number in range(self.RUNS)]
 
 
 @dataclass(frozen=True, kw_only=True)

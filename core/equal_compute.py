@@ -51,6 +51,10 @@ class Constants(RunConstants):
     DOLLARS_CACHED: float = constant(0.0, "the same of those that a cache held", 0, 1e6)
     DOLLARS_WRITTEN: float = constant(0.0, "the same of completion tokens, thinking included", 0, 1e6)
 
+    def check(self) -> None:
+        if self.RUNS > 1:
+            raise UserError(f"RUNS={self.RUNS}: a comparison runs once for each of the `seeds` in its file; set those")
+
     @property
     def prices(self) -> Prices | None:
         given = Prices(self.DOLLARS_READ, self.DOLLARS_CACHED, self.DOLLARS_WRITTEN)

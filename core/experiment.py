@@ -49,7 +49,7 @@ class Part:
 
 
 class Experiment(Generic[C]):
-    """A scaffold on problems, at a server: `finish` it, or `ask_all` and `ended`, then `show`."""
+    """A scaffold on problems, at a server: `finish` it, or `ask_all` and `ended`; its `document` can be shown."""
 
     def __init__(
         self,
@@ -101,7 +101,8 @@ class Experiment(Generic[C]):
                 "version": chosen.version,
                 "revision": chosen.revision,
             },
-            "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants)},
+            # A run is the same whether it is one of several or alone.
+            "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants) if name != "RUNS"},
             "grader": getattr(grader, "__name__", type(grader).__name__),
             "provenance": provenance.collect(scaffold.prompts),
         }
@@ -272,28 +273,29 @@ class Experiment(Generic[C]):
         now = [(problem, finished, steps) for problem, finished, steps in there if finished or steps]
         return (write.row(problem, finished, map(self.spool.__getitem__, steps)) for problem, finished, steps in now)
 
-    def show(self, path: Path) -> None:
-        """Print the table and draw the plot of a finished run."""
-        figures = self.document["metrics"]
-        table = tables.table(self.document, terminal.columns())
-        print(f"\n{terminal.wrapped(tables.title(self.document))}\n\n{table}")
-        if len(figures["steps"]) == 1:
-            print(f"\n{tables.pass_table(self.document)}")
-        if checked := figures.get("verification"):
-            told = "no AUC: scores of both right and wrong candidates are needed"
-            if checked["auc"] is not None:
-                told = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
-            print(f"\nverification: {told}")
-        print("\n" + terminal.wrapped(tables.legend(table)))
-        if reused := self.reused.total():
-            print(f"{reused:,} completions came from the journal")
-        for warning in self.document["warnings"]:
-            print(terminal.wrapped(f"note: {warning}", "  "))
-        print(f"results {path}", flush=True)
-        picture = path.with_suffix(".png")
-        plot.plot(self.document, picture)
-        print(f"plot    {picture}")
-        print(terminal.wrapped(tables.final(self.document)), flush=True)
+
+def show(document: dict[str, Any], path: Path) -> None:
+    """Print the table and draw the plot of a finished run, or of several merged ones, whose results are in `path`."""
+    figures = document["metrics"]
+    table = tables.table(document, terminal.columns())
+    print(f"\n{terminal.wrapped(tables.title(document))}\n\n{table}")
+    if len(figures["steps"]) == 1:
+        print(f"\n{tables.pass_table(document)}")
+    if checked := figures.get("verification"):
+        told = "no AUC: scores of both right and wrong candidates are needed"
+        if checked["auc"] is not None:
+            told = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
+        print(f"\nverification: {told}")
+    print("\n" + terminal.wrapped(tables.legend(table)))
+    if reused := sum(figures["reused"].values()):
+        print(f"{reused:,} completions came from the journal")
+    for warning in document["warnings"]:
+        print(terminal.wrapped(f"note: {warning}", "  "))
+    print(f"results {path}", flush=True)
+    picture = path.with_suffix(".png")
+    plot.plot(document, picture)
+    print(f"plot    {picture}")
+    print(terminal.wrapped(tables.final(document)), flush=True)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

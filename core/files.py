@@ -58,6 +58,9 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise trouble(path, error, "nothing finished is lost") from None
+    except UserError:  # of whoever makes the content
+        beside.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

@@ -37,7 +37,11 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
     """Grade the results in `path` anew. The new file's path, the old and the new document (without problems), and what
     changed come back. Raises UserError where the file can't be read, or a completion is in no journal."""
     head, rows = read.parsed(path)
-    _, checked = read.read(path)
+    whole, checked = read.read(path)
+    if whole.runs:
+        raise UserError(
+            f"{path.name} holds {len(whole.runs.seeds)} runs. Grade each of them again, and then merge those"
+        )
     name = getattr(grader, "__name__", "")
     if (before := head.get("grader", by_answer.__name__)) != name:
         raise UserError(

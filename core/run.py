@@ -15,7 +15,7 @@ from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import graders_server, serving
 from core.errors import UserError, command, one_line
-from core.experiment import Experiment
+from core.experiment import Experiment, show
 from core.files import results_dir
 from core.generate.journal import Journal
 from core.grading.answers import by_answer
@@ -23,6 +23,7 @@ from core.problems import sets
 from core.problems.check import check
 from core.problems.sets import ProblemSet
 from core.results.data import Results
+from core.runs import Runs
 from core.signals import Stop
 from core.types import Grader, Problem, Scaffold
 
@@ -42,13 +43,16 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
         name = Path(namespace["__file__"]).stem
         config = constants.read(scaffold.constants, namespace, sys.argv[1:])
         folder = results_dir()
+        runs = Runs(name, config, folder)
         with (
             started(name, config, need_of(scaffold, config), grader is by_answer) as (server, chosen),
             open_journal(folder / "journal" / f"{name}.jsonl") as journal,
         ):
-            experiment = Experiment(name, scaffold, config, server, chosen, folder, grader, graders_server())
-            path = experiment.finish(journal, stop)
-        experiment.show(path)
+            grades_at = graders_server()
+            for called, each, where in runs:
+                experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at)
+                runs.ended(experiment.finish(journal, stop), experiment.document)
+        show(runs.document, runs.path)
 
 
 async def solve(
@@ -76,18 +80,22 @@ async def solve(
     chosen_by = {"PROBLEMS": problems} if isinstance(problems, str) else {}
     config = constants.read(scaffold.constants, {}, [f"{key}={value}" for key, value in (given | chosen_by).items()])
     folder = Path(folder) if folder else results_dir()
+    runs = Runs(name, config, folder)
     with (
         started(name, config, need_of(scaffold, config), grader is by_answer, named) as (server, chosen),
         open_journal(folder / "journal" / f"{name}.jsonl") as journal,
     ):
-        experiment = Experiment(name, scaffold, config, server, chosen, folder, grader, graders_server())
-        try:
-            await experiment.ask_all(journal)
-            path = experiment.ended()
-        except BaseException:
-            experiment.save(complete=False)
-            raise
-        return Results(path)
+        grades_at = graders_server()
+        for called, each, where in runs:
+            experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at)
+            try:
+                await experiment.ask_all(journal)
+                path = experiment.ended()
+            except BaseException:
+                experiment.save(complete=False)
+                raise
+            runs.ended(path, experiment.document)
+        return Results(runs.path)
 
 
 def solve_sync(scaffold: Scaffold[C], problems: str | Sequence[Problem | Mapping[str, Any]], **given: Any) -> Results:

@@ -51,7 +51,8 @@ from core.signals import Stop
 from core.types import Completion, Member, Message, Population, Problem, Sampling
 
 # What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
-DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in ("SEED", "PROBLEMS", "LIMIT")}
+OF_RUNS = ("SEED", "RUNS", "PROBLEMS", "LIMIT")  # constants that say nothing to an endpoint
+DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in OF_RUNS}
 PORT = "30100"
 MAX_BODY = 2 * 2**20  # bytes of a request
 MOST_COMPLETIONS = 4096  # that a request may take, N·(T+1), and candidates that a step may show, N·K
@@ -628,7 +629,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         args = parser.parse_intermixed_args(argv)
         stop = Stop()
         for name in (given.partition("=")[0] for given in args.constants):
-            if name in ("SEED", "PROBLEMS", "LIMIT"):
+            if name in OF_RUNS:
                 raise UserError(f"unknown constant {name!r}: requests bring their own. There are {', '.join(DEFAULTS)}")
         defaults = constants.read(RsaConstants, {}, args.constants)
         if not args.port.isascii() or not args.port.isdigit() or int(args.port) > 65535:

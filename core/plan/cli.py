@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             needed |= {"verifications"} if vars(config).get("VERIFY_MODE") == "verdict" else set()
             if lacking := sorted(needed.intersection(lengths.assumed)):
                 raise UserError(f"no results in {folder} hold {' and '.join(lacking)}. Run {name} once with LIMIT=4")
-            print(f"{name} on the embedded engine, {problems_of(count)}: planned, not run\n")
+            print(f"{name} on the embedded engine, {problems_of(count, config.RUNS)}: planned, not run\n")
             print(embedded_text(config, count, lengths, args.price))
             return
         chosen, why_gpu = _gpus(args)
@@ -97,7 +97,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         lengths = measured(folder, weights.REPO, name) or ASSUMED
         plans = [make(config, count, lengths, shape, gpu, _kv(gpu, args.kv), planned) for gpu in chosen]
         on = f"one {chosen[0].name}" if len(plans) == 1 else "one GPU"
-        head = f"{name} with QED-Nano on {on}, {problems_of(count)}: a computation on paper, nothing was run"
+        head = (
+            f"{name} with QED-Nano on {on}, {problems_of(count, config.RUNS)}: a computation on paper, nothing was run"
+        )
         print(wrapped(head) + "\n")
         if len(plans) == 1:
             print(text(plans[0], lengths, args.price, why_gpu, why_shape))

@@ -62,19 +62,20 @@ def make(
     kv: str,
     planned: Planned | None = None,
 ) -> Plan:
-    """The plan of `config` for `count` problems."""
+    """The plan of `config` for `count` problems; its loads are those of one run."""
     on, made = machine(shape, gpu, kv, config), loads(config, count, lengths, planned)
-    return Plan(config, count, made, on, on.seconds(made, count), planned)
+    low, high = on.seconds(made, count)
+    return Plan(config, count, made, on, (config.RUNS * low, config.RUNS * high), planned)
 
 
 def bottleneck(plan: Plan) -> str:
     """What most of the time goes to, in the middle between best and worst."""
-    on = plan.machine
+    on, runs = plan.machine, plan.config.RUNS
     parts = on.parts(plan.loads, plan.count, MIDDLE)
     if parts.path > parts.work:
         return (
-            f"critical path: each step waits for its slowest member, {_hours([parts.path] * 2)} in a row; all the "
-            f"work keeps the GPU busy for {_hours([parts.work] * 2)}"
+            f"critical path: each step waits for its slowest member, {_hours([parts.path * runs] * 2)} in a row; all "
+            f"the work keeps the GPU busy for {_hours([parts.work * runs] * 2)}"
         )
     share, name = max(
         (parts.weights, "weights bandwidth: reading the weights"),
@@ -168,7 +169,7 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
         f"{BEST.compute:.0%} to {WORST.compute:.0%} of the FLOP/s and a KV cache {BEST.fill:.0%} to {WORST.fill:.0%} "
         "full are assumed, and nothing is taken from the journal"
     ]
-    if extra := sum(load.count for load in plan.loads if load.kind == OTHERS):
+    if extra := plan.config.RUNS * sum(load.count for load in plan.loads if load.kind == OTHERS):
         notes.append(
             f"{extra:,} of the completions are what this scaffold makes besides its first solutions, at most: counted "
             "as solutions that read one candidate; it may stop earlier, and reviews and selections may be shorter"
@@ -208,15 +209,16 @@ def _token_rows(
     config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Planned | None = None
 ) -> list[tuple[str, str]]:
     total = sum(load.count for load in made)
-    most_prompt, most = at_most(config, count, lengths.prompt, planned)
-    prompt, completion = sum(load.prompts for load in made), sum(load.tokens for load in made)
+    most_prompt, most = (config.RUNS * tokens for tokens in at_most(config, count, lengths.prompt, planned))
+    prompt = config.RUNS * sum(load.prompts for load in made)
+    completion = config.RUNS * sum(load.tokens for load in made)
     source = lengths.source
     if lengths.cap < config.MAX_TOKENS:
         source += "; those cut off will be longer now, by how much is not known"
     mean = np.mean([load.lengths.mean() for load in made if isinstance(load.kind[0], int)])
     return [
         ("lengths", f"{source}; {mean:,.0f} tokens a solution on average, cap {config.MAX_TOKENS:,}"),
-        ("generations", f"{total:,} ({total // count} for each of {problems_of(count)})"),
+        ("generations", f"{config.RUNS * total:,} ({total // count} for each of {problems_of(count, config.RUNS)})"),
         ("completion", f"{_tokens(completion)} expected, {_tokens(most)} at most"),
         ("prompt", f"{_tokens(prompt)} expected, {_tokens(most_prompt)} at most, before any cache"),
     ]
@@ -229,8 +231,8 @@ def _money(seconds: Sequence[float], price: float | None) -> list[tuple[str, str
     return [("cost", f"{low:,.2f} to {high:,.2f} at {price:g} an hour")]
 
 
-def problems_of(count: int) -> str:
-    return f"{count} problem{'s' if count != 1 else ''}"
+def problems_of(count: int, runs: int = 1) -> str:
+    return f"{count} problem{'s' if count != 1 else ''}" + (f" in each of {runs} runs" if runs > 1 else "")
 
 
 def _tokens(n: float) -> str:
@@ -269,7 +271,7 @@ def embedded_text(config: Constants, count: int, lengths: Lengths, price: float 
     assert lengths.speed is not None
     made = loads(config, count, lengths)
     seconds, most = (
-        [sum(load.tokens for load in each) * speed for speed in lengths.speed]
+        [config.RUNS * sum(load.tokens for load in each) * speed for speed in lengths.speed]
         for each in (made, loads(config, count, at_cap(config, lengths)))
     )
     rows = [("engine", "embedded, at the speed of those results")]

@@ -11,7 +11,7 @@ from pathlib import Path
 from core.arguments import Parser
 from core.errors import UserError, command, one_line
 from core.files import read_text, results_dir
-from core.report import compare, page, plot, tables
+from core.report import compare, jsonl, page, plot, tables
 from core.report.budgets import at_budgets
 from core.report.labels import Named, labels
 from core.report.page import Run
@@ -28,7 +28,8 @@ def show(runs: Sequence[Run], path: Path) -> None:
             print(f"\n{tables.pass_table(run.document)}")
         else:
             lost, won = fates(run)
-            print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}")
+            counted = ", counted in each run" if run.head.runs else ""
+            print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}")
         for warning in run.head.warnings:
             print(wrapped(f"note: {one_line(warning)}", "  "))
         print()
@@ -53,7 +54,7 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
             if not run.head.metrics.steps:
                 continue
             shares = {
-                p.id: [sum(m.correct for m in step.members) / len(step.members) for step in p.steps]
+                p.name: [sum(m.correct for m in step.members) / len(step.members) for step in p.steps]
                 for p in run.problems
             }
             drawn.append(folder / f"{run.name}-accuracy.{ending}")
@@ -66,6 +67,20 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
             named = [run.document | {"experiment": name} for run, name in zip(runs, names, strict=True)]
             plot.frontier(named, drawn[-1])
     return drawn
+
+
+def lines(paths: Sequence[Path], to: str) -> None:
+    """Results as lines of JSON, each beside its own file, or those of one in `to`."""
+    if to and len(paths) > 1:
+        raise UserError(
+            f"{len(paths)} results are meant, and one file is named. Name one of the results: NAME --jsonl {to}"
+        )
+    for path in paths:
+        export, out = jsonl.write(path, to)
+        for note in export.notes:
+            print(f"note: {one_line(note)}", file=sys.stderr)
+        if out != jsonl.STDOUT:
+            print(f"jsonl   {out} ({export.problems} lines)")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -87,6 +102,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         metavar="DIR",
         help="PNG and SVG instead (default: in figures)",
     )
+    parser.add_argument(
+        "--jsonl",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="instead, a line of JSON for each problem: columns of the problem file, model_solution (the text of the "
+        "member that the last vote chose), cost_run, and history, with every candidate and whether it is right "
+        "(default: NAME.jsonl beside the results; - is standard output)",
+    )
     parser.add_argument("--inspect", type=Path, metavar="DIR", help="logs for inspect_ai's viewer instead")
     with command():
         args = parser.parse_args(argv)
@@ -95,6 +119,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             from core.report import live
 
             return live.serve(args.results, folder, args.port)
+        if args.jsonl is not None:
+            return lines(found(args.results, folder), args.jsonl)
         runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
         if args.figures is not None:
             target = args.figures if args.figures != Path() else folder / "figures"

@@ -4,14 +4,16 @@ Differences are paired by problem: two runs share the problems, and most of what
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from core.arguments import Parser
 from core.errors import UserError, command, one_line
 from core.files import results_dir
+from core.report import tables
 from core.report.labels import Named, labels
 from core.report.tables import chance, interval, shift, spent_tokens
 from core.results import read as stored
@@ -21,12 +23,14 @@ from core.stats import Estimate, Paired, holm, mean_by_problem, paired, relative
 from core.terminal import aligned, columns, short, wrapped
 
 METRICS = ("mean accuracy", "majority accuracy")
+MERGES: dict[str, Callable[..., float]] = {"mean": fmean, "max": max, "min": min}
 
 
 @dataclass(frozen=True)
 class Result:
     """What is compared of a results file. `final`: the values of METRICS after the last step, by problem (its id and
-    reference answer), for the problems that reached it or ended before; there are `problems` in all."""
+    reference answer), for the problems that reached it or ended before; there are `problems` in all. Of merged runs, a
+    problem has one value: of accuracies by what they were merged, of tokens the mean."""
 
     name: str
     experiment: str
@@ -42,7 +46,9 @@ class Result:
     completion_tokens: int | None  # None where the server counted none
     problems: int
     final: dict[tuple[str, str], tuple[float, ...]]
-    tokens: dict[tuple[str, str], int | None]  # generated for each of them, side calls included; None: not all known
+    tokens: dict[tuple[str, str], float | None]  # generated for each of them, side calls included; None: not all known
+    over_runs: dict[str, Any] | None = None  # of merged runs, both accuracies after the last step, over runs
+    merged: str = ""  # and what is taken of their runs, in words
 
 
 def read(name: str, folder: Path) -> Result:
@@ -54,17 +60,23 @@ def read(name: str, folder: Path) -> Result:
 
 def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
     reached: dict[tuple[str, str], float] = {}  # the last step of each problem, or inf for one that ended
-    final, tokens = {}, {}
+    values: dict[tuple[str, str], list[tuple[float, ...]]] = {}  # of its runs
+    counts: dict[tuple[str, str], list[int | None]] = {}
     step = 0
     for problem in problems:
         if steps := problem.steps:
             id = (problem.id, str(problem.answer))
             last = steps[-1]
             step = max(step, last.step)
-            reached[id] = last.step if not problem.finished else math.inf
-            final[id] = (last.mean_accuracy, last.majority_correct)  # as METRICS names them
-            counts = [_generated(each) for each in steps]
-            tokens[id] = None if None in counts else sum(count for count in counts if count)
+            reached[id] = min(reached.get(id, math.inf), last.step if not problem.finished else math.inf)
+            values.setdefault(id, []).append((last.mean_accuracy, last.majority_correct))  # as METRICS names them
+            counts.setdefault(id, []).append(_generated(steps))
+    by = MERGES[head.runs.by] if head.runs else fmean
+    final = {id: tuple(map(by, zip(*of, strict=True))) for id, of in values.items()}
+    tokens = {
+        id: None if None in of else fmean(count for count in of if count is not None) for id, of in counts.items()
+    }
+    over = head.metrics.steps[-1].runs if head.metrics.steps else None
     ended = [id for id in final if reached[id] >= step]
     return Result(
         name=name,
@@ -82,12 +94,14 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
         problems=int(head.problem_set["n"]),
         final={id: final[id] for id in ended},
         tokens={id: tokens[id] for id in ended},
+        over_runs=over and {metric: asdict(of) for metric, of in over.items()},
+        merged=tables.merged(head.document) if head.runs else "",
     )
 
 
-def _generated(step: StepResult) -> int | None:
-    """Tokens generated for one step of a problem; None where the server did not count all of them."""
-    counts = [call.completion_tokens for member in step.members for call in member.calls]
+def _generated(steps: Sequence[StepResult]) -> int | None:
+    """Tokens generated in all steps of a problem; None where the server did not count all of them."""
+    counts = [call.completion_tokens for step in steps for member in step.members for call in member.calls]
     return None if None in counts else sum(count for count in counts if count)
 
 
@@ -128,25 +142,29 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         for r in results
         if not r.complete or len(r.final) < r.problems
     ]
+    notes += [f"{r.name} is the {r.merged}" for r in results if r.merged]
     pairs = [pair(first, other, anyway) for other in others]
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
         notes += p.notes
     known = [Named(r.name, r.experiment, r.config) for r in results]
     names = labels(known)
-    rows = [["result", "n", "step", *METRICS, "tokens"]]
+    has_runs = ["mean, runs", "majority, runs"] if any(r.over_runs for r in results) else []
+    rows = [["result", "n", "step", *METRICS, *has_runs, "tokens"]]
     for r, name in zip(results, names, strict=True):
-        accuracies = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
-        rows.append([name, str(len(r.final)), str(r.step), *accuracies, spent_tokens(r.completion_tokens)])
+        figures = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
+        if has_runs:
+            figures += [tables.over_runs(over) for over in (r.over_runs or {}).values()] or ["-", "-"]
+        rows.append([name, str(len(r.final)), str(r.step), *figures, spent_tokens(r.completion_tokens)])
     if 0 < columns() < max(map(len, aligned(rows).splitlines())):
-        rows = [["result", "n", "step", "mean", "majority", "tokens"]] + [
+        rows = [["result", "n", "step", "mean", "majority", *has_runs, "tokens"]] + [
             [name, *figures, "unknown" if r.completion_tokens is None else short(r.completion_tokens)]
             for r, name, (_, *figures, _) in zip(results, labels(known, 24), rows[1:], strict=True)
         ]
     lines = [
         wrapped(
             f"{first.set_name}, {first.model}; accuracies in % of n problems, with 95% intervals over them; tokens: "
-            "completion tokens in all"
+            f"completion tokens in all{'; runs: mean ± standard deviation over them' if has_runs else ''}"
         ),
         "",
         aligned(rows),
@@ -190,7 +208,7 @@ def pair(first: Result, other: Result, anyway: bool = False) -> Pair:
     return Pair(other.name, len(shared), metrics, tokens, notes)
 
 
-def _tokens_against(of_a: Sequence[int | None], of_b: Sequence[int | None]) -> Estimate | None:
+def _tokens_against(of_a: Sequence[float | None], of_b: Sequence[float | None]) -> Estimate | None:
     """The change from a to b in tokens of a problem, as a share of a's mean, with its interval over problems; None
     where not all are known."""
     a, b = ([count for count in counts if count is not None] for counts in (of_a, of_b))

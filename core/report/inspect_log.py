@@ -69,7 +69,7 @@ def _log(run: Run, t: int, found: Sequence[Texts]) -> Any:
             about = {"low": rate.low, "high": rate.high, "n": rate.n}
             metrics[name] = EvalMetric(name=name, value=rate.value, metadata=about)
     commit = head.provenance.get("git_commit")
-    ids: list[int | str] = [problem.id for problem in run.problems if t < len(problem.steps)]
+    ids: list[int | str] = [problem.name for problem in run.problems if t < len(problem.steps)]
     return EvalLog(
         status="success" if head.complete else "cancelled",
         eval=EvalSpec(
@@ -136,7 +136,7 @@ def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> Any:
             input_tokens_cache_read=cost.cached_tokens,
         )
     return EvalSample(
-        id=problem.id,
+        id=problem.name,
         epoch=i + 1,
         input=question,
         target=problem.answer or "",

@@ -8,6 +8,8 @@ from typing import Any
 from core.errors import one_line
 from core.terminal import cut
 
+ONE_RUN = {"RUNS": 1}  # what a run does not say, since it is the same as one of several
+
 
 @dataclass(frozen=True)
 class Named:
@@ -32,9 +34,11 @@ def labels(results: Sequence[Named], most: int = 200) -> list[str]:
 def _label(result: Named, alike: Sequence[Named], most: int) -> str:
     if len(alike) == 1:
         return cut(one_line(result.name), most)
-    names = dict.fromkeys(name for each in alike for name in each.config)
-    differing = [name for name in names if len({repr(each.config.get(name)) for each in alike}) > 1]
-    told = one_line(" ".join(f"{name}={result.config.get(name, '-')!s:.40}" for name in differing), 120)
+    configs = [ONE_RUN | dict(each.config) for each in alike]
+    names = dict.fromkeys(name for config in configs for name in config)
+    differing = [name for name in names if len({repr(config.get(name)) for config in configs}) > 1]
+    mine = ONE_RUN | dict(result.config)
+    told = one_line(" ".join(f"{name}={mine.get(name, '-')!s:.40}" for name in differing), 120)
     experiment = one_line(result.experiment, 80)
     if not told:
         return cut(one_line(result.name), most)

@@ -91,7 +91,7 @@ def data(runs: Sequence[Run], table: str = "") -> dict[str, Any]:
 
 def _problem(problem: ProblemResult) -> dict[str, Any]:
     return {
-        "id": cut(problem.id, 200),
+        "id": cut(problem.name, 200),
         "statement": problem.statement,
         "answer": None if problem.answer is None else cut(problem.answer, stored.TEXT),
         "steps": [

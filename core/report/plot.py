@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.files import write_atomically
-from core.report.tables import over, title
+from core.report.tables import over, runs_of, title
 from core.terminal import cut
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
@@ -51,7 +51,7 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "maj
             sums: list[float] = []
             for step in steps:
                 spent = step["completion_tokens"] + step["verification_tokens"]
-                sums.append((sums[-1] if sums else 0) + spent / document["problem_set"]["n"])
+                sums.append((sums[-1] if sums else 0) + spent / document["problem_set"]["n"] / runs_of(document))
             style, color = _style(n)
             label = " ".join(filter(None, (document["experiment"], over(document))))
             _curve(axes, sums, [step[metric] for step in steps], label, color, style, has_bands)
@@ -178,7 +178,7 @@ def _caption(documents: Sequence[dict[str, Any]], has_bands: bool) -> str:
     configs = [document["config"] for document in documents]
     alike = [
         f"{name}={configs[0][name]}"
-        for name in ("N", "K", "T", "TEMPERATURE", "SEED")
+        for name in ("N", "K", "T", "TEMPERATURE", "SEED", "RUNS")
         if name in configs[0] and all(config.get(name) == configs[0][name] for config in configs)
     ]
     marks = [", ".join(alike), *(["intervals: 95% over problems"] if has_bands else [])]

@@ -44,6 +44,23 @@ def spent_tokens(count: int | None, is_partly: bool = False) -> str:
     return "unknown" if count is None else f"{'≥ ' if is_partly else ''}{count:,}"
 
 
+def over_runs(over: dict[str, Any]) -> str:
+    """A metric of several runs in percent: their mean, and the standard deviation between them: "83.8 ± 2.1"."""
+    return f"{100 * over['mean']:.1f} ± {100 * over['std']:.1f}"
+
+
+def runs_of(document: dict[str, Any]) -> int:
+    """From how many runs the results were merged; 1: from none."""
+    return len(document["runs"]["seeds"]) if document.get("runs") else 1
+
+
+def merged(document: dict[str, Any]) -> str:
+    """The same in words, "" of a single run: "mean of 3 runs"."""
+    words = {"mean": "mean of", "max": "best of each problem in", "min": "worst of each problem in"}
+    how = (document.get("runs") or {}).get("by")
+    return f"{words.get(how, 'from')} {runs_of(document)} runs" if how and runs_of(document) > 1 else ""
+
+
 def chance(p: float) -> str:
     """A p-value: "0.012", or "< 0.001"."""
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
@@ -62,7 +79,8 @@ class _Column:
 
 
 def table(document: dict[str, Any], columns: int = 0) -> str:
-    """The steps of a run as text: accuracies in percent with 95% intervals over problems, tokens (of solutions
+    """The steps of a run as text: accuracies in percent with 95% intervals over problems (of several runs, also their
+    mean and standard deviation over those), tokens (of solutions
     + of verifications), seconds summed over requests; n, where not all problems are in each step. At most so many
     `columns` wide (0: as wide as it gets): what is 0 everywhere goes first, then the seconds; a line says so."""
     steps, counted = document["metrics"]["steps"], numbers(document)
@@ -76,6 +94,9 @@ def table(document: dict[str, Any], columns: int = 0) -> str:
         made.append(_Column("n", [str(n) for n in counted]))
     for head in ("mean", "majority"):
         made.append(_Column(f"{head} accuracy", [interval(s[f"{head}_accuracy"]) for s in steps], head))
+    if steps and all(s.get("runs") for s in steps):
+        for head in ("mean", "majority"):
+            made.append(_Column(f"{head}, runs", [over_runs(s["runs"][f"{head}_accuracy"]) for s in steps]))
     made.append(_Column("tokens", [_spent(s) for s in steps], rank=1))
     made.append(_Column("request s", [f"{s['generation_seconds']:,.0f}" for s in steps], rank=2))
     made += [_Column(head, [str(s.get(name, 0)) for s in steps], rank=1) for head, name in counts.items()]
@@ -122,6 +143,8 @@ def final(document: dict[str, Any]) -> str:
     figures = document["metrics"]
     first, last = figures["steps"][0], figures["steps"][-1]
     said = [f"final: majority {interval(last['majority_accuracy'])}"]
+    if over := last.get("runs"):
+        said.append(f"over {runs_of(document)} runs {over_runs(over['majority_accuracy'])}")
     if last is not first and None not in (first["majority_accuracy"]["value"], last["majority_accuracy"]["value"]):
         gain = last["majority_accuracy"]["value"] - first["majority_accuracy"]["value"]
         said.append(f"{100 * gain:+.1f} over step 0's vote")
@@ -137,6 +160,8 @@ MEANINGS = {
     "n": "n: problems that got so far",
     "mean accuracy": "mean accuracy: of all members",
     "majority accuracy": "majority accuracy: of their vote",
+    "mean, runs": "mean, runs: mean ± standard deviation of the runs' mean accuracies",
+    "majority, runs": "majority, runs: the same of their votes",
     "tokens": "tokens: written by solutions (+ by checks on them)",
     "request s": "request s: seconds summed over requests",
     "cut": "cut: hit the cap",
@@ -164,4 +189,5 @@ def title(document: dict[str, Any]) -> str:
     """What was run on what: stands over every table and plot."""
     model, problems = one_line(document["model"]["name"], 200), one_line(document["problem_set"]["name"], 200)
     engine, n = one_line(document["engine"]["kind"], 200), document["problem_set"]["n"]
-    return f"{one_line(document['experiment'], 200)}: {model} ({engine}) on {problems}, n={n}"
+    said = f"{one_line(document['experiment'], 200)}: {model} ({engine}) on {problems}, n={n}"
+    return ", ".join(filter(None, [said, merged(document)]))

@@ -25,15 +25,20 @@ class Results:
         self.problems: list[ProblemResult] = list(problems)
 
     def __repr__(self) -> str:
-        return f"<Results of {self.head.experiment}: {len(self.problems)} problems, {len(self.rows)} members>"
+        runs = len(self.head.runs.seeds) if self.head.runs else 1
+        of = f", {runs} runs" if runs > 1 else ""
+        return (
+            f"<Results of {self.head.experiment}: {len(self.problems) // runs} problems{of}, {len(self.rows)} members>"
+        )
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each member of each step: pandas.DataFrame(results.rows). Tokens are None where the server counted
-        none; those of a member `carried_over` stand in the step that it was made in."""
+        """A row for each member of each step: pandas.DataFrame(results.rows). `seed`: of its run. Tokens are None where
+        the server counted none; those of a member `carried_over` stand in the step that it was made in."""
         return [
             {
                 "problem": problem.id,
+                "seed": self.head.config["SEED"] if problem.seed is None else problem.seed,
                 "reference": problem.answer,
                 "step": step.step,
                 "stage": step.stage,

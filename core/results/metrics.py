@@ -1,12 +1,15 @@
 """The figures of a run while it grows: counts by step, and four numbers for each population.
 
+Several runs of one experiment are merged here too: the runs of a problem come to one value, their mean, best or worst,
+and a metric of each run gives what it varies from run to run.
+
 A run may hold a million completions. What was graded goes to the results file by way of the disk (spool.py);
 what the metrics need of it stays here, 24 bytes a population.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ COUNTED = ("truncated", "forced", "doubtful", "failed", "identical")
 # Written only where there are any, as "uncounted" is.
 SILENT = ("empty", "filtered")  # replies that say nothing, or not all
 UNDECIDED = ("undecided", "undecided_pairs")  # comparisons without a verdict
+MERGES: dict[str, Callable[..., Any]] = {"mean": np.mean, "max": np.max, "min": np.min}  # of the runs of a problem
 
 
 class _Step:
@@ -44,13 +48,14 @@ class _Step:
 
 
 class RunMetrics:
-    """The metrics of the results JSON, from every graded population that was added."""
+    """The metrics of the results JSON, from every graded population that was added: of one run, or of several whole
+    ones, merged `by` one of MERGES. A problem of several `runs` has as many numbers, one after the other."""
 
-    def __init__(self, problems: int) -> None:
-        self.finished = np.zeros(problems, bool)
-        self._problems = problems
+    def __init__(self, problems: int, runs: int = 1, by: str = "mean") -> None:
+        self._runs, self._by, self._problems = runs, MERGES[by], problems * runs
+        self.finished = np.zeros(self._problems, bool)
         self._steps: list[_Step] = []
-        self._newest = _Step(problems)  # the last population of each problem, whatever its step
+        self._newest = _Step(self._problems)  # the last population of each problem, whatever its step
         self._tokens: Counter[str] = Counter()
         self._uncounted: Counter[str] = Counter()  # completions whose tokens of this kind nobody has counted
         self._errors: Counter[str] = Counter()
@@ -148,7 +153,7 @@ class RunMetrics:
         """The figures over all problems, step by step. Only problems that reached a step count in it; one that finished
         before (a scaffold may stop early) counts with its last population, at no cost."""
         steps = [self._step_metrics(t) for t in range(len(self._steps))]
-        names = ("mean_accuracy", "majority_accuracy", "pass_at_k")
+        names = ("mean_accuracy", "majority_accuracy", "pass_at_k", *(["runs"] if self._runs > 1 else []))
         found: dict[str, Any] = {
             "steps": steps,
             "final": {name: steps[-1][name] for name in names} if steps else {},
@@ -183,14 +188,25 @@ class RunMetrics:
                 (step.majority, newest.majority),
             )
         )
+        numbers = np.concatenate([np.flatnonzero(here), np.flatnonzero(ended)])
+
+        def rate(values: NDArray[np.float64]) -> dict[str, float | int | None]:
+            if self._runs > 1:
+                values = self._by(self._by_run(values, numbers), axis=1)
+            return stats.mean_by_problem(values).to_json()
+
+        accuracies = {"mean_accuracy": mean, "majority_accuracy": majority}
         return {
             "step": t,
             **({"stage": _commonest(step.stages)} if step.stages else {}),
-            "mean_accuracy": stats.mean_by_problem(mean).to_json(),
-            "majority_accuracy": stats.mean_by_problem(majority).to_json(),
+            **{name: rate(values) for name, values in accuracies.items()},
+            **(
+                {"runs": {name: _over_runs(self._by_run(values, numbers)) for name, values in accuracies.items()}}
+                if self._runs > 1
+                else {}
+            ),
             "pass_at_k": {
-                str(k): stats.mean_by_problem(passed).to_json()
-                for k, passed in _pass_at(size, correct, (k for k in PASS_AT if k <= size.min()))
+                str(k): rate(passed) for k, passed in _pass_at(size, correct, (k for k in PASS_AT if k <= size.min()))
             },
             **{
                 kind: _known(step.counts[kind], step.uncounted[kind])
@@ -203,6 +219,18 @@ class RunMetrics:
             **{name: step.counts[name] for name in (*SILENT, *UNDECIDED) if step.counts[name]},
             **({"uncounted": step.uncounted.total()} if step.uncounted.total() else {}),
         }
+
+    def _by_run(self, values: NDArray[np.float64], numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The values of these numbers, a row for each problem and a column for each run; whole runs have them all."""
+        ordered = np.empty(self._problems)
+        ordered[numbers] = values
+        return ordered.reshape(-1, self._runs)
+
+
+def _over_runs(values: NDArray[np.float64]) -> dict[str, Any]:
+    """A metric over runs: that of each, their mean, and their standard deviation (of a sample: n - 1)."""
+    of_each = values.mean(axis=0)
+    return {"mean": float(of_each.mean()), "std": float(of_each.std(ddof=1)), "values": of_each.tolist()}
 
 
 def _commonest(stages: Counter[str]) -> str:

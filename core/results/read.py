@@ -23,6 +23,8 @@ START, END = ' "problems": [\n', " ]\n"  # the lines around the problems, as cor
 FIX = "Move the file away and run it again"
 TEXT = 2000  # characters that are kept of an answer, a doubt, an error; the journal has all of them
 STATEMENT = 100_000
+MERGED_BY = ("mean", "max", "min")
+PRICES = ("read", "cached", "written")
 
 _KEY = re.compile(r"[0-9a-f]{32}")
 
@@ -38,8 +40,18 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class OverRuns:
+    """A metric of several runs: that of each, their mean, and their standard deviation (n - 1 in its denominator)."""
+
+    mean: float
+    std: float
+    values: list[float]
+
+
+@dataclass(frozen=True, slots=True)
 class StepMetrics:
-    """The figures of a step over all problems that reached it. Tokens are None where the server counted none."""
+    """The figures of a step over all problems that reached it. Tokens are None where the server counted none. `runs`:
+    of merged results, the two accuracies over runs, by their names here."""
 
     step: int
     stage: str  # what the scaffold calls it; "" where the number says it
@@ -59,6 +71,7 @@ class StepMetrics:
     mean_accuracy: Rate
     majority_accuracy: Rate
     pass_at_k: dict[str, Rate]
+    runs: dict[str, OverRuns] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +94,20 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of the experiment `of` that results were merged from, by their seeds; `by`: "mean", "max" or "min" of
+    the runs of a problem."""
+
+    of: str
+    by: str
+    seeds: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
     """Everything but the problems. The parts that are dictionaries hold numbers, truth values and texts, and of any
-    other value its JSON as text; what is in them by all means is in `_head`."""
+    other value its JSON as text; what is in them by all means is in `_head`.
+    `runs`: None of a single run. `prices`: dollars for a million tokens read, cached and written; None: not known."""
 
     experiment: str
     complete: bool
@@ -96,6 +120,8 @@ class Head:
     provenance: dict[str, Any]
     metrics: Metrics
     warnings: list[str]
+    runs: Runs | None = None
+    prices: dict[str, float] | None = None
 
     @property
     def document(self) -> dict[str, Any]:
@@ -175,7 +201,7 @@ class StepResult:
 @dataclass(frozen=True, slots=True)
 class ProblemResult:
     """One problem. `answer` is the reference, `finished` whether its scaffold came to its end, `columns` its row in the
-    data set as it was read."""
+    data set as it was read. `seed`: of its run, in merged results, which have a problem once for each; else None."""
 
     id: str
     statement: str | None
@@ -183,12 +209,18 @@ class ProblemResult:
     finished: bool
     steps: list[StepResult]
     columns: dict[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What tells it from every other of its results."""
+        return self.id if self.seed is None else f"{self.id} SEED={self.seed}"
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
     """Everything but "problems", and the problems one by one. Raises UserError where the file can't be read or is no
     results file of schema 1; of the problems, as they come."""
-    with _refusing(path):
+    with refusing(path):
         head, problems = parsed(path)
         return _head(path, head), _checked(path, problems)
 
@@ -226,7 +258,8 @@ def _json(path: Path, lines: list[str]) -> Any:
 
 
 @contextmanager
-def _refusing(path: Path) -> Iterator[None]:
+def refusing(path: Path) -> Iterator[None]:
+    """What is read of the results in `path` and is not as it should be is a UserError."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -235,7 +268,7 @@ def _refusing(path: Path) -> Iterator[None]:
 
 def _checked(path: Path, problems: Iterator[Any]) -> Iterator[ProblemResult]:
     for problem in problems:
-        with _refusing(path):
+        with refusing(path):
             checked = _problem(problem)
         yield checked
 
@@ -266,7 +299,22 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
             verification=_verification(checked) if checked else None,
         ),
         warnings=[_text(warning) for warning in head["warnings"]],
+        runs=_runs(runs) if (runs := head.get("runs")) else None,
+        prices={name: amount(prices[name]) for name in PRICES} if (prices := head.get("prices")) else None,
     )
+
+
+def _runs(runs: dict[str, Any]) -> Runs:
+    if runs["by"] not in MERGED_BY or not runs["seeds"]:
+        raise ValueError("runs that are not merged by mean, max or min")
+    return Runs(_text(runs["of"], 100), runs["by"], [seed_of(seed) for seed in runs["seeds"]])
+
+
+def _over_runs(over: dict[str, Any]) -> dict[str, OverRuns]:
+    return {
+        name: OverRuns(amount(of["mean"], 1), amount(of["std"], 1), [amount(value, 1) for value in of["values"]])
+        for name, of in ((name, over[name]) for name in ("mean_accuracy", "majority_accuracy"))
+    }
 
 
 def _step_metrics(step: dict[str, Any]) -> StepMetrics:
@@ -282,6 +330,7 @@ def _step_metrics(step: dict[str, Any]) -> StepMetrics:
         mean_accuracy=_rate(step["mean_accuracy"]),
         majority_accuracy=_rate(step["majority_accuracy"]),
         pass_at_k={str(int(k)): _rate(rate) for k, rate in step["pass_at_k"].items()},
+        runs=_over_runs(over) if (over := step.get("runs")) else None,
     )
 
 
@@ -300,6 +349,7 @@ def _problem(problem: dict[str, Any]) -> ProblemResult:
         finished=problem.get("finished") is True,
         steps=[step_result(step) for step in problem["steps"]],
         columns=columns,
+        seed=seed_of(problem["seed"]) if "seed" in problem else None,
     )
 
 
@@ -360,6 +410,13 @@ def _cost(made: dict[str, Any]) -> CallCost:
         seconds=amount(made["seconds"]),
         error=_text_or_none(made.get("error")),
     )
+
+
+def seed_of(value: Any) -> int:
+    """A SEED, which may be larger than an amount. Raises ValueError."""
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{value!r:.40} is no seed")
+    return value
 
 
 def _count(value: Any) -> int:

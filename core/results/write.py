@@ -80,5 +80,10 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
     fields |= {"answer_type": problem.answer_type, "finished": finished}
     if problem.columns:
         fields["columns"] = problem.columns
+    return laid_out(fields, steps)
+
+
+def laid_out(fields: dict[str, Any], steps: Iterable[bytes]) -> bytes:
+    """The same of any `fields`, a step a line."""
     head = json.dumps(fields, ensure_ascii=True)
     return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"

@@ -399,7 +399,8 @@ def save(made: dict[str, Any], folder: Path) -> Path:
     rows = []
     for row in made["problems"]:
         numbers = [spool.add(json.dumps(step).encode()) for step in row["steps"]]
-        problem = Problem(row["id"], row["statement"], row["answer"], row["answer_type"], columns=row.get("columns", {}))
+        columns = row.get("columns", {})
+        problem = Problem(row["id"], row["statement"], row["answer"], row["answer_type"], columns=columns)
         rows.append(write.row(problem, row["finished"], map(spool.__getitem__, numbers)))
     return write.save({key: value for key, value in made.items() if key != "problems"}, rows, folder)
 

@@ -25,6 +25,7 @@ const s = (tag, attributes, ...children) =>
 const decimal = (x) => (x % 1 === 0.25 ? x - 0.05 : x).toFixed(1);
 const percent = (share) => (share == null ? "–" : decimal(100 * share));
 const estimate = (e) => (e.value == null ? "–" : `${percent(e.value)} [${percent(e.low)}, ${percent(e.high)}]`);
+const overRuns = (over) => `${percent(over.mean)} ± ${percent(over.std)}`; // mean and standard deviation
 const signed = (share) => (share >= 0 ? "+" : "−") + decimal(100 * Math.abs(share));
 const count = (n) => (n == null ? "unknown" : Math.round(n).toLocaleString("en-US"));
 const plus = (a, b) => (a == null || b == null ? null : a + b); // with something unknown, the sum is

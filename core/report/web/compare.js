@@ -7,7 +7,7 @@ function frontier(runs, metric, name) {
     const block = Math.floor(n / colors.length); // 18 results are told apart, also in grey
     return { name: withN(run.name, run), plain: runs.length > colors.length, color: colors[n % colors.length], shape: SHAPE_NAMES[(n + block) % SHAPE_NAMES.length], dash: [null, "6 4", "2 3"][block % 3],
       points: !isKnown ? [] : run.head.metrics.steps.map((step, t) =>
-        asPoint(sums[t] / Math.max(1, run.head.problem_set.n), step[metric], `${run.name}, ${stepName(step)}, ${count(sums[t])} tokens in all`)) };
+        asPoint(sums[t] / Math.max(1, run.head.problem_set.n) / (run.head.runs?.seeds.length || 1), step[metric], `${run.name}, ${stepName(step)}, ${count(sums[t])} tokens in all`)) };
   });
   return figure({ title: `${name} against tokens`, xLabel: "completion tokens per problem so far",
     yLabel: `${name.toLowerCase()}, %`, series }, `frontier-${metric}`);

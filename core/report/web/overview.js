@@ -56,18 +56,20 @@ function stepTable(run) {
     return h("td", { class: part > 0.1 ? "high" : null, title: `${step[name]} of ${step.completions}` }, percent(part));
   };
   const sum = spent(run.head.metrics.steps), counted = numbers(run);
+  const hasRuns = run.head.metrics.steps.every((step) => step.runs);
   const undecided = run.head.metrics.steps.some((step) => step.undecided) ? ["undecided"] : []; // rare
   return scroll("Steps", h("table", {},
     h("caption", {}, h("span", {}, `Steps. Truncated, forced, doubtful${undecided.length ? ", undecided" : ""} and failed in % of completions; seconds are summed over requests.`,
-      counted.length > 0 && " n: problems that the accuracies are over.")),
-    h("thead", {}, h("tr", {}, [run.head.metrics.steps.some((step) => step.stage) ? "step" : "t", ...(counted.length ? ["n"] : []), "mean accuracy", "majority accuracy", "pass@k", "tokens", "tokens so far", "request s",
+      counted.length > 0 && " n: problems that the accuracies are over.", hasRuns && " Runs: mean ± standard deviation over them.")),
+    h("thead", {}, h("tr", {}, [run.head.metrics.steps.some((step) => step.stage) ? "step" : "t", ...(counted.length ? ["n"] : []), "mean accuracy", "majority accuracy", ...(hasRuns ? ["mean, runs", "majority, runs"] : []), "pass@k", "tokens", "tokens so far", "request s",
       "truncated", "forced", "doubtful", ...undecided, "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, run.head.metrics.steps.map((step, t) => {
       const [k, best] = Object.entries(step.pass_at_k).at(-1) || [];
       const tokens = (step.uncounted && step.completion_tokens != null ? "≥ " : "") + count(step.completion_tokens)
         + (step.verification_tokens === 0 ? "" : " + " + count(step.verification_tokens));
       return h("tr", {}, h("th", { scope: "row" }, step.stage ? `${step.step} ${step.stage}` : step.step), counted.length > 0 && h("td", {}, counted[t]), h("td", {}, estimate(step.mean_accuracy)),
-        h("td", {}, estimate(step.majority_accuracy)), h("td", {}, best ? `${k}: ${estimate(best)}` : "–"), h("td", {}, tokens),
+        h("td", {}, estimate(step.majority_accuracy)), hasRuns && ["mean_accuracy", "majority_accuracy"].map((name) => h("td", {}, overRuns(step.runs[name]))),
+        h("td", {}, best ? `${k}: ${estimate(best)}` : "–"), h("td", {}, tokens),
         h("td", {}, count(sum[t])), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", "doubtful", ...undecided, "failed"].map((name) => share(step, name)),
         h("td", {}, step.problems));
     }))));
@@ -80,6 +82,7 @@ function facts(run) {
     model: model.name + (model.revision ? ` at ${model.revision}` : ""),
     engine: [engine.kind, engine.version].filter(Boolean).join(" "),
     problems: `${problem_set.name}, n=${problem_set.n}`,
+    ...(run.head.runs ? { runs: `${run.head.runs.by} of each problem in the runs with SEED=${run.head.runs.seeds.join(", ")}` } : {}),
     time: `${run.head.started} to ${run.head.ended} (${seconds(run.head.metrics.seconds)})`,
     code: provenance.git_commit ? `${provenance.git_commit}${provenance.git_dirty ? ", with changes" : ""}` : "unknown",
     machine: [provenance.gpu, provenance.platform, provenance.cpus && plural(provenance.cpus, "core")].filter(Boolean).join(", "),
@@ -97,7 +100,8 @@ function headline(run) {
   const counted = numbers(run).length > 0;
   const from = (metric) => (steps.length > 1 ? `from ${percent(first[metric].value)} at t=0${counted ? ` (n=${first[metric].n})` : ""}` : null);
   const n = (metric) => (counted ? `n=${last[metric].n} of ${run.head.problem_set.n}` : steps.length > 1 ? null : `n=${last[metric].n}`);
-  const range = (metric) => [from(metric), n(metric), `[${percent(last[metric].low)}, ${percent(last[metric].high)}]`].filter(Boolean).join(" · ");
+  const runs = (metric) => last.runs && run.head.runs && `${run.head.runs.seeds.length} runs ${overRuns(last.runs[metric])}`;
+  const range = (metric) => [from(metric), n(metric), runs(metric), `[${percent(last[metric].low)}, ${percent(last[metric].high)}]`].filter(Boolean).join(" · ");
   const checks = run.head.metrics.verification, tokens = run.head.metrics.tokens;
   return h("div", { class: "cards" },
     card("mean accuracy, %", percent(last.mean_accuracy.value), range("mean_accuracy")),

@@ -1,0 +1,174 @@
+"""Several runs of one experiment as one results file: the accuracies of a problem are the mean of its runs, or their
+best (max) or worst (min), with 95% intervals over problems; beside them, how a metric varies from run to run.
+
+The file holds every problem once for each run, with the run's seed, so that reports show all members, and so that
+merged files can be merged again.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import Any
+
+from core.errors import UserError, one_line
+from core.files import amount
+from core.results import read, warnings, write
+from core.results.metrics import RunMetrics
+from core.results.spool import Spool
+
+# Runs may differ in these: the hash of the problems says more than their name.
+FREE = ("SEED", "RUNS", "PROBLEMS", "LIMIT")
+WEIGHTS = ("model revision", "model sha256")  # known of some servers alone
+MOST = 1_000_000  # problems, as many as a run may have
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Set:
+    """A problem set, whatever it is called."""
+
+    sha256: str
+    name: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name} with sha256 {self.sha256[:12]}"
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A results file: its head as it stands, and what that says of its runs."""
+
+    path: Path
+    head: dict[str, Any]
+    runs: read.Runs
+
+    def problems(self) -> Iterator[tuple[Row, ...]]:
+        """The rows of each problem, one for each run, as they stand in the file; each of them is checked."""
+        _, rows = read.parsed(self.path)
+        _, checked = read.read(self.path)
+        both = zip(rows, checked, strict=True)
+        while some := tuple(row for row, _ in islice(both, len(self.runs.seeds))):
+            yield some
+
+
+def merge(
+    paths: Sequence[Path], name: str, folder: Path, by: str = "mean", complete: bool = True
+) -> tuple[Path, dict[str, Any]]:
+    """Merge the complete results in `paths`, and save them as `name` in `folder`; not `complete`: there are runs to
+    come. The file and the document (without problems) come back. Raises UserError for results that can't be read or
+    don't belong together."""
+    sources = [_source(path) for path in paths]
+    for other in sources[1:]:
+        _check(sources[0], other)
+    seeds = [seed for source in sources for seed in source.runs.seeds]
+    if again := [seed for seed, count in Counter(seeds).items() if count > 1]:
+        raise UserError(f"the results hold SEED={again[0]} twice. Give each run once, and each a SEED of its own")
+    heads, first = [source.head for source in sources], sources[0].head
+    spool = Spool(folder)
+    with read.refusing(paths[0]):
+        figures, count = _figures(sources, seeds, spool, by)
+        reused: Counter[str] = Counter()
+        for head in heads:
+            reused.update(head["metrics"].get("reused", {}))
+        seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
+        document = first | {
+            "experiment": name,
+            "complete": complete,
+            "started": min(head["started"] for head in heads),
+            "ended": max(head["ended"] for head in heads),
+            "config": first["config"] | {"SEED": seeds[0], "RUNS": len(seeds)},
+            "runs": {"of": sources[0].runs.of, "by": by, "seeds": seeds},
+            "metrics": figures.metrics(seconds) | {"reused": dict(reused)},
+        }
+        document["warnings"] = warnings.of_run(document, figures.commonest_error) + _differing(heads)
+    return write.save(document, map(spool.__getitem__, range(count)), folder), document
+
+
+def _figures(sources: Sequence[_Source], seeds: Sequence[int], spool: Spool, by: str) -> tuple[RunMetrics, int]:
+    """The metrics of all runs, whose rows go into `spool`; and how many rows there are."""
+    figures, number = RunMetrics(int(amount(sources[0].head["problem_set"]["n"], MOST)), len(seeds), by), 0
+    paths = [source.path for source in sources for _ in source.runs.seeds]
+    figures.finished[:] = True  # whole runs: a problem without a later step ended before it
+    for together in zip_longest(*(source.problems() for source in sources), fillvalue=()):
+        rows = [row for some in together for row in some]
+        if len(rows) != len(seeds) or len({(row["id"], row["answer"]) for row in rows}) > 1:
+            raise UserError(f"the results do not hold the same problems in the same order; see {rows[0]['id']!r:.60}")
+        for path, seed, row in zip(paths, seeds, rows, strict=True):
+            steps = row["steps"]
+            if not steps or [step["step"] for step in steps] != list(range(len(steps))):
+                raise UserError(f"{path}: problem {row['id']!r:.60} lacks a step")
+            with read.refusing(path):
+                for step in steps:
+                    figures.add(number, step)
+            fields = {key: value for key, value in row.items() if key != "steps"} | {"seed": seed}
+            spool.add(write.laid_out(fields, (json.dumps(step, ensure_ascii=True).encode() for step in steps)))
+            number += 1
+    if number < figures.finished.size:
+        raise UserError(f"the results hold {number // len(seeds)} problems of {sources[0].head['problem_set']['n']}")
+    return figures, number
+
+
+def experiment_of(path: Path) -> str:
+    """What the results in `path` are runs of. Raises UserError where they can't be merged."""
+    return _source(path).runs.of
+
+
+def _source(path: Path) -> _Source:
+    """Raises UserError where the results in `path` can't be read, or are of a run that goes on."""
+    checked, _ = read.read(path)
+    head, _ = read.parsed(path)
+    if not checked.complete:
+        raise UserError(f"{path} is partial. Run it to its end first: the same command goes on")
+    with read.refusing(path):
+        seed = head["config"]["SEED"]
+        experiment = checked.experiment.removesuffix(f"-seed{seed}")  # of one of several runs; see core/runs.py
+        return _Source(path, head, checked.runs or read.Runs(experiment, "mean", [read.seed_of(seed)]))
+
+
+def _check(one: _Source, other: _Source) -> None:
+    """Raises UserError where the two are no runs of one experiment: it names all in which they differ."""
+    with read.refusing(other.path):
+        mine, theirs = _shared(one), _shared(other)
+    differing = [
+        f"{name} ({_told(mine.get(name))}; {_told(theirs.get(name))})"
+        for name in dict.fromkeys([*mine, *theirs])
+        if mine.get(name) != theirs.get(name) and not (name in WEIGHTS and None in (mine[name], theirs[name]))
+    ]
+    if differing:
+        raise UserError(f"{one.path} and {other.path} can't be merged: they differ in {', '.join(differing)}")
+
+
+def _shared(source: _Source) -> dict[str, Any]:
+    """What runs of one experiment have in common, by what we call it."""
+    head = source.head
+    return {
+        "experiment": source.runs.of,
+        "problem set": _Set(head["problem_set"]["sha256"], head["problem_set"]["name"]),
+        "model": head["model"]["name"],
+        **{name: head["model"].get(name.removeprefix("model ")) for name in WEIGHTS},
+        "grader": head.get("grader", "by_answer"),
+        "prompts": head["provenance"].get("prompts_sha256"),
+        **{name: value for name, value in head["config"].items() if name not in FREE},
+    }
+
+
+def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:
+    """Warnings of what runs may differ in, and better had not."""
+    asked = {
+        "engine": [(head["engine"]["kind"], head["engine"].get("version")) for head in heads],
+        "server's word on the model": [head["model"].get("told") for head in heads],
+        "commit": [head["provenance"].get("git_commit") for head in heads],
+    }
+    return [
+        f"the runs differ in {name}: {'; '.join(dict.fromkeys(map(_told, values)))}"
+        for name, values in asked.items()
+        if any(value != values[0] for value in values)
+    ]
+
+
+def _told(value: Any) -> str:
+    parts = [str(part) for part in (value if isinstance(value, tuple) else (value,)) if part is not None]
+    return one_line(" ".join(parts) or "none", 90)

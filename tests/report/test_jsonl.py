@@ -1,0 +1,223 @@
+"""Results as lines of JSON: what stands in them, and what is never overwritten."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import UserError
+from core.generate.journal import Archive
+from core.report import jsonl
+from core.report.cli import main
+from core.results.read import CallCost, MemberResult
+from core.run import solve_sync
+from core.scaffolds.best_of import BEST_OF
+from core.scaffolds.rsa import RSA
+from tests.fakes.server import ScriptedServer
+from tests.helpers import reports
+from tests.test_python import TWO
+
+
+@pytest.fixture
+def folder(results: Path) -> Path:
+    return reports.results(results, problems=3, lost=[1])
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+    made = ScriptedServer()
+    monkeypatch.setenv("BASE_URL", made.url)
+    yield made
+    made.close()
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def change(folder: Path, **changes: Any) -> dict[str, Any]:
+    path = folder / "02_rsa_basic.json"
+    document: dict[str, Any] = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(document))
+    return document
+
+
+def test_a_line_has_the_chosen_solution_its_cost_and_every_message_in_order(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["02_rsa_basic", "--jsonl"])
+    captured = capsys.readouterr()
+    assert captured.out == f"jsonl   {folder / '02_rsa_basic.jsonl'} (3 lines)\n" and not captured.err
+    found = lines((folder / "02_rsa_basic.jsonl").read_text())
+    document = json.loads((folder / "02_rsa_basic.json").read_text())
+    assert [row["id"] for row in found] == ["p0", "p1", "p2"]
+    row, problem = found[2], document["problems"][2]
+    assert row["problem"] == problem["statement"] and row["answer"] == "3"
+    members = problem["steps"][-1]["members"]
+    best = next(m for m in members if m["group"] == 0)
+    with Archive(folder / "journal") as archive:
+        kept = archive.record(best["key"])
+        assert kept and row["model_solution"] == kept.completion["answer"]
+        assert row["model_answer"] == best["answer"] and row["correct"] == best["correct"]
+        calls = [m for step in problem["steps"] for m in step["members"]]
+        expected = [
+            (message["role"], message["content"])
+            for record in (archive.record(m["key"]) for m in calls)
+            if record
+            for message in (*(record.messages or ()), {"role": "assistant", "content": record.completion["answer"]})
+        ]
+    assert [(message["role"], message["content"]) for message in row["history"]] == expected
+    replies = [message for message in row["history"] if message["role"] == "assistant"]
+    assert [(m["step"], m["member"]) for m in replies] == [(t, i) for t in range(3) for i in range(4)]
+    assert [m["correct"] for m in replies] == [m["correct"] for m in calls]
+    assert [m["call"] for m in replies] == list(range(12)) and replies[0]["thinking"] == "Let me think about 2."
+    assert row["cost_run"] == {"input_tokens": 12 * 50, "output_tokens": 12 * 100, "cost": None}
+
+
+def test_what_goes_out_is_what_a_server_was_sent(
+    server: ScriptedServer, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    solve_sync(BEST_OF, TWO, N=3, VERIFY_SAMPLES=2, name="13_best_of")
+    capsys.readouterr()
+    main(["13", "--jsonl", "-"])
+    found = lines(capsys.readouterr().out)
+    sent = sorted(json.dumps(json.loads(body)["messages"]) for body in server.asked)
+    told = []
+    for row in found:
+        calls: dict[int, list[dict[str, str]]] = {}
+        for message in row["history"]:
+            if message["role"] != "assistant":
+                calls.setdefault(message["call"], []).append({k: message[k] for k in ("role", "content")})
+        told += [json.dumps(messages) for messages in calls.values()]
+        kinds = ["side_call" in m for m in row["history"] if m["role"] == "assistant"]
+        assert kinds == [False] * 3 + [True] * 6, "a sample that stands again, with its reviews, was asked for once"
+    assert sorted(told) == sent and all(row["model_solution"] for row in found)
+
+
+def test_merged_runs_have_a_line_for_each_run_of_a_problem(
+    server: ScriptedServer, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    solve_sync(RSA, TWO, N=2, K=1, T=0, RUNS=2)
+    capsys.readouterr()
+    main(["rsa", "--jsonl", "-"])
+    found = lines(capsys.readouterr().out)
+    assert [(row["id"], row["seed"]) for row in found] == [("1", 0), ("1", 1), ("second", 0), ("second", 1)]
+    assert all(len(row["history"]) == 4 for row in found)
+
+
+def test_columns_of_the_problem_file_and_dollars_go_along_where_results_have_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = change(folder, prices={"read": 1.0, "cached": 0.5, "written": 10.0})
+    document["problems"][0]["columns"] = {"topic": "sums", "answer": 1, "history": "of the file"}
+    document["problems"][1]["columns"] = "no mapping"
+    change(folder, problems=document["problems"])
+    main(["02", "--jsonl", "-"])
+    found = lines(capsys.readouterr().out)
+    assert found[0]["topic"] == "sums" and found[0]["answer"] == 1 and isinstance(found[0]["history"], list)
+    assert "topic" not in found[1]
+    assert found[0]["cost_run"]["cost"] == pytest.approx(12 * (50 * 1.0 + 100 * 10.0) / 1e6)
+
+
+def test_without_the_journal_history_is_null_and_one_note_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "journal" / "02_rsa_basic.jsonl").unlink()
+    main(["02", "--jsonl"])
+    captured = capsys.readouterr()
+    assert (
+        captured.err.count("\n") == 1 and "the history of 3 of 3 problems of 02_rsa_basic.json is null" in captured.err
+    )
+    for row in lines((folder / "02_rsa_basic.jsonl").read_text()):
+        assert row["history"] is row["model_solution"] is None and row["cost_run"]["output_tokens"] == 1200
+
+
+def test_messages_that_were_never_kept_and_tokens_that_nobody_counted_are_null(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports.results(results, messages=False, counted=False, complete=False)
+    main(["02", "--jsonl", "-"])
+    out, err = capsys.readouterr()
+    row = lines(out)[0]
+    assert row["model_solution"] and row["history"] is None
+    assert row["cost_run"] == {"input_tokens": None, "output_tokens": None, "cost": None}
+    assert "is partial" in err and "is null" in err
+
+
+def test_a_request_that_failed_stands_with_its_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = change(folder)
+    failed = document["problems"][0]["steps"][0]["members"][0]
+    failed |= {"error": "status 500", "key": "f" * 32, "finish_reason": None}
+    change(folder, problems=document["problems"])
+    main(["02", "--jsonl", "-"])
+    row = lines(capsys.readouterr().out)[0]
+    assert row["history"][0] == {
+        "role": "assistant",
+        "content": None,
+        "error": "status 500",
+        "call": 0,
+        "step": 0,
+        "member": 0,
+    }
+    assert row["history"][1]["call"] == 1
+
+
+def test_only_an_export_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problems = folder / "mine.jsonl"
+    problems.write_text('{"problem": "?", "answer": 1, "model_solution": "2"}\n')
+    (folder / "a.jsonl").mkdir()
+    journal = folder / "journal" / "02_rsa_basic.jsonl"
+    before = journal.read_bytes()
+    for argv, words in (
+        (["02", "--jsonl", str(problems)], "exists, and is no export"),
+        (["02", "--jsonl", str(journal)], "exists, and is no export"),
+        (["02", "--jsonl", str(folder / "a.jsonl")], "exists, and is no export"),
+        (["--jsonl", "02"], "'02' is no .jsonl file. Name the results before --jsonl"),
+        (["02", "02", "--jsonl", str(folder / "b.jsonl")], "2 results are meant, and one file is named"),
+        (["03", "--jsonl"], "no results at"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(argv)
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out) == (2, "") and words in err and err.count("\n") == 1
+    assert journal.read_bytes() == before and "model_solution" in problems.read_text()
+    for _ in range(2):
+        main(["02", "--jsonl", str(folder / "b.jsonl")])
+
+
+def test_results_that_break_off_leave_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = change(folder)
+    document["problems"][2]["steps"][0]["members"] = []
+    change(folder, problems=document["problems"])
+    with pytest.raises(SystemExit):
+        main(["02", "--jsonl"])
+    assert "not a results file" in capsys.readouterr().err
+    assert not [path for path in folder.iterdir() if "jsonl" in path.name]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.none() | st.integers(0, 3), st.none() | st.floats(0, 1)), min_size=1))
+def test_the_chosen_member_is_of_the_vote_and_of_those_the_best(said: list[tuple[bool, Any, Any]]) -> None:
+    members = [
+        MemberResult(
+            CallCost("0" * 32, None, 1, 0, 1, 0.0, "oops" if failed else None),
+            *("1", True, None, False, group, [], None, False, score, None, [], []),
+        )
+        for failed, group, score in said
+    ]
+    found = jsonl.chosen(members)
+    alive = [m for m in members if not m.cost.error] or members
+    groups = [m.group for m in alive if m.group is not None]
+    voted = [m for m in alive if m.group == min(groups)] if groups else alive
+    assert found in voted and (found.self_score or 0) == max(m.self_score or 0 for m in voted)
+
+
+def test_results_of_any_text_are_written_and_read_back(results: Path) -> None:
+    reports.hostile(results)
+    export, out = jsonl.write(results / "02_rsa_basic.json", "")
+    assert len(lines(Path(out).read_text())) == export.problems == 2 and not export.notes
+    with pytest.raises(UserError):
+        jsonl.write(results / "nothing.json", "")

@@ -1,0 +1,242 @@
+"""Runs of one experiment merged: figures by hand, and what is refused."""
+
+import json
+import statistics
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core import regrade
+from core.errors import UserError
+from core.report import compare, page, tables
+from core.report.merge import main
+from core.results import load
+from core.results.merge import merge
+from core.stats import mean_by_problem
+from tests.results.test_results import SCHEMA, document, figures, graded, member
+
+Right = list[list[list[bool]]]  # by problem, step and member
+EVIL_VALUES: list[Any] = [None, 7, [], {}, "x", -1, 1e400, [[]], {"runs": 1}]
+
+
+@cache
+def base() -> dict[str, Any]:
+    """Checked against the schema, with the provenance of this machine: both take too long for each of a thousand."""
+    return document(graded([[[member("")]]]))
+
+
+def save(path: Path, right: Right, seed: int, **changes: Any) -> Path:
+    """Results of one run in which these members are right; the right ones say 42, all others one thing together."""
+    rows = graded([[[member(f"\\boxed{{{42 if is_right else 7}}}") for is_right in step] for step in p] for p in right])
+    made = base() | {"problems": rows, "metrics": figures(rows).metrics(1.0)}
+    made |= {"problem_set": made["problem_set"] | {"n": len(rows)}, "config": made["config"] | {"SEED": seed}}
+    for name, value in changes.items():
+        made[name] = made[name] | value if isinstance(value, dict) else value
+    path.write_text(json.dumps(made))
+    return path
+
+
+RUN_0: Right = [[[True, True, False, False], [True] * 4], [[False] * 4, [True, True, True, False]]]
+RUN_1: Right = [[[True, False, False, False], [False] * 4], [[True, False, False, False], [True] * 4]]
+
+
+@pytest.fixture
+def two(results: Path) -> list[Path]:
+    """Two runs of the same file name, as two machines have them."""
+    for machine in ("a", "b"):
+        (results / machine).mkdir()
+    runs = ((results / "a", RUN_0, 0), (results / "b", RUN_1, 5))
+    return [save(machine / "09_test.json", right, seed) for machine, right, seed in runs]
+
+
+def merged(paths: list[Path], by: str, folder: Path) -> dict[str, Any]:
+    path, _ = merge(paths, f"{by}-test", folder, by)
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("by", "means", "majorities"),
+    [
+        ("mean", [(0.375 + 0.125) / 2, (0.5 + 0.875) / 2], [(0.25 + 0) / 2, (0.5 + 1) / 2]),
+        ("max", [(0.5 + 0.25) / 2, 1.0], [(0.5 + 0) / 2, 1.0]),
+        ("min", [(0.25 + 0) / 2, (0 + 0.75) / 2], [0.0, (0 + 1) / 2]),
+    ],
+)
+def test_figures_of_two_runs_by_hand(
+    two: list[Path], results: Path, by: str, means: list[float], majorities: list[float]
+) -> None:
+    found = merged(two, by, results)
+    jsonschema.validate(found, SCHEMA)
+    steps = found["metrics"]["steps"]
+    assert [step["mean_accuracy"]["value"] for step in steps] == means
+    assert [step["majority_accuracy"]["value"] for step in steps] == majorities
+    assert {step["mean_accuracy"]["n"] for step in steps} == {2}, "problems, not runs of them"
+    over = steps[1]["runs"]
+    assert over["mean_accuracy"]["values"] == [0.875, 0.5] and over["majority_accuracy"]["values"] == [1.0, 0.5]
+    assert over["mean_accuracy"]["mean"] == 0.6875
+    assert over["mean_accuracy"]["std"] == pytest.approx(statistics.stdev([0.875, 0.5]))
+    assert found["runs"] == {"of": "09_test", "by": by, "seeds": [0, 5]}
+    assert found["config"]["SEED"] == 0 and found["config"]["RUNS"] == 2
+    assert found["metrics"]["tokens"]["completion"] == 2 * 2 * 2 * 4 * 10
+    assert [(row["id"], row["seed"]) for row in found["problems"]] == [("p0", 0), ("p0", 5), ("p1", 0), ("p1", 5)]
+
+
+flags = st.lists(st.booleans(), min_size=2, max_size=2)
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(2, 3).flatmap(
+        lambda n: st.lists(
+            st.lists(st.lists(flags, min_size=1, max_size=3), min_size=n, max_size=n), min_size=2, max_size=3
+        )
+    )
+)
+def test_the_interval_is_that_of_all_samples_clustered_by_problem(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[Right]
+) -> None:
+    """Runs may end problems at different steps: one that has ended counts with its last population."""
+    folder = tmp_path_factory.mktemp("runs")
+    paths = [save(folder / f"{seed}.json", right, seed) for seed, right in enumerate(runs)]
+    alone = [json.loads(path.read_text())["metrics"]["steps"] for path in paths]
+    steps = merged(paths, "mean", folder)["metrics"]["steps"]
+    assert len(steps) == max(map(len, alone))
+    for t, step in enumerate(steps):
+        samples = [
+            [float(flag) for run in runs for flag in run[p][min(t, len(run[p]) - 1)]] for p in range(len(runs[0]))
+        ]
+        expected = mean_by_problem(samples).to_json()
+        assert step["mean_accuracy"] == pytest.approx(expected, abs=1e-9)
+        assert step["pass_at_k"]["1"] == pytest.approx(expected, abs=1e-9)
+        each = [run[min(t, len(run) - 1)] for run in alone]
+        assert step["runs"]["mean_accuracy"]["values"] == pytest.approx([s["mean_accuracy"]["value"] for s in each])
+
+
+def test_merged_results_are_read_shown_and_compared(
+    two: list[Path], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["mean", *map(str, two)])
+    out = capsys.readouterr().out
+    assert "mean-09_test: m (other) on s, n=2, mean of 2 runs" in out and "68.8 ± 26.5" in out
+    assert "mean, runs: mean ± standard deviation" in out and "results" in out.splitlines()[-1]
+    found = load("mean-09", results)
+    assert repr(found) == "<Results of mean-09_test: 2 problems, 2 runs, 32 members>"
+    assert [row["seed"] for row in found.rows[::8]] == [0, 5, 0, 5]
+    run = page.read(results / "mean-09_test.json")
+    assert [problem["id"] for problem in page.data([run])["runs"][0]["problems"]] == [
+        "p0 SEED=0",
+        "p0 SEED=5",
+        "p1 SEED=0",
+        "p1 SEED=5",
+    ]
+    assert "over 2 runs 75.0 ± 35.4" in tables.final(run.document)
+    text = compare.table([compare.read(name, results) for name in (str(two[0]), "mean-09_test")])
+    rows = [line for line in text.splitlines() if line.startswith(("09_test ", "mean-09_test "))]
+    assert [" ".join(row.split()[-n:]) for row, n in zip(rows[:2], (3, 7), strict=True)] == [
+        "- - 160",
+        "68.8 ± 26.5 75.0 ± 35.4 320",
+    ]
+    assert "paired over 2 problems" in text and "mean accuracy      -18.8" in text
+    assert "completion tokens  +0.0" in text, "of a problem in a run"
+    assert "mean-09_test is the mean of 2 runs" in text
+
+
+def test_merged_files_are_merged_as_their_runs(two: list[Path], results: Path) -> None:
+    three = save(results / "c.json", RUN_0, 9)
+    pair, _ = merge(two, "mean-09_test", results)
+    whole, _ = merge([pair, three], "all", results)
+    at_once, _ = merge([*two, three], "all", results)
+    one, other = (json.loads(path.read_text()) for path in (whole, at_once))
+    assert one["problems"] == other["problems"] and one["metrics"]["steps"] == other["metrics"]["steps"]
+    assert one["runs"] == {"of": "09_test", "by": "mean", "seeds": [0, 5, 9]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"config": {"N": 3}}, "they differ in N (2; 3)"),
+        ({"config": {"WAITS": 3, "N": 3}}, "N (2; 3), WAITS (none; 3)"),
+        ({"problem_set": {"name": "other", "sha256": "1" * 64}}, "problem set (s with sha256 000000000000; other with"),
+        ({"model": {"name": "other"}}, "they differ in model (m; other)"),
+        ({"experiment": "10_test"}, "they differ in experiment (09_test; 10_test)"),
+        ({"provenance": {"prompts_sha256": "x"}}, "they differ in prompts ("),
+        ({"grader": "mine"}, "they differ in grader (by_answer; mine)"),
+        ({"complete": False}, "is partial"),
+        ({"config": {"SEED": 0}}, "hold SEED=0 twice"),
+        ({"config": {"SEED": "x"}}, "not a results file"),
+        ({"problem_set": {"n": 3}}, None),
+    ],
+)
+def test_what_does_not_belong_together_is_refused_in_one_line(
+    two: list[Path], results: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], words: str | None
+) -> None:
+    save(two[1], RUN_1, 5, **changes)
+    if words is None:
+        main(["mean", *map(str, two)])  # the hash says which problems; their number is a part of it
+        return
+    with pytest.raises(SystemExit) as ended:
+        main(["mean", *map(str, two)])
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and words in err and err.count("\n") == 1
+    assert [path.name for path in results.iterdir() if path.is_file()] == []
+
+
+def test_other_problems_are_refused_and_another_name_of_the_set_is_not(two: list[Path], results: Path) -> None:
+    save(two[1], RUN_1, 5, problem_set={"name": "copy"}, config={"PROBLEMS": "copy.json"})
+    merge(two, "all", results)
+    for changed in (RUN_1[:1], [*RUN_1, RUN_1[0]]):
+        save(two[1], changed, 5, problem_set={"n": 2})
+        with pytest.raises(UserError, match="same problems in the same order"):
+            merge(two, "all", results)
+    rows = json.loads(two[1].read_text())["problems"][:2]
+    save(two[1], RUN_1, 5, problems=rows[::-1])
+    with pytest.raises(UserError, match="same problems in the same order"):
+        merge(two, "all", results)
+
+
+def test_what_runs_had_better_share_is_a_warning(two: list[Path], results: Path) -> None:
+    save(two[1], RUN_1, 5, engine={"version": "0.5"}, provenance={"git_commit": "abc"})
+    noted = merged(two, "mean", results)["warnings"]
+    assert "the runs differ in engine: other; other 0.5" in noted and any("commit" in note for note in noted)
+
+
+def test_merging_takes_two_and_merged_runs_are_graded_one_by_one(
+    two: list[Path], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv, words in ((["mean", str(two[0])], "two or more"), (["median", "a", "b"], "invalid choice: 'median'")):
+        with pytest.raises(SystemExit):
+            main(argv)
+        assert words in capsys.readouterr().err
+    path, _ = merge(two, "all", results)
+    with pytest.raises(UserError, match="holds 2 runs. Grade each of them again"):
+        regrade.regrade(path)
+
+
+def test_any_value_in_results_is_merged_or_refused_in_one_line(two: list[Path], results: Path) -> None:
+    path, _ = merge(two, "all", results)
+    whole = json.loads(path.read_text())
+    for place in (["runs"], ["runs", "by"], ["runs", "seeds"], ["problems", 0, "seed"], ["metrics", "steps", 0, "runs"],
+                  ["problems", 0, "steps"], ["problems", 0, "steps", 0, "step"], ["problem_set", "n"],
+                  ["problems", 0, "steps", 0, "identical"], ["metrics", "reused"], ["prices"]):  # fmt: skip
+        for value in EVIL_VALUES:
+            changed = json.loads(json.dumps(whole))
+            inner = changed
+            for key in place[:-1]:
+                inner = inner[key]
+            inner[place[-1]] = value
+            (results / "evil.json").write_text(json.dumps(changed))
+            for take in (
+                lambda: merge([results / "evil.json", two[0]], "x", results),
+                lambda: compare.table([compare.read(name, results) for name in (str(two[0]), "evil")]),
+                lambda: page.data([page.read(results / "evil.json")]) and page.read(results / "evil.json").table,
+            ):
+                try:
+                    take()
+                except UserError as error:
+                    assert "\n" not in str(error), place
