@@ -160,10 +160,14 @@ def test_the_card_names_the_committed_file_which_is_small() -> None:
 def test_the_committed_model_shows_the_effect_over_the_api(results: Path) -> None:
     status, _, err = run("03_rsa_verify", "LIMIT=6", "T=1")
     assert status == 0, err
-    assert run("02_rsa_basic", "LIMIT=6", "T=2")[0] == 0
+    assert run("02_rsa_basic", "LIMIT=12")[0] == 0
     rsa = json.loads((results / "02_rsa_basic.json").read_text())["metrics"]["steps"]
-    first, last = (rsa[t]["mean_accuracy"]["value"] for t in (0, 2))
-    assert 0.15 < first < 0.55 and last > first + 0.3
+    first, last = (rsa[t]["mean_accuracy"]["value"] for t in (0, -1))
+    assert 0.1 < first < 0.55 and last > first + 0.3
+    # What it gets wrong at its most likely it gets wrong again and again: neither greedy decoding nor a vote mends it.
+    assert run("01_baseline", "N=1", "TEMPERATURE=0")[0] == 0
+    greedy = json.loads((results / "01_baseline.json").read_text())["metrics"]["final"]["mean_accuracy"]["value"]
+    assert greedy <= 0.5 and rsa[0]["majority_accuracy"]["value"] < last - 0.2
     verified = json.loads((results / "03_rsa_verify.json").read_text())["metrics"]["verification"]
     assert verified["auc"] > 0.85 and verified["unreadable"] == 0
 
