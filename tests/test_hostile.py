@@ -151,7 +151,9 @@ def test_a_damaged_journal_never_gives_a_wrong_completion(folder: Path, data: st
 
 
 def test_a_run_on_hostile_answers_ends_and_judges_rightly(document: dict[str, Any]) -> None:
-    assert document["complete"] and not document["warnings"]
+    assert document["complete"]
+    (warning,) = document["warnings"]
+    assert "34 of 72 members repeat another" in warning  # whatever the seed, a case has one answer
 
 
 def test_a_reply_of_any_shape_is_a_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
