@@ -47,14 +47,17 @@ def tensors(path: Path) -> dict[str, tuple[str, Any]]:
     return {t.name: (t.tensor_type.name, t.data.tobytes()) for t in gguf.GGUFReader(path).tensors}
 
 
+LAYERS = contents(EMBEDDED_GGUF)["qwen3.block_count"]
+
+
 def weights() -> Weights:
     """The embedded model's, under Hugging Face's names."""
     layer = ["input_layernorm", "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
     layer += [f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")]
     names = ["model.embed_tokens.weight", "model.norm.weight"]
-    names += [f"model.layers.{i}.{name}.weight" for i in range(4) for name in layer]
+    names += [f"model.layers.{i}.{name}.weight" for i in range(LAYERS) for name in layer]
     stored = {t.name: t.data for t in gguf.GGUFReader(EMBEDDED_GGUF).tensors}
-    return {name: np.array(stored[found]) for name, found in gguf_names(names, 4).items()}
+    return {name: np.array(stored[found]) for name, found in gguf_names(names, LAYERS).items()}
 
 
 def hugging_face(folder: Path, save: Callable[[Path, Weights], None], vocab: int = 900) -> Path:
@@ -88,10 +91,10 @@ def hugging_face(folder: Path, save: Callable[[Path, Weights], None], vocab: int
     config = {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
-        "num_hidden_layers": 4,
+        "num_hidden_layers": LAYERS,
         "hidden_size": 128,
         "num_attention_heads": 4,
-        "num_key_value_heads": 4,
+        "num_key_value_heads": about["qwen3.attention.head_count_kv"],
         "head_dim": 32,
         "intermediate_size": 512,
         "vocab_size": vocab,
@@ -184,12 +187,12 @@ def test_shards_of_bf16_convert_to_every_type_and_solve(tmp_path: Path, type: st
     out = tmp_path / "toy.gguf"
     convert(hugging_face(tmp_path / "hf", bf16_shards, vocab=908), out, type)
     kinds = {t.name: t.tensor_type.name for t in gguf.GGUFReader(out).tensors}
-    assert kinds["token_embd.weight"] == kinds["blk.3.ffn_down.weight"] == type.upper()
+    assert kinds["token_embd.weight"] == kinds[f"blk.{LAYERS - 1}.ffn_down.weight"] == type.upper()
     assert kinds["output_norm.weight"] == kinds["blk.0.attn_q_norm.weight"] == "F32"
     about = contents(out)
     assert about["tokenizer.ggml.tokens"][899:902] == [about["tokenizer.ggml.tokens"][899], "[PAD900]", "[PAD901]"]
     assert about["tokenizer.ggml.token_type"][900:] == [gguf.TokenType.UNUSED] * 8
-    for name, found in gguf_names(weights(), 4).items():  # no more is lost than the type takes
+    for name, found in gguf_names(weights(), LAYERS).items():  # no more is lost than the type takes
         stored = next(t for t in gguf.GGUFReader(out).tensors if t.name == found)
         exact = (bf16(weights()[name]).astype(np.uint32) << 16).view(np.float32)
         read = gguf.quants.dequantize(stored.data, stored.tensor_type)[: len(exact)]
@@ -390,8 +393,8 @@ def test_a_broken_folder_is_one_line_and_leaves_nothing(what: str, tmp_path: Pat
 def test_a_disk_that_refuses_leaves_what_was_there(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def limit() -> None:  # writing beyond a million bytes fails, as on a full disk
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+    def limit() -> None:  # writing beyond half a million bytes fails, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
 
     done = to_gguf(folder, tmp_path / "model.gguf", preexec_fn=limit)
     assert done.returncode == 2 and "model.gguf: writing failed (" in done.stderr and "Traceback" not in done.stderr
