@@ -15,6 +15,12 @@ def _hear(sign: int, frame: FrameType | None) -> None:
     signal.default_int_handler(sign, frame)
 
 
+def was_heard() -> bool:
+    """Whether Ctrl-C has come. Who asks once the imports are done, and hears yes, was kept from it by a package that
+    swallowed the exception, as callbacks of Python's own do."""
+    return _heard
+
+
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Ctrl-C outside of `command` (core/errors.py), while Python still reads the imports, is one word too. Python then
     ends itself with SIGINT, which a shell shows as status 130. Packages written in C make an ImportError of it."""

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from core import interrupts
+
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # SIGTERM and SIGHUP often come in pairs that mean one (from timeout, Slurm, a terminal and its shell); Ctrl-C never.
 ECHO_SECONDS = 1.0
@@ -34,12 +36,14 @@ def _interrupt() -> None:
 class Stop:
     """From when it is made, the first signal raises KeyboardInterrupt, or cancels the task of `cancelling`. A second
     one, whatever hangs, ends the process with status 130: what is in the journal is whole, and the servers we started
-    end with us."""
+    end with us. A first one that somebody swallowed raises when this is made, or at `cancelling`."""
 
     def __init__(self) -> None:
         self._first: Callable[[], object] = _interrupt
         self._at: float | None = None  # when the first came
         _handle(self._stop)
+        if interrupts.was_heard():
+            raise KeyboardInterrupt
 
     def _stop(self, number: int, _: FrameType | None) -> None:
         if self._at is None:
@@ -53,6 +57,8 @@ class Stop:
     @contextmanager
     def cancelling(self) -> Iterator[None]:
         """While the block runs, the first signal cancels the task that it runs in."""
+        if self._at is not None:
+            raise KeyboardInterrupt
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         cancel = task.cancel

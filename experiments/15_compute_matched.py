@@ -46,7 +46,7 @@ entries = [
     entry("06_deepseek_math"),
     entry("07_nomos", roles="group solutions by their answers"),
     entry("08_reasoning_cache"),
-    entry("09_selfcheck", roles="say yes or no to a review"),
+    entry("09_selfcheck"),
     entry("09_selfcheck", name="09_selfcheck_verdict", CLASSIFY=0),
     entry("10_static_math_agent"),
     entry("11_math_agent"),

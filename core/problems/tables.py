@@ -5,6 +5,7 @@ import csv
 import hashlib
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def _csv(path: Path) -> Rows:
     lines = _records(path, text)
     _, header = next(lines, ("", []))
     names = [name.strip() for name in header]
-    if repeated := {name for name in names if names.count(name) > 1}:
+    if repeated := [name for name, times in Counter(names).items() if times > 1]:
         raise UserError(f"{WHAT} {path} has several columns {min(repeated)!r:.80}. Give each a name of its own")
     rows: Rows = []
     for where, cells in lines:
@@ -102,7 +103,8 @@ def _parquet(path: Path) -> Rows:
     except ImportError:
         raise UserError(f"{WHAT} {path} can't be read without pyarrow: pip install pyarrow") from None
     try:
-        table = pyarrow.parquet.read_table(pyarrow.BufferReader(content))
+        # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down with SIGABRT.
+        table = pyarrow.parquet.read_table(pyarrow.BufferReader(content), use_threads=False, pre_buffer=False)
         names = table.column_names
         if len(set(names)) < len(names):
             raise ValueError("several columns have one name")

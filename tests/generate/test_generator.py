@@ -63,7 +63,7 @@ def test_equal_seeds_give_equal_completions_whatever_else_is_in_the_batch(engine
     (alone,) = ask(engine, tmp_path / "a", [(7, SHORT)])
     crowd = ask(engine, tmp_path / "b", [(seed, SHORT) for seed in range(7, 31)], limit=16)
     assert (crowd[0].thinking, crowd[0].answer) == (alone.thinking, alone.answer)
-    assert len({c.thinking + c.answer for c in crowd}) > 4
+    assert len({c.thinking + c.answer for c in crowd}) > 2
 
 
 def test_what_is_in_the_journal_is_not_asked_again(engine: Server, proxy: Proxy, tmp_path: Path) -> None:

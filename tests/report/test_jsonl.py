@@ -114,7 +114,6 @@ def test_columns_of_the_problem_file_and_dollars_go_along_where_results_have_the
 ) -> None:
     document = change(folder, prices={"read": 1.0, "cached": 0.5, "written": 10.0})
     document["problems"][0]["columns"] = {"topic": "sums", "answer": 1, "history": "of the file"}
-    document["problems"][1]["columns"] = "no mapping"
     change(folder, problems=document["problems"])
     main(["02", "--jsonl", "-"])
     found = lines(capsys.readouterr().out)
