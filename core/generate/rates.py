@@ -84,7 +84,7 @@ class Rates:
     def refused(self, entry: Entry, wait: float | None) -> None:
         """The server has refused it for the rate, and wants all to `wait`."""
         now = _now()
-        self.refused_since = self.refused_since or now
+        self.refused_since = now if self.refused_since is None else self.refused_since
         if entry.at > self._paused_at:  # else it was on its way when nobody knew
             self._round, self._paused_at = self._round + 1, now
         seconds = self._pause(self._round - 1, wait)
