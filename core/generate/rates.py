@@ -29,13 +29,13 @@ class Entry:
 class Rates:
     """At most so many `requests` and `tokens` a minute (None: as many as there are). `pause(round, wait)`: the seconds
     for which nothing is sent when the server refuses requests and asks for a `wait` (None: for none), for the first
-    time (0), or for another time after the pause."""
+    time (0), or for another time after the pause; without it, nothing is held back."""
 
     def __init__(
         self,
         requests: int | None = None,
         tokens: int | None = None,
-        pause: Callable[[int, float | None], float] = lambda round, wait: wait or 0.0,
+        pause: Callable[[int, float | None], float] = lambda round, wait: 0.0,
     ) -> None:
         self._requests, self._tokens, self._pause = requests or math.inf, tokens or math.inf, pause
         self._is_limited = bool(requests or tokens)
