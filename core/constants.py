@@ -103,6 +103,7 @@ class Constants:
     CONCURRENCY: int = constant(0, "requests in flight; 0 asks the server", 0, 100_000)
     TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000)
     STALL_SECONDS: float = constant(300.0, "seconds that one request may be silent while it is served", 0.1, 1_000_000)
+    MAX_DOLLARS: float = constant(0.0, "dollars that the run may spend in all; 0 is no limit", 0, 1_000_000)
 
     def __post_init__(self) -> None:
         for name, rule in rules(type(self)).items():

@@ -30,13 +30,14 @@ from core.engines.shape import QED_NANO, Shape
 from core.errors import UserError, command
 from core.experiment import Experiment, Part
 from core.files import results_dir, write_atomically
+from core.prices import Prices
 from core.progress import ANY, Expected, Forecast
 from core.report import plot
 from core.report.budgets import UNCOUNTED, Row, at_budgets, in_unit, rows, shown, table
 from core.results import warnings, write
-from core.run import check_context, open_journal, started
+from core.run import check_context, open_journal, open_purse, started
 from core.signals import Stop
-from core.spending import TOKENS, UNITS, Meter, Prices
+from core.spending import TOKENS, UNITS, Meter
 from core.types import Ask, Population, Problem, Scaffold
 
 FEWEST = 8  # completions without a count, and none with one, until that is said
@@ -47,7 +48,7 @@ class Constants(RunConstants):
     """Of a comparison."""
 
     BUDGET_IN: str = constant("tokens", "what budgets count", choices=tuple(UNITS))
-    DOLLARS_READ: float = constant(0.0, "price of a million prompt tokens; 0 where prices are not known", 0, 1e6)
+    DOLLARS_READ: float = constant(0.0, "price of a million prompt tokens; 0: as the model's card says", 0, 1e6)
     DOLLARS_CACHED: float = constant(0.0, "the same of those that a cache held", 0, 1e6)
     DOLLARS_WRITTEN: float = constant(0.0, "the same of completion tokens, thinking included", 0, 1e6)
 
@@ -55,10 +56,10 @@ class Constants(RunConstants):
         if self.RUNS > 1:
             raise UserError(f"RUNS={self.RUNS}: a comparison runs once for each of the `seeds` in its file; set those")
 
-    @property
-    def prices(self) -> Prices | None:
+    def prices(self, card: Prices | None = None) -> Prices | None:
+        """As they are given, else the model's `card` has them; None where neither knows."""
         given = Prices(self.DOLLARS_READ, self.DOLLARS_CACHED, self.DOLLARS_WRITTEN)
-        return given if given.read and given.written else None
+        return given if given.read and given.written else card
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,13 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
             left_out = [entry for entry in entries if entry.roles in server.card.not_learnt]
             runs: dict[str, list[Path]] = {}
             reused: Counter[str] = Counter()
-            meter = Meter(common.BUDGET_IN, _shape_of(server), common.prices)
+            meter = Meter(common.BUDGET_IN, _shape_of(server), common.prices(server.card.price))
             budgets: list[float] = []  # what they come to in that unit; known when the first has run
             kept = [entry for entry in entries if entry not in left_out]
             total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
             with (
                 open_journal(folder / "journal" / f"{name}.jsonl") as journal,
+                open_purse(journal, common, server, chosen) as purse,
                 Bar(name, total, Forecast({ANY: Expected(total, 1.0, 1.0)}, is_bound=False)) as bar,
             ):
                 for place, entry in enumerate(kept):
@@ -185,6 +187,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
                             server,
                             chosen,
                             folder / name,
+                            purse=purse,
                             part=Part(bar, stage, comparison.allotted(entry, common)),
                         )
                         runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))

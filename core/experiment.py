@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -21,9 +21,11 @@ from core.engines.server import Server
 from core.errors import RunFailed, UserError
 from core.generate.generator import Generator
 from core.generate.journal import Journal
+from core.generate.money import Purse
 from core.grading.answers import by_answer
 from core.grading.math_verify import stopping_judge
 from core.plan.expected import expected
+from core.prices import shown as dollars
 from core.problems.sets import ProblemSet
 from core.progress import Forecast
 from core.report import plot, tables
@@ -61,14 +63,17 @@ class Experiment(Generic[C]):
         folder: Path,
         grader: Grader = by_answer,
         grades_at: Server | None = None,
+        purse: Purse | None = None,
         part: Part | None = None,
     ) -> None:
-        """`grades_at`: the server that the `grader` asks; None: the same. `part`: of a whole that has a bar."""
+        """`grades_at`: the server that the `grader` asks; None: the same. `purse`: what requests are paid from, where
+        prices are known. `part`: of a whole that has a bar."""
         config = server.card.sampled(config)
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
-        self.grader, self.grades_at = grader, grades_at
+        self.grader, self.grades_at, self.purse = grader, grades_at, purse
         self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
-        self.figures = RunMetrics(len(chosen.problems))
+        prices = server.card.price
+        self.figures = RunMetrics(len(chosen.problems), prices=prices)
         self.spool = Spool(folder)  # what was graded, in JSON: a step may be one of a million
         self.steps: list[list[int]] = [[] for _ in chosen.problems]  # numbers in the spool, by problem
         self.sampling = Sampling.of(config)
@@ -105,6 +110,7 @@ class Experiment(Generic[C]):
             "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants) if name != "RUNS"},
             "grader": getattr(grader, "__name__", type(grader).__name__),
             "provenance": provenance.collect(scaffold.prompts),
+            **({"prices": asdict(prices)} if prices else {}),
         }
 
     def finish(self, journal: Journal, stop: Stop) -> Path:
@@ -144,13 +150,17 @@ class Experiment(Generic[C]):
             # A time box is for all problems: none may have to wait until it is over.
             places = asyncio.Semaphore(len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough)
             timeout, stall = self.config.TIMEOUT, self.config.STALL_SECONDS
-            generator = Generator(self.server, journal, limit, timeout, self._counter(bar), stall, say=bar.write)
+            if self.purse:
+                self.purse.say = bar.write
+            generator = Generator(
+                self.server, journal, limit, timeout, self._counter(bar), stall, say=bar.write, purse=self.purse
+            )
             try:
                 async with (
                     stopping_judge(),
                     bar.beating(generator, self._accuracy, self.part.stage if self.part else ""),
                     generator,
-                    self._second(journal, generator) as second,
+                    self._second(journal, generator, bar) as second,
                     asyncio.TaskGroup() as tasks,
                 ):
                     for number in range(len(self.chosen.problems)):
@@ -161,14 +171,14 @@ class Experiment(Generic[C]):
                 raise _first(errors) from None
 
     @asynccontextmanager
-    async def _second(self, journal: Journal, generator: Generator) -> AsyncIterator[Generator]:
+    async def _second(self, journal: Journal, generator: Generator, bar: Bar) -> AsyncIterator[Generator]:
         """What the grader asks: the generator of the run, or one for its own server."""
         if self.grades_at is None:
             yield generator
             return
-        limit = self.grades_at.limit
+        limit, timeout, stall = self.grades_at.limit, self.config.TIMEOUT, self.config.STALL_SECONDS
         async with Generator(
-            self.grades_at, journal, limit, self.config.TIMEOUT, stall=self.config.STALL_SECONDS
+            self.grades_at, journal, limit, timeout, stall=stall, say=bar.write, purse=self.purse
         ) as second:
             yield second
 
@@ -264,14 +274,19 @@ class Experiment(Generic[C]):
         """The results but for the problems."""
         self.document |= {"complete": complete, "ended": write.now()}
         self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | {"reused": dict(self.reused)}
+        if self.purse:
+            self.document["metrics"]["spent"] = self.purse.spent
         self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)
         return dict(self.document)
 
     def _rows(self) -> Iterator[bytes]:
         """The problems that have come to anything by now, as they stand in the results; read only when they are."""
-        there = zip(self.chosen.problems, self.figures.finished.tolist(), map(tuple, self.steps), strict=True)
-        now = [(problem, finished, steps) for problem, finished, steps in there if finished or steps]
-        return (write.row(problem, finished, map(self.spool.__getitem__, steps)) for problem, finished, steps in now)
+        finished, costs = self.figures.finished.tolist(), self.figures.costs()
+        there = zip(self.chosen.problems, finished, costs, map(tuple, self.steps), strict=True)
+        now = [(problem, ended, cost, steps) for problem, ended, cost, steps in there if ended or steps]
+        return (
+            write.row(problem, ended, map(self.spool.__getitem__, steps), cost) for problem, ended, cost, steps in now
+        )
 
 
 def show(document: dict[str, Any], path: Path) -> None:
@@ -289,6 +304,8 @@ def show(document: dict[str, Any], path: Path) -> None:
     print("\n" + terminal.wrapped(tables.legend(table)))
     if reused := sum(figures["reused"].values()):
         print(f"{reused:,} completions came from the journal")
+    if (spent := figures.get("spent")) is not None:
+        print(f"{dollars(spent)} spent by this run, also on what failed, was cut short or graded")
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
     print(f"results {path}", flush=True)

@@ -15,6 +15,7 @@ from core.errors import UserError, command
 from core.files import amount, results_dir
 from core.generate.journal import Archive, from_record
 from core.grading.answers import by_answer
+from core.prices import Prices
 from core.problems.check import answer_type_of
 from core.report import tables
 from core.results import read, records, warnings, write
@@ -49,7 +50,7 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
         )
     spool, changes = Spool(path.parent), list[Change]()
     stored = [row for row, _ in zip(rows, checked, strict=True)]  # as they stand in the file, each of them checked
-    figures = RunMetrics(len(stored))
+    figures = RunMetrics(len(stored), prices=Prices(**head["prices"]) if head.get("prices") else None)
     answer_type = answer_type_of(row["answer"] for row in stored)  # of results that do not hold it
     problems = [
         Problem(
@@ -75,13 +76,17 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
                 figures.add(place, made)
                 numbers[-1].append(spool.add(json.dumps(made, ensure_ascii=True).encode()))
             figures.finished[place] = row.get("finished") is True
-    metrics = figures.metrics(amount(head["metrics"]["seconds"])) | {"reused": head["metrics"].get("reused", {})}
+    metrics = figures.metrics(amount(head["metrics"]["seconds"])) | {
+        name: head["metrics"][name] for name in ("reused", "spent") if name in head["metrics"]
+    }
     document = head | {"metrics": metrics, "regraded": write.now()}
     document["warnings"] = warnings.of_run(document, figures.commonest_error)
 
     made_anew = (
-        write.row(problem, finished, map(spool.__getitem__, steps))
-        for problem, finished, steps in zip(problems, figures.finished.tolist(), numbers, strict=True)
+        write.row(problem, finished, map(spool.__getitem__, steps), cost)
+        for problem, finished, steps, cost in zip(
+            problems, figures.finished.tolist(), numbers, figures.costs(), strict=True
+        )
     )
     return write.save(document, made_anew, path.parent), head, document, changes
 

@@ -17,8 +17,10 @@ from core.engines.start import graders_server, serving
 from core.errors import UserError, command, one_line
 from core.experiment import Experiment, show
 from core.files import results_dir
-from core.generate.journal import Journal
+from core.generate.journal import Journal, content_key
+from core.generate.money import Purse
 from core.grading.answers import by_answer
+from core.prices import shown
 from core.problems import sets
 from core.problems.check import check
 from core.problems.sets import ProblemSet
@@ -27,6 +29,7 @@ from core.runs import Runs
 from core.signals import Stop
 from core.types import Grader, Problem, Scaffold
 
+SAME_RUN = ("MAX_DOLLARS", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "PROBLEMS", "LIMIT")  # what it may change
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
@@ -49,9 +52,10 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
             open_journal(folder / "journal" / f"{name}.jsonl") as journal,
         ):
             grades_at = graders_server()
-            for called, each, where in runs:
-                experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at)
-                runs.ended(experiment.finish(journal, stop), experiment.document)
+            with open_purse(journal, config, server, chosen, grades_at) as purse:
+                for called, each, where in runs:
+                    experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at, purse)
+                    runs.ended(experiment.finish(journal, stop), experiment.document)
         show(runs.document, runs.path)
 
 
@@ -86,15 +90,16 @@ async def solve(
         open_journal(folder / "journal" / f"{name}.jsonl") as journal,
     ):
         grades_at = graders_server()
-        for called, each, where in runs:
-            experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at)
-            try:
-                await experiment.ask_all(journal)
-                path = experiment.ended()
-            except BaseException:
-                experiment.save(complete=False)
-                raise
-            runs.ended(path, experiment.document)
+        with open_purse(journal, config, server, chosen, grades_at) as purse:
+            for called, each, where in runs:
+                experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at, purse)
+                try:
+                    await experiment.ask_all(journal)
+                    path = experiment.ended()
+                except BaseException:
+                    experiment.save(complete=False)
+                    raise
+                runs.ended(path, experiment.document)
         return Results(runs.path)
 
 
@@ -161,6 +166,26 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
                 )
 
 
+@contextmanager
+def open_purse(
+    journal: Journal, config: Constants, server: Server, chosen: ProblemSet, grades_at: Server | None = None
+) -> Iterator[Purse | None]:
+    """What the run pays from, where prices are known; its ledger lies beside the `journal`. A run is known by its
+    constants, problems and model, so that each has a purse of its own, which it keeps however often it is stopped.
+    Raises UserError where there is a limit, and no prices of the server that grades."""
+    if grades_at:
+        check_prices(grades_at, config)
+    if not (server.card.price or (grades_at and grades_at.card.price)):
+        yield None
+        return
+    asked = {name: value for name, value in vars(config).items() if name not in SAME_RUN}
+    run = content_key([asked, chosen.sha256, server.identity, server.told])
+    with Purse(journal.path.with_suffix(".ledger"), run, config.MAX_DOLLARS) as purse:
+        if config.MAX_DOLLARS and purse.spent:
+            print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(purse.spent)} is spent already", flush=True)
+        yield purse
+
+
 def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> str:
     """One line: engine, model and problem set, and why."""
     card = ": ".join(filter(None, (server.card.name, server.card.about)))
@@ -173,11 +198,24 @@ def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) ->
     )
 
 
+def check_prices(server: Server, config: Constants) -> None:
+    """Raises UserError for a limit that can't be kept: nobody knows what the tokens of `server` cost."""
+    if not config.MAX_DOLLARS or server.card.price:
+        return
+    which = f"the card {server.card.name} of" if server.card.name else "no card of"
+    has = "has no table [price]" if server.card.name else "says it"
+    raise UserError(
+        f"MAX_DOLLARS={config.MAX_DOLLARS:g} can't be kept, for what tokens cost is not known: {which} {server.model} "
+        f"{has}. Write one into a card of this model (data/models/template.toml shows how), or leave out MAX_DOLLARS"
+    )
+
+
 def check_context(server: Server, config: Constants) -> None:
     """Raises UserError for what the server would refuse every time. (llama.cpp ends a completion at its context; other
     servers refuse a cap that does not fit it.)"""
     card = server.card
     card.sampled(config)
+    check_prices(server, config)
     if getattr(config, "VERIFY_MODE", "") == "p_true" and (card.continues is False or "logprobs" in card.never):
         why = (
             "it can't go on with one (continues = false)" if card.continues is False else "it gives no logprobs (never)"

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from core.engines.shape import Shape
 from core.errors import UserError
-
-Counted = tuple[int | None, int | None, int | None]  # prompt, cached and completion tokens; None: nobody counted them
+from core.prices import Counted, Prices
 
 UNITS = {
     "tokens": "completion tokens",
@@ -14,15 +13,6 @@ UNITS = {
     "flops": "floating-point operations",
     "dollars": "dollars",
 }
-
-
-@dataclass(frozen=True)
-class Prices:
-    """Dollars for a million tokens."""
-
-    read: float
-    cached: float
-    written: float
 
 
 @dataclass(frozen=True)
@@ -38,7 +28,8 @@ class Meter:
         if self.unit not in self.units:
             remedy = {
                 "flops": "the shape of this model is not known here; serve it from its folder (MODEL=FOLDER)",
-                "dollars": "no prices are known; give DOLLARS_READ, DOLLARS_CACHED and DOLLARS_WRITTEN",
+                "dollars": "no prices are known; write the model's card a table [price], or give DOLLARS_READ, "
+                "DOLLARS_CACHED and DOLLARS_WRITTEN",
             }[self.unit]
             raise UserError(f"BUDGET_IN={self.unit}: {remedy}, or count in tokens or read")
 
@@ -57,15 +48,14 @@ class Meter:
             return completion
         if prompt is None:
             return None
+        if unit == "dollars":
+            assert self.prices is not None
+            return self.prices.dollars(counted)
         cached = min(cached or 0, prompt)
         if unit == "read":
             return completion + prompt - cached
-        if unit == "flops":
-            assert self.shape is not None
-            return self.shape.flops(prompt, cached, completion)
-        assert self.prices is not None
-        read, kept, written = self.prices.read, self.prices.cached, self.prices.written
-        return ((prompt - cached) * read + cached * kept + completion * written) / 1e6
+        assert self.shape is not None
+        return self.shape.flops(prompt, cached, completion)
 
     def shown(self, value: float, unit: str = "") -> str:
         """`value` in the meter's unit, or another, as tables have it."""

@@ -18,13 +18,14 @@ from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.shape import Shape
 from core.equal_compute import Budgeted, Comparison, Constants, Entry, entry
 from core.errors import UserError
+from core.prices import Prices
 from core.report import cli
 from core.report.budgets import Bought, Row, bought, compact, in_unit, rows, shown, table
 from core.results import read
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.rsa import RSA, rsa
 from core.seeds import derive
-from core.spending import TOKENS, Meter, Prices
+from core.spending import TOKENS, Meter
 from core.stats import Estimate, paired
 from core.types import Ask, Completion, Member, Message, Population, Problem
 from tests.conftest import python
@@ -102,8 +103,8 @@ def test_a_unit_whose_costs_are_not_known_is_refused_and_unknown_costs_are_no_ze
     silent = step(1.0, member(10, prompt_tokens=None, cached_tokens=None))
     assert buys([silent], 10).score == 1.0 and math.isnan(buys([silent], 10).spent["read"])
     assert buys([silent], 10, Meter("read")).score is None
-    assert Constants(DOLLARS_WRITTEN=1.0).prices is None, "half of the prices are no prices"
-    assert Constants(DOLLARS_READ=0.1, DOLLARS_WRITTEN=0.4).prices == Prices(0.1, 0.0, 0.4)
+    assert Constants(DOLLARS_WRITTEN=1.0).prices() is None, "half of the prices are no prices"
+    assert Constants(DOLLARS_READ=0.1, DOLLARS_WRITTEN=0.4).prices() == Prices(0.1, 0.0, 0.4)
 
 
 def test_the_embedded_models_shape_is_read_from_its_file() -> None:

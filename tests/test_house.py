@@ -21,6 +21,7 @@ GROUND = {
     "interrupts",
     "limits",
     "output",
+    "prices",
     "progress",
     "prompts",
     "seeds",

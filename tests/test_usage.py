@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from core.errors import UserError
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.plan import lengths
+from core.prices import Prices
 from core.progress import Expected, Forecast, Kind
 from core.report import compare, page, plot, tables
 from core.report.budgets import bought, in_unit
 from core.report.cli import main as report
+from core.results.metrics import RunMetrics
 from core.results.read import StepResult, step_result
 from core.scaffolds.rsa import rsa
 from core.types import Completion, Member, Sampling, carried
@@ -273,3 +276,23 @@ def test_a_prompt_that_a_filter_refuses_is_one_failure_and_ends_no_run(moody: Mo
     moody.choose = lambda n, prompt: answer(400, said) if n == 0 else answer(200, chat("\\boxed{42}"))
     status, out, err = run("01_baseline", "PROBLEMS=sums", "LIMIT=1", "N=4", "CONCURRENCY=1", BASE_URL=moody.url)
     assert status == 0 and "25.0% of 4 completions failed; most often: filtered: The response was filtered" in out, err
+
+
+def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_known(results: Path) -> None:
+    prices = Prices(1.0, 0.1, 10.0, "2026-11-23")
+    known, unknown = member("\\boxed{42}", prompt_tokens=50, cached_tokens=20, completion_tokens=100), uncounted()
+    made = document(graded([[[known, unknown], [known, known]]])) | {"prices": asdict(prices)}
+    counted = RunMetrics(1, prices=prices)
+    for each_step in made["problems"][0]["steps"]:
+        counted.add(0, each_step)
+    made["metrics"], made["problems"][0]["cost"] = counted.metrics(1.0), counted.costs()[0]["cost"]
+    jsonschema.validate(made, SCHEMA)
+    each = (30 * 1.0 + 20 * 0.1 + 100 * 10.0) / 1e6
+    assert [step["cost"] for step in made["metrics"]["steps"]] == pytest.approx([each, 2 * each])
+    assert made["metrics"]["cost"] == pytest.approx(3 * each)
+    assert "≥ $0.00103" in tables.table(made) and "≥ $0.0031" in tables.final(made)
+    (results / "a.json").write_text(json.dumps(made))
+    shown = compare.table([compare.read("a", results), compare.read("a", results)])
+    assert "≥ $0.0031" in shown and "cost" in shown
+    known_by_page = page.data([page.read(results / "a.json")])["runs"][0]["head"]
+    assert known_by_page["metrics"]["cost"] == pytest.approx(3 * each) and known_by_page["prices"]["written"] == 10

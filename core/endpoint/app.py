@@ -51,7 +51,7 @@ from core.signals import Stop
 from core.types import Completion, Member, Message, Population, Problem, Sampling
 
 # What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
-OF_RUNS = ("SEED", "RUNS", "PROBLEMS", "LIMIT")  # constants that say nothing to an endpoint
+OF_RUNS = ("SEED", "RUNS", "PROBLEMS", "LIMIT", "MAX_DOLLARS")  # constants that say nothing to an endpoint
 DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in OF_RUNS}
 PORT = "30100"
 MAX_BODY = 2 * 2**20  # bytes of a request

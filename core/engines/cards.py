@@ -20,6 +20,7 @@ from typing import Any
 from core.constants import C, Constants, rules
 from core.errors import UserError
 from core.files import DATA, read_text
+from core.prices import Prices
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # what one's own are copied from: no card itself
@@ -147,18 +148,7 @@ def _sampling(value: Any) -> dict[str, float]:
     return found
 
 
-@dataclass(frozen=True)
-class Price:
-    """Dollars for a million tokens, as they were looked up `on` that day ("2026-11-23"). `cached`: of prompt tokens
-    that a cache held; `written`: of completion tokens, thinking included."""
-
-    read: float
-    cached: float
-    written: float
-    on: str
-
-
-def _price(value: Any) -> Price:
+def _price(value: Any) -> Prices:
     names = ("read", "cached", "written", "on")
     for name, each in _table(value).items():
         is_amount = isinstance(each, int | float) and not isinstance(each, bool) and 0 <= each <= 1e6
@@ -172,7 +162,7 @@ def _price(value: Any) -> Price:
         day = value["on"] if type(value["on"]) is date else date.fromisoformat(value["on"])
     except (TypeError, ValueError):
         raise _Wrong("the day on which the prices were looked up, like 2026-11-23", value["on"], "on") from None
-    return Price(value["read"], value.get("cached", value["read"]), value["written"], day.isoformat())
+    return Prices(value["read"], value.get("cached", value["read"]), value["written"], day.isoformat())
 
 
 def _field(read: Callable[[Any], Any], default: Any = "") -> Any:
@@ -207,7 +197,7 @@ class Card:
     not_learnt: tuple[str, ...] = _field(_texts, ())
     sampling: Mapping[str, float] = _field(_sampling, {})
     send: Mapping[str, Any] = _field(_send, {})
-    price: Price | None = field(default=None, metadata={"read": _price})
+    price: Prices | None = field(default=None, metadata={"read": _price})
 
     @property
     def told(self) -> dict[str, str]:

@@ -11,26 +11,30 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from core.engines.server import MARK, Server
 from core.errors import RunFailed, UserError, one_line
+from core.generate import money
 from core.generate.journal import Journal, content_key, from_record, to_record
+from core.generate.money import Hold, Most, Purse, Spent
 from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
+from core.generate.rates import Rates
 from core.generate.reply import PASSING, Lost, Malformed, Overtime, Refused, Reply, Stalled
 from core.types import CHARACTERS, Completion, Late, Message, Sampling
 
 if TYPE_CHECKING:
     from core.generate.wire import Wire
 
-RETRIES = 8  # waits of 0.5, 1, 2 … 60 s: a server may be away for about two minutes
+RETRIES = 8  # waits of 0.5, 1, 2 … 64 s: a server may be away for about two minutes
 LEAST_WAIT = 4.0  # seconds; a longer wait for a server that is away ends when it answers another request
-LONGEST_WAIT = 60.0  # seconds; also bounds what a server may ask for with Retry-After
+LONGEST_WAIT = 600.0  # seconds; bounds what a server may ask for with Retry-After
+THROTTLED_SECONDS = 3600.0  # for which a server may refuse everything for the rate, and say when to come back
 TIMEOUT_TRIES = 2  # a request that ran out of its (long) time is asked once more
 STALL_TRIES = 3  # and one that fell silent twice more, with double the patience each time
 STALL_SECONDS = 300.0  # patience with a silent request, where nothing else is said
@@ -148,8 +152,18 @@ class _Again:
     due: float
 
 
-class _Unpaid(RunFailed):
-    """The server has no quota or credit left for us: nothing more is sent."""
+class _Over(RunFailed):
+    """The server has no quota or credit left for us, or refuses us for its limits without end: nothing more is sent."""
+
+
+@dataclass(frozen=True)
+class _Payment:
+    """What a request is paid from, what it can take at most, and what a later one can, for which there is to be room;
+    None where there is none."""
+
+    hold: Hold | None
+    can: Most
+    later: Most | None = None
 
 
 class Generator:
@@ -157,7 +171,7 @@ class Generator:
 
     A request may take `timeout` seconds in all, and be silent for `stall` seconds. `on_completion(completion, is_new)`
     is called for every completion, in order of arrival, `say(line)` where the user should know of a trouble that
-    goes on.
+    goes on. What requests cost is paid from the `purse`, where the server's card has prices.
     """
 
     def __init__(
@@ -169,8 +183,12 @@ class Generator:
         on_completion: Callable[[Completion, bool], None] = lambda completion, is_new: None,
         stall: float = STALL_SECONDS,
         say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
+        purse: Purse | None = None,
     ) -> None:
         self.server = server
+        self._purse = purse if server.card.price else None
+        self._rates = Rates(server.card.requests_per_minute, server.card.tokens_per_minute, _pause_for)
+        self._is_told_of_pauses = False
         self.journal = journal
         self.timeout, self.stall = timeout, stall
         self.on_completion = on_completion
@@ -192,7 +210,7 @@ class Generator:
     async def __aenter__(self) -> "Generator":
         # In a thread, so that the bar goes on: the client takes a second to load, or six on a busy machine.
         wire = await asyncio.to_thread(importlib.import_module, "core.generate.wire")
-        self._opened = await wire.Wire(self.server, self._limit).__aenter__()
+        self._opened = await wire.Wire(self.server, self._limit, self._rates).__aenter__()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -221,6 +239,10 @@ class Generator:
         if self._away is not None:
             away = time.monotonic() - self._away
             return f"server away {away:.0f} of {max(away, _waits_from(0)):.0f} s"
+        if self._rates.waiting:
+            return f"rate limit: {self._rates.waiting} wait, next in {math.ceil(self._rates.seconds_left)} s"
+        if self._purse and self._purse.waiting:
+            return f"MAX_DOLLARS: {self._purse.waiting} wait for what others cost"
         if not self._again:
             return ""
         soon = min(again.due for again in self._again.values()) - time.monotonic()
@@ -290,30 +312,53 @@ class Generator:
             async with self._slots.slot(priority):
                 if time.monotonic() > until:
                     raise Late
-                completion, is_final = await self._ask(key, messages, seed, sampling)
-                if is_final:
-                    self.journal.put(key, to_record(completion), messages)
-        except _Unpaid:
+                with self._hold() as hold:
+                    completion, is_final = await self._ask(key, messages, seed, sampling, hold)
+                    if is_final:
+                        self.journal.put(key, to_record(completion), messages)
+        except (_Over, Spent):
+            self._slots.close()
             await self._slots.empty()  # what is in flight is paid for
             raise
         self.on_completion(completion, True)
         return completion
 
+    def _hold(self, may_wait: bool = True) -> AbstractContextManager[Hold | None]:
+        """The money for the requests of one completion; None where they cost none that we know of."""
+        prices = self.server.card.price
+        return self._purse.hold(prices, may_wait) if self._purse and prices else nullcontext()
+
+    async def _send(self, body: dict[str, Any], patience: float, pay: _Payment) -> Reply:
+        """One request over the wire: when the rates allow, and where there is money for it."""
+
+        def send() -> Coroutine[Any, Any, Reply]:
+            return self._wire.exchange(body, patience, self.timeout, pay.can.tokens)
+
+        return await (pay.hold.pay(send, pay.can, pay.later) if pay.hold else send())
+
     async def _ask(
-        self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling
+        self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold | None
     ) -> tuple[Completion, bool]:
         """The completion, and whether it is final: a passing failure is not, and is owed again at the next run."""
         began = time.monotonic()
         since = asyncio.get_running_loop().time()
         error, is_final, prompt = None, True, content_key(list(messages))
         try:
-            reply = await self._patiently(self._body(messages, seed, sampling), prompt)
+            first = money.most(
+                [*messages, {"role": "assistant", "content": sampling.opening}],
+                sampling.max_tokens,
+                self.server.context,
+            )
+            may_be_forced = sampling.answer_tokens and not sampling.opening and self.server.card.continues is not False
+            forced = first.followed(sampling.answer_opening, sampling.answer_tokens, self.server.context)
+            paying = _Payment(hold, first, forced if may_be_forced else None)
+            reply = await self._patiently(self._body(messages, seed, sampling), paying, prompt)
             completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
             is_cut = completion.truncated and not completion.answer and not sampling.opening
             if is_cut and sampling.answer_tokens and self.server.card.continues is False:
                 completion = replace(completion, not_forced=CANNOT)
             elif is_cut and sampling.answer_tokens and completion.thinking:
-                completion = await self._force(completion, messages, sampling)
+                completion = await self._force(completion, messages, sampling, _Payment(hold, forced))
         except Overtime:
             completion, is_final = Completion(key, seed), False
             error = f"no answer within {self.timeout:.0f} s, asked {TIMEOUT_TRIES} times"
@@ -351,19 +396,19 @@ class Generator:
             body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
         return self.server.card.body(body)
 
-    async def _patiently(self, body: dict[str, Any], prompt: str = "") -> Reply:
+    async def _patiently(self, body: dict[str, Any], pay: _Payment, prompt: str = "") -> Reply:
         """One request, of what `prompt` stands for; asked again after what may pass by itself: no connection, overload,
         a server error, silence."""
         mine = object()
         try:
-            return await self._tries_of(mine, body, prompt)
+            return await self._tries_of(mine, body, pay, prompt)
         finally:
             self._again.pop(mine, None)
 
-    async def _tries_of(self, mine: object, body: dict[str, Any], prompt: str) -> Reply:
-        overtimes = stalls = 0
+    async def _tries_of(self, mine: object, body: dict[str, Any], pay: _Payment, prompt: str) -> Reply:
+        attempt = overtimes = stalls = 0
         sent = time.monotonic()
-        for attempt in range(RETRIES + 1):
+        while True:
             is_last = attempt == RETRIES or self._patience.is_hopeless(prompt)
             wait = _backoff(attempt)
             self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
@@ -371,7 +416,7 @@ class Generator:
             try:
                 if self._doubted:
                     await self._check()
-                reply = await self._wire.exchange(body, self.stall * 2**stalls, self.timeout)
+                reply = await self._send(body, self.stall * 2**stalls, pay)
                 if reply.model not in self._names:
                     if self._names:
                         self._doubted = True
@@ -408,12 +453,15 @@ class Generator:
                 self._reached()
                 if refusal.is_unpaid:
                     self._no_more()
-                    raise _Unpaid(
+                    raise _Over(
                         f"the server at {self.server.base_url} has no quota or credit left for us: {refusal.said} "
                         "(run the same command again when it has: what is finished is kept)"
                     ) from None
                 if refusal.status not in PASSING and refusal.status < 500:
                     raise
+                if refusal.is_throttled and time.monotonic() - sent < THROTTLED_SECONDS:
+                    self._throttled(refusal)
+                    continue  # the rates let it wait with all others; it has not been tried
                 self._unusable(mine, f"status {refusal.status}: {refusal.said}", sent, attempt)
                 if is_last:
                     raise
@@ -424,7 +472,26 @@ class Generator:
                 if is_last:
                     raise
             await self._pause(mine, wait)
-        raise AssertionError("the last attempt returns or raises")
+            attempt += 1
+
+    def _throttled(self, refusal: Refused) -> None:
+        """A limit of our rate, which passes at a time that the server has said. Raises _Over where it never does."""
+        since = self._rates.refused_since
+        address, waits = self.server.base_url, math.ceil(self._rates.seconds_left)
+        if not self._is_told_of_pauses:
+            self._is_told_of_pauses = True
+            self._say(
+                f"note: the server at {address} limits our rate ({refusal.said.rstrip('.')}): all requests wait for "
+                f"{waits} s now, and whenever it says so (requests_per_minute and tokens_per_minute in its card keep "
+                "below its limits)"
+            )
+        if since is not None and asyncio.get_running_loop().time() - since > THROTTLED_SECONDS:
+            self._slots.close()
+            raise _Over(
+                f"the server at {address} has refused every request for {THROTTLED_SECONDS / 60:.0f} minutes, for the "
+                f"limits of our rate: {refusal.said.rstrip('.')}. Run the same command again later: what is finished "
+                "is kept"
+            )
 
     async def _pause(self, mine: object, wait: float) -> None:
         """Before the next try: so many seconds, or until a server that was away has answered another request."""
@@ -551,9 +618,13 @@ class Generator:
         key = self.key(messages, seed, sampling, *as_it_came)
         if found := self._kept(key, messages, seed, sampling, *as_it_came):
             return found
+        can = money.most(messages, sampling.max_tokens, self.server.context)
         for attempt in range(TRIES):
             try:
-                reply = await self._wire.exchange(self._body(messages, seed, sampling), self.stall, self.timeout)
+                # Others may wait for what this finds out: it waits for nobody's money.
+                with self._hold(may_wait=False) as hold:
+                    body = self._body(messages, seed, sampling)
+                    reply = await self._send(body, self.stall, _Payment(hold, can))
             except (Lost, Malformed, Refused, Stalled, Overtime):
                 await asyncio.sleep(_backoff(attempt))
                 continue
@@ -571,7 +642,9 @@ class Generator:
             return made
         return Completion(key, seed)
 
-    async def _force(self, cut: Completion, messages: Sequence[Message], sampling: Sampling) -> Completion:
+    async def _force(
+        self, cut: Completion, messages: Sequence[Message], sampling: Sampling, pay: _Payment
+    ) -> Completion:
         """Budget forcing (s1, arXiv 2501.19393): close the thinking that hit the cap and let the model state its
         answer. Where the server's context would overflow, the newest part of the thinking that fits is kept."""
         thinking = cut.thinking
@@ -584,7 +657,7 @@ class Generator:
         body = self._body(messages, cut.seed, replace(sampling, max_tokens=sampling.answer_tokens))
         body |= continued(messages, thinking, sampling.answer_opening, self.server)
         try:
-            reply = await self._patiently(body)
+            reply = await self._patiently(body, pay)
         except (Refused, Overtime, Stalled, Malformed) as error:
             # The unforced reading stands; "truncated" is its doubt.
             return replace(cut, not_forced=one_line(f"{type(error).__name__.lower()} {error}".strip(), REASON))
@@ -615,6 +688,12 @@ class Generator:
             raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}{remedy}")
         kind = "context overflow" if is_overflow else "filtered" if error.is_filtered else f"status {error.status}"
         return f"{kind}: {said}"
+
+
+def _pause_for(round: int, wait: float | None) -> float:
+    """Seconds for which nothing is sent to a server that refuses us for the rate, and asks for a `wait`: longer where
+    that was not enough."""
+    return min(LONGEST_WAIT, max(wait or 0.0, _backoff(round)))
 
 
 def _waits_from(attempt: int) -> float:

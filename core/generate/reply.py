@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from core.errors import one_line
+from core.prices import Counted
 
 LONGEST_WORDS = 300  # characters of a server's own words that are shown
 MOST_TOKENS = 10**12  # that one reply may claim to have taken
@@ -20,10 +22,16 @@ _BROKEN_OFF = ("abort", "error")  # finish reasons of a reply that the server ga
 _STREAM = re.compile(r"\bstream(?:s|ed|ing|_options)?\b|include_usage")
 _CANNOT = re.compile(r"stream_options|support|implement|allow|permit|disabled")  # of a 5xx: not what passes by itself
 PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
+THROTTLED = 429
+PASSED_ON = (408, 502, 504, 524)  # what a gateway says of a request that a model may be at work on
 _UNPAID = re.compile(
     r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|billing|payment[ _]required|quota[ _]exhausted"
 )
-_LATER = re.compile(r"(?:retry|try again|wait)\D{0,20}[\d.]+ ?(?:m?s|sec|min|h)")
+_UNIT = r"(?:ms|s|seconds?|secs?|m|minutes?|mins?|h|hours?|d|days?)(?![a-z])"
+_LATER = re.compile(rf"(?:retry|try again|wait)\D{{0,20}}((?:[\d.]+ ?{_UNIT}\s?)+)")
+_SPAN = re.compile(rf"([\d.]+) ?({_UNIT})?\s?")  # "6m0s", "20 seconds", "1.5s", "90"
+_SECONDS_IN = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_EPOCH = 1e9  # a larger number is no span of seconds but a moment since 1970, above a thousand times that in ms
 _WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # where errors say what is wrong
 _CODES = ("code", "type", "param", "status")
 _DEEPEST = 5  # levels of an error that are looked into
@@ -43,34 +51,58 @@ class Reply:
     completion_tokens: int
     logprobs: dict[str, float]  # alternatives for the first token -> natural log of its probability
 
+    @property
+    def counted(self) -> Counted:
+        """The same, None where it is not given. No prompt takes 0, nor does a reply that says something."""
+        is_silent = bool(self.prompt_tokens) and not (self.content or self.reasoning)
+        completion = self.completion_tokens if self.completion_tokens or is_silent else None
+        return self.prompt_tokens or None, self.cached_tokens, completion
 
-class Lost(Exception):
+
+class Failure(Exception):
+    """A request came to nothing. `is_free`: it can't be charged, for it was refused before any token, or never arrived.
+    `counted`: the tokens that the server says it took all the same."""
+
+    is_free: bool = False
+    counted: Counted = (None, None, None)
+
+
+class Lost(Failure):
     """The connection was refused, or ended before the reply did."""
 
 
-class Malformed(Exception):
+class Malformed(Failure):
     """The server said that all is well, and what it sent is not a chat completion."""
 
 
-class Stalled(Exception):
+class Stalled(Failure):
     """No byte came for as long as patience lasted."""
 
 
-class Overtime(Exception):
+class Overtime(Failure):
     """The reply took longer than a request may take in all."""
 
 
-class Refused(Exception):
+class Refused(Failure):
     """The server answered with an error: its status, its own words on one line, and how long it asks us to wait, in
-    seconds."""
+    seconds (None: it does not say)."""
 
-    def __init__(self, status: int, error: Any, headers: Mapping[str, str], text: str = "") -> None:
-        """`error`: as JSON where it is that; `text`: the whole body as it came."""
+    def __init__(
+        self, status: int, error: Any, headers: Mapping[str, str], text: str = "", is_within: bool = False
+    ) -> None:
+        """`error`: as JSON where it is that; `text`: the whole body as it came; `is_within`: it came in a reply that
+        had begun well, of which tokens may have to be paid."""
         words = _words(error) or text
         self.status, self.said = status, one_line(words or f"Error code: {status}", LONGEST_WORDS)
         super().__init__(self.said)
-        self.wait = _wait(headers)
         self._all = f"{words} {_codes(error)}".lower()
+        self.wait = _wait(status, {name.lower(): value for name, value in headers.items()}, words.lower(), error)
+        self.is_free = self.is_of_streaming or not (is_within or status in PASSED_ON)
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether it is a limit of our rate, with the time at which it will have passed."""
+        return self.status == THROTTLED and bool(self.wait)
 
     def names(self, field: str) -> bool:
         """Whether it speaks of this `field` of a request."""
@@ -87,8 +119,7 @@ class Refused(Exception):
         """Whether it is quota or credit that is used up, which does not pass by itself, as limits of a rate do."""
         if self.status == 402 or "insufficient_quota" in self._all:
             return True
-        is_passing = self.wait is not None or _LATER.search(self._all)
-        return bool(_UNPAID.search(self._all)) and not is_passing
+        return bool(_UNPAID.search(self._all)) and self.wait is None
 
     @property
     def is_filtered(self) -> bool:
@@ -133,7 +164,17 @@ class _Message:
 async def assembled(head: bytes, rest: AsyncIterator[bytes]) -> dict[str, Any]:
     """The chat completion that server-sent events make: `head`, and the `rest` as it comes. Cut off, it is Malformed:
     a piece must not pass for the whole."""
-    message, is_done = _Message(), False
+    message = _Message()
+    try:
+        await _take_in(message, head, rest)
+    except Failure as failure:
+        failure.counted = _counted(message.usage)
+        raise
+    return message.whole()
+
+
+async def _take_in(message: _Message, head: bytes, rest: AsyncIterator[bytes]) -> None:
+    is_done = False
     open_event: list[bytes] = []  # lines of one that has not ended
     async for line in _lines(head, rest):
         if not line and open_event:
@@ -152,7 +193,6 @@ async def assembled(head: bytes, rest: AsyncIterator[bytes]) -> dict[str, Any]:
         message.add(object_in(b"\n".join(open_event)))
     if not is_done and not (message.finish_reason and message.usage):
         raise Malformed("the stream ended before the reply did")
-    return message.whole()
 
 
 async def _lines(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -185,7 +225,11 @@ def object_in(data: bytes) -> dict[str, Any]:
         raise Malformed(f"no JSON object: {data[:80]!r}")
     if error := found.get("error") or (found.get("object") == "error" and found):
         code = error.get("code") if isinstance(error, dict) else None
-        raise Refused(code if isinstance(code, int) and 400 <= code < 600 else 500, error, {})
+        told = error.get("metadata") if isinstance(error, dict) else None  # OpenRouter puts its provider's there
+        headers = told.get("headers") if isinstance(told, dict) else None
+        named = {str(k): str(v) for k, v in headers.items()} if isinstance(headers, dict) else {}
+        status = code if isinstance(code, int) and 400 <= code < 600 else 500
+        raise Refused(status, error, named, is_within=True)
     return found
 
 
@@ -197,21 +241,38 @@ def reply_from(found: dict[str, Any]) -> Reply:
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise Malformed(f"no message in {found!r:.120}")
     finish = _text(choice.get("finish_reason"))
+    prompt, cached, completion = _usage(found.get("usage"))
     if not finish or finish in _BROKEN_OFF:  # a piece must not pass for the whole
-        raise Malformed(f"the reply has no end (finish_reason {finish or None})")
-    usage = found.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    details = usage.get("prompt_tokens_details")
+        broken_off = Malformed(f"the reply has no end (finish_reason {finish or None})")
+        broken_off.counted = _counted(found.get("usage"))
+        raise broken_off
     return Reply(
         model=_text(found.get("model")),
         content=_text(message.get("content")),
         reasoning=_text(message.get("reasoning_content")) or _text(message.get("reasoning")),
         finish_reason=finish,
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        cached_tokens=_count(details.get("cached_tokens")) if isinstance(details, dict) else 0,
-        completion_tokens=_count(usage.get("completion_tokens")),
+        prompt_tokens=prompt,
+        cached_tokens=cached,
+        completion_tokens=completion,
         logprobs=_logprobs(choice.get("logprobs")),
     )
+
+
+def _usage(usage: Any) -> tuple[int, int, int]:
+    """Prompt, cached and completion tokens. By OpenAI's format, completion tokens hold those of thinking; some count
+    these apart (Google's total is prompt + completion + thoughts), and then they are what the total has besides."""
+    if not isinstance(usage, dict):
+        return 0, 0, 0
+    prompt, completion, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    details = usage.get("prompt_tokens_details")
+    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    return prompt, cached, max(completion, total - prompt) if prompt else completion
+
+
+def _counted(usage: Any) -> Counted:
+    """The same of a reply that broke off, None where it is not given: it wrote something, or would not have begun."""
+    prompt, cached, completion = _usage(usage)
+    return prompt or None, cached, completion or None
 
 
 def _string(value: Any) -> str:
@@ -264,19 +325,74 @@ def _codes(error: Any, depth: int = 0) -> str:
     return " ".join([*here, *(_codes(error.get(name), depth + 1) for name in ("error", "detail"))])
 
 
-def _wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a server wants to be asked again, given as such or as a date, by its own clock where it shows that;
-    None where it gives nothing that can be read."""
-    said = headers.get("retry-after", "").strip()
+def _wait(status: int, headers: Mapping[str, str], words: str, error: Any) -> float | None:
+    """Seconds until a server wants to be asked again: as it says in its headers, given as such or as a date, by its own
+    clock where it shows that; and of a limit of rates, also as the window's reset, or in its own `words`. None where it
+    gives nothing that can be read."""
+    told = _seconds(headers.get("retry-after-ms", ""), 0.001)
+    if told is None:
+        told = _retry_after(headers)
+    if told is None and status == THROTTLED:
+        told = _reset(headers)
+    if told is None and (delay := _delay(error)):
+        told = _span(delay)
+    if told is None and (said := _LATER.search(words)):
+        told = _span(said[1])
+    return told
+
+
+def _seconds(said: str, unit: float = 1.0) -> float | None:
     try:
-        seconds = float(said)
+        seconds = float(said) * unit
     except ValueError:
-        try:
-            now = _moment(headers["date"]) if "date" in headers else datetime.now(UTC)
-            seconds = (_moment(said) - now).total_seconds()
-        except (ValueError, TypeError, IndexError, OverflowError):
-            return None
+        return None
     return None if math.isnan(seconds) else max(0.0, seconds)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    said = headers.get("retry-after", "").strip()
+    if (seconds := _seconds(said)) is not None:
+        return seconds
+    try:
+        now = _moment(headers["date"]) if "date" in headers else datetime.now(UTC)
+        return max(0.0, (_moment(said) - now).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def _reset(headers: Mapping[str, str]) -> float | None:
+    """When the window of requests or of tokens begins anew. Of two, that of which nothing remains; where both have
+    something left, or don't say, the sooner: asked too early, the server says it again."""
+    spans: dict[str, float] = {}
+    for kind in ("-requests", "-tokens", ""):
+        if (span := _span(headers.get(f"x-ratelimit-reset{kind}", ""))) is not None:
+            spans[kind] = span
+    used_up = [span for kind, span in spans.items() if _seconds(headers.get(f"x-ratelimit-remaining{kind}", "")) == 0]
+    return max(used_up) if used_up else min(spans.values(), default=None)
+
+
+def _span(said: str) -> float | None:
+    """ "6m0s", "1.5s", "20ms", "12": seconds; of a moment since 1970, those until then."""
+    said = said.strip().lower()
+    if not said or not re.fullmatch(f"(?:{_SPAN.pattern})+", said):
+        return None
+    parts = [(_seconds(n), _SECONDS_IN[unit if unit == "ms" else unit[:1]]) for n, unit in _SPAN.findall(said)]
+    if any(number is None for number, _ in parts):
+        return None
+    seconds = sum((number or 0.0) * unit for number, unit in parts)
+    if seconds < _EPOCH:
+        return seconds
+    return max(0.0, (seconds / 1000 if seconds > 1000 * _EPOCH else seconds) - time.time())
+
+
+def _delay(error: Any, depth: int = 0) -> str:
+    """Google's: {"details": [{"@type": "…RetryInfo", "retryDelay": "38s"}]}, anywhere in an error; "" without one."""
+    if depth > _DEEPEST or not isinstance(error, dict | list):
+        return ""
+    if isinstance(error, dict) and isinstance(found := error.get("retryDelay"), str):
+        return found
+    inner = error.values() if isinstance(error, dict) else error[:8]
+    return next(filter(None, (_delay(each, depth + 1) for each in inner)), "")
 
 
 def _moment(said: str) -> datetime:

@@ -21,11 +21,13 @@ from openai.types.chat import ChatCompletionChunk
 from core import limits
 from core.engines.server import Server, is_local
 from core.errors import Elsewhere, UserError, one_line
+from core.generate.rates import Rates
 from core.generate.reply import (
     BOM,
     EVENT,
     LONGEST_FIELD,
     LONGEST_WORDS,
+    THROTTLED,
     Lost,
     Malformed,
     Overtime,
@@ -45,6 +47,7 @@ LIST_SECONDS = 30.0  # for the list of models
 _WAYS: tuple[dict[str, Any], ...] = ({"stream": True, "stream_options": {"include_usage": True}}, {}, {"stream": True})
 _SHORTEST_KEY = 8  # characters: a shorter one may be any word
 OPENAI = "api.openai.com"
+_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, aiohttp.ClientConnectorError)  # nothing has reached a server
 
 
 @dataclass(eq=False)
@@ -61,11 +64,13 @@ class _Flight:
 
 
 class Wire:
-    """Connections to `server`, up to `limit` at a time; use it as a context manager. Of its replicas, each request goes
-    to the one with the fewest on their way. Raises UserError where the system does not allow so many connections."""
+    """Connections to `server`, up to `limit` at a time, each used when its `rates` allow; use it as a context manager.
+    Of its replicas, each request goes to the one with the fewest on their way. Raises UserError where the system does
+    not allow so many connections."""
 
-    def __init__(self, server: Server, limit: int) -> None:
+    def __init__(self, server: Server, limit: int, rates: Rates | None = None) -> None:
         _allow(limit, server)
+        self._rates = rates or Rates()
         self._ways = _WAYS if server.streams else ({},)
         self._way = self._ways[0]  # the one that was taken last
         addresses = (server.base_url, *server.replicas)
@@ -77,7 +82,7 @@ class Wire:
         self._clients = [self._client(address, limit) for address in addresses]
 
     def _client(self, address: str, limit: int) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(
+        client = openai.AsyncOpenAI(
             base_url=address,
             api_key=str(self._key) or "none",
             default_query=self._query,
@@ -90,6 +95,9 @@ class Wire:
             ),
             max_retries=0,  # what may be asked again, and for how long, is the generator's to decide
         )
+        if httpx2.URL(address).host != OPENAI:
+            client._custom_headers = {}  # it takes OPENAI_CUSTOM_HEADERS from the environment
+        return client
 
     async def __aenter__(self) -> "Wire":
         self._watchdog = asyncio.create_task(self._watch())
@@ -100,27 +108,59 @@ class Wire:
         for client in self._clients:
             await client.close()
 
-    async def exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
-        """The reply to `body`, the JSON object of a chat request. It is given up when no byte has come for
-        `patience` seconds, or when it is not complete after `limit` seconds.
+    async def exchange(self, body: Mapping[str, Any], patience: float, limit: float, tokens: int = 0) -> Reply:
+        """The reply to `body`, the JSON object of a chat request that takes so many `tokens` at most. It is sent when
+        the rates allow, and given up when no byte has come for `patience` seconds from then on, or when it is not
+        complete after `limit` seconds. It is asked for in the first of our ways that the server takes: each request
+        looks for itself, and what it found is kept; while a server is new to us, many are on their way at once.
 
         Raises Lost, Malformed, Refused, Stalled or Overtime, and Elsewhere where the server sends us on to another.
         """
+        ways = [self._way, *(way for way in self._ways if way is not self._way)]
+        for way in ways:
+            try:
+                reply = await self._in_time({**body, **way}, patience, limit, tokens)
+            except Refused as refusal:
+                if way is ways[-1] or not refusal.is_of_streaming:
+                    raise
+            else:
+                self._way = way
+                return reply
+        raise AssertionError("the last way returns or raises")
+
+    async def _in_time(self, body: Mapping[str, Any], patience: float, limit: float, tokens: int) -> Reply:
+        entry = await self._rates.enter(tokens)
+        try:
+            reply = await self._exchange(body, patience, limit)
+        except Refused as refusal:
+            if refusal.is_free:
+                self._rates.correct(entry, 0)
+            if refusal.status == THROTTLED:
+                self._rates.refused(entry, refusal.wait)
+            raise
+        prompt, _, completion = reply.counted
+        self._rates.took(entry, None if prompt is None or completion is None else prompt + completion)
+        return reply
+
+    async def _exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
         now = asyncio.get_running_loop().time()
         flight = _Flight(now, patience, asyncio.timeout_at(now + limit), client=self._least_busy())
         self._flights.add(flight)
         try:
             async with flight.deadline:
-                return await self._exchange(body, flight)
+                return await self._asked(body, flight)
         except TimeoutError:
             raise (Stalled if flight.stalled else Overtime)() from None
         except Refused as refusal:
             refusal.said = self._without_key(refusal.said)
             raise
         except Malformed as malformed:
-            raise Malformed(self._without_key(str(malformed))) from None
+            malformed.args = (self._without_key(str(malformed)),)
+            raise malformed from None
         except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
-            raise Lost(_why_lost(error)) from None
+            lost = Lost(_why_lost(error))
+            lost.is_free = isinstance(error.__cause__ or error, _UNSENT)
+            raise lost from None
         finally:
             self._flights.discard(flight)
 
@@ -157,21 +197,6 @@ class Wire:
             return []
         found = listed.get("data") if isinstance(listed, dict) else None
         return [str(model.get("id")) for model in found or [] if isinstance(model, dict)]
-
-    async def _exchange(self, body: Mapping[str, Any], flight: _Flight) -> Reply:
-        """In the first of our ways that the server takes. Each request looks for itself, and what it found is kept:
-        while a server is new to us, many are on their way at once."""
-        ways = [self._way, *(way for way in self._ways if way is not self._way)]
-        for way in ways:
-            try:
-                reply = await self._asked({**body, **way}, flight)
-            except Refused as refusal:
-                if way is ways[-1] or not refusal.is_of_streaming:
-                    raise
-            else:
-                self._way = way
-                return reply
-        raise AssertionError("the last way returns or raises")
 
     async def _stay(self, request: httpx2.Request) -> None:
         """Before each request, those that follow a redirect among them."""

@@ -11,12 +11,13 @@ from pathlib import Path
 from core import constants, experiment_file
 from core.arguments import Parser
 from core.constants import Constants
-from core.engines import cards, gpus, weights
+from core.engines import cards, environment, gpus, weights
 from core.engines.cards import Card
 from core.engines.embedded_model import embedded_card, embedded_name
 from core.engines.gpus import Gpu
 from core.errors import UserError, command
 from core.files import results_dir
+from core.plan import provider
 from core.plan.estimate import beside, embedded_text, make, problems_of, shape_of_model, text
 from core.plan.lengths import ASSUMED, measured
 from core.plan.loads import OTHERS, carry, loads
@@ -32,6 +33,12 @@ def _count(config: Constants, asked: int | None, card: Card) -> int:
     known = sets.PUBLISHED.get(name)
     have = known.rows if known else len(sets.load(name, needs_answers=False).problems)
     return min(have, config.LIMIT or have)
+
+
+def _providers_card() -> Card:
+    """The card of MODEL, where it is of a server elsewhere; else NONE: the plan is for a GPU. Raises UserError."""
+    card = environment.card()
+    return cards.NONE if card.engine else card
 
 
 def _gpus(args: argparse.Namespace) -> tuple[list[Gpu], str]:
@@ -75,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         experiment = experiment_file.load(args.experiment)
         name, planned = experiment.name, experiment.planned
         config = constants.read(planned.constants, experiment.namespace, args.constants)
-        count = _count(config, args.problems, embedded_card() if args.embedded else cards.NONE)
+        card = _providers_card()
+        count = _count(config, args.problems, embedded_card() if args.embedded else card)
         folder = results_dir()
         if args.embedded:
             if any(load.kind == OTHERS for load in loads(config, count, ASSUMED, planned)):
@@ -91,6 +99,11 @@ def main(argv: Sequence[str] | None = None) -> None:
                 raise UserError(f"no results in {folder} hold {' and '.join(lacking)}. Run {name} once with LIMIT=4")
             print(f"{name} on the embedded engine, {problems_of(count, config.RUNS)}: planned, not run\n")
             print(embedded_text(config, count, lengths, args.price))
+            return
+        if card.name and not (args.gpu or args.gpu_file):
+            head = f"{name} with {card.model} (card {card.name}), {problems_of(count, config.RUNS)}: nothing was run"
+            lengths = measured(folder, card.model, name) or ASSUMED
+            print(f"{wrapped(head)}\n\n{provider.text(card, config, count, lengths, planned)}")
             return
         chosen, why_gpu = _gpus(args)
         shape, why_shape = shape_of_model()

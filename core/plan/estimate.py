@@ -74,8 +74,8 @@ def bottleneck(plan: Plan) -> str:
     parts = on.parts(plan.loads, plan.count, MIDDLE)
     if parts.path > parts.work:
         return (
-            f"critical path: each step waits for its slowest member, {_hours([parts.path * runs] * 2)} in a row; all "
-            f"the work keeps the GPU busy for {_hours([parts.work * runs] * 2)}"
+            f"critical path: each step waits for its slowest member, {hours([parts.path * runs] * 2)} in a row; all "
+            f"the work keeps the GPU busy for {hours([parts.work * runs] * 2)}"
         )
     share, name = max(
         (parts.weights, "weights bandwidth: reading the weights"),
@@ -145,14 +145,14 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
             "model",
             f"QED-Nano, {shape.parameters / 1e9:.2f} B parameters, {shape.weight_bytes / 1e9:.1f} GB ({why_shape})",
         ),
-        *_token_rows(plan.config, plan.count, plan.loads, lengths, plan.planned),
+        *token_rows(plan.config, plan.count, plan.loads, lengths, plan.planned),
         ("KV cache", f"{on.kv_tokens:,} tokens in {on.kv}, {shape.kv_bytes(on.kv) / 1000:.1f} kB each"),
         (
             "in flight",
             f"{_range(few, many, 0)} requests of {context:,.0f} tokens on average ({asked} asked for at a time)",
         ),
-        ("time", _hours(plan.seconds)),
-        ("at the cap", f"{_hours(_at_cap(plan, lengths).seconds)}, if every completion runs into it"),
+        ("time", hours(plan.seconds)),
+        ("at the cap", f"{hours(_at_cap(plan, lengths).seconds)}, if every completion runs into it"),
         *_money(plan.seconds, price),
         ("seeds", _seeds(plan.seconds)),
         ("bottleneck", bottleneck(plan)),
@@ -160,7 +160,7 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
     saved = savings(plan, lengths)
     if saved:
         gain, name, other = saved[0]
-        rows.append(("helps most", f"{name}: {_hours(other.seconds)}, {gain:.0%} less{_cut(plan, other)}"))
+        rows.append(("helps most", f"{name}: {hours(other.seconds)}, {gain:.0%} less{_cut(plan, other)}"))
         others = ", ".join(f"{name} -{gain:.0%}" for gain, name, _ in saved[1:])
         rows += [("then", others)] if others else []
     longest = max(load.prompt + float(load.lengths.max()) for load in plan.loads)
@@ -176,13 +176,13 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
         )
     if longest > on.kv_tokens:
         notes.append(f"a request of {longest:,.0f} tokens does not fit the KV cache at all: such requests will fail")
-    return _aligned(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
+    return aligned_rows(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
 
 
 def _seeds(seconds: tuple[float, float]) -> str:
     """What it costs that SGLang honours seeds."""
     low, high = DETERMINISTIC_COST
-    slower = _hours([seconds[0] * (1 + low), seconds[1] * (1 + high)])
+    slower = hours([seconds[0] * (1 + low), seconds[1] * (1 + high)])
     return (
         f"SGLang ignores them; started with DETERMINISTIC=1 it honours them, for {low:.0%} to {high:.0%} more time "
         f"(its makers' figure): {slower}"
@@ -205,9 +205,10 @@ def _mean_in_flight(plan: Plan, reach: Reach) -> float:
     return sum(load.tokens for load in plan.loads) / steps
 
 
-def _token_rows(
+def token_rows(
     config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Planned | None = None
 ) -> list[tuple[str, str]]:
+    """Completions and tokens."""
     total = sum(load.count for load in made)
     most_prompt, most = (config.RUNS * tokens for tokens in at_most(config, count, lengths.prompt, planned))
     prompt = config.RUNS * sum(load.prompts for load in made)
@@ -239,7 +240,8 @@ def _tokens(n: float) -> str:
     return f"{n / 1e6:,.1f}M tokens" if n >= 1e6 else f"{n:,.0f} tokens"
 
 
-def _hours(seconds: Sequence[float]) -> str:
+def hours(seconds: Sequence[float]) -> str:
+    """The least and the most, in the unit that fits."""
     unit, size = ("hours", 3600) if seconds[1] >= 3600 else ("minutes", 60) if seconds[1] >= 60 else ("seconds", 1)
     return f"{_range(seconds[0] / size, seconds[1] / size, 1)} {unit}"
 
@@ -250,7 +252,8 @@ def _range(low: float, high: float, digits: int) -> str:
     return shown[0] if shown[0] == shown[1] else " to ".join(shown)
 
 
-def _aligned(rows: Sequence[tuple[str, str]]) -> str:
+def aligned_rows(rows: Sequence[tuple[str, str]]) -> str:
+    """What a plan says, a name and a line each."""
     return "\n".join(wrapped(f"{name:<12} {value}", " " * 13) for name, value in rows)
 
 
@@ -262,7 +265,7 @@ def beside(plans: Sequence[Plan], lengths: Lengths, price: float | None) -> str:
         cost = [value.partition(" at ")[0] for _, value in _money(plan.seconds, price)]
         on, capped = plan.machine, _at_cap(plan, lengths)
         kv = f"{short(on.kv_tokens)} {on.kv}"
-        rows.append([on.gpu.name, kv, _range(few, many, 0), _hours(plan.seconds), _hours(capped.seconds), *cost])
+        rows.append([on.gpu.name, kv, _range(few, many, 0), hours(plan.seconds), hours(capped.seconds), *cost])
     return aligned(rows)
 
 
@@ -275,6 +278,6 @@ def embedded_text(config: Constants, count: int, lengths: Lengths, price: float 
         for each in (made, loads(config, count, at_cap(config, lengths)))
     )
     rows = [("engine", "embedded, at the speed of those results")]
-    rows += [*_token_rows(config, count, made, lengths), ("time", _hours(seconds))]
-    rows += [("at the cap", f"{_hours(most)}, if every completion runs into it"), *_money(seconds, price)]
-    return _aligned(rows)
+    rows += [*token_rows(config, count, made, lengths), ("time", hours(seconds))]
+    rows += [("at the cap", f"{hours(most)}, if every completion runs into it"), *_money(seconds, price)]
+    return aligned_rows(rows)

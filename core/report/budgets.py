@@ -11,10 +11,11 @@ import numpy as np
 
 from core.errors import UserError, one_line
 from core.files import read_text
+from core.prices import Counted
 from core.report.tables import chance, interval, shift
 from core.results import read
 from core.results.read import CallCost, MemberResult, StepResult
-from core.spending import TOKENS, UNITS, Counted, Meter, amount
+from core.spending import TOKENS, UNITS, Meter, amount
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired
 from core.terminal import aligned, columns, wrapped
 

@@ -49,6 +49,7 @@ class Result:
     tokens: dict[tuple[str, str], float | None]  # generated for each of them, side calls included; None: not all known
     over_runs: dict[str, Any] | None = None  # of merged runs, both accuracies after the last step, over runs
     merged: str = ""  # and what is taken of their runs, in words
+    cost: str = ""  # of all completions, as it is shown; "" where prices are not known
 
 
 def read(name: str, folder: Path) -> Result:
@@ -96,7 +97,14 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
         tokens={id: tokens[id] for id in ended},
         over_runs=over and {metric: asdict(of) for metric, of in over.items()},
         merged=tables.merged(head.document) if head.runs else "",
+        cost=_cost(head),
     )
+
+
+def _cost(head: Head) -> str:
+    if head.prices is None:
+        return ""
+    return tables.spent_dollars(head.metrics.cost, any(step.uncounted for step in head.metrics.steps))
 
 
 def _generated(steps: Sequence[StepResult]) -> int | None:
@@ -150,21 +158,25 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     known = [Named(r.name, r.experiment, r.config) for r in results]
     names = labels(known)
     has_runs = ["mean, runs", "majority, runs"] if any(r.over_runs for r in results) else []
-    rows = [["result", "n", "step", *METRICS, *has_runs, "tokens"]]
-    for r, name in zip(results, names, strict=True):
+    has_cost = ["cost"] if any(r.cost for r in results) else []
+    costs = [[r.cost or "unknown"] * len(has_cost) for r in results]
+    rows = [["result", "n", "step", *METRICS, *has_runs, "tokens", *has_cost]]
+    for r, name, cost in zip(results, names, costs, strict=True):
         figures = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
         if has_runs:
             figures += [tables.over_runs(over) for over in (r.over_runs or {}).values()] or ["-", "-"]
-        rows.append([name, str(len(r.final)), str(r.step), *figures, spent_tokens(r.completion_tokens)])
+        rows.append([name, str(len(r.final)), str(r.step), *figures, spent_tokens(r.completion_tokens), *cost])
     if 0 < columns() < max(map(len, aligned(rows).splitlines())):
-        rows = [["result", "n", "step", "mean", "majority", *has_runs, "tokens"]] + [
-            [name, *figures, "unknown" if r.completion_tokens is None else short(r.completion_tokens)]
-            for r, name, (_, *figures, _) in zip(results, labels(known, 24), rows[1:], strict=True)
+        end = len(rows[0]) - 1 - len(has_cost)
+        rows = [["result", "n", "step", "mean", "majority", *has_runs, "tokens", *has_cost]] + [
+            [name, *row[1:end], "unknown" if r.completion_tokens is None else short(r.completion_tokens), *cost]
+            for r, name, row, cost in zip(results, labels(known, 24), rows[1:], costs, strict=True)
         ]
     lines = [
         wrapped(
             f"{first.set_name}, {first.model}; accuracies in % of n problems, with 95% intervals over them; tokens: "
-            f"completion tokens in all{'; runs: mean ± standard deviation over them' if has_runs else ''}"
+            f"completion tokens in all{', whose cost is with that of prompts' if has_cost else ''}"
+            f"{'; runs: mean ± standard deviation over them' if has_runs else ''}"
         ),
         "",
         aligned(rows),

@@ -16,10 +16,10 @@ from typing import Any
 from core.errors import UserError
 from core.files import write_atomically
 from core.generate.journal import Archive, Record, from_record
+from core.prices import Prices
 from core.results import read
 from core.results.data import archive
 from core.results.read import CallCost, Head, MemberResult, ProblemResult
-from core.spending import Meter, Prices
 from core.types import Completion
 
 STDOUT = "-"
@@ -130,10 +130,8 @@ def cost(problem: ProblemResult, prices: dict[str, float] | None) -> dict[str, f
     dollars, None where prices are not known either."""
     calls = [call for _, _, call, _ in _calls(problem)]
     counted = [(call.prompt_tokens, call.cached_tokens, call.completion_tokens) for call in calls]
-    dollars: list[float | None] = [None]
-    if prices:
-        meter = Meter("dollars", None, Prices(**prices))
-        dollars = [meter.cost(each) for each in counted]
+    known = Prices(prices["read"], prices["cached"], prices["written"]) if prices else None
+    dollars = [known.dollars(each) for each in counted] if known else [None]
     return {
         "input_tokens": _sum([prompt for prompt, _, _ in counted]),
         "output_tokens": _sum([completion for _, _, completion in counted]),

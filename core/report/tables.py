@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import one_line
+from core.prices import shown as dollars
 from core.terminal import aligned, short
 
 
@@ -42,6 +43,11 @@ def shift(difference: float, low: float, high: float) -> str:
 def spent_tokens(count: int | None, is_partly: bool = False) -> str:
     """A number of tokens; `is_partly`: those of some completions are not in it, for nobody has counted them."""
     return "unknown" if count is None else f"{'≥ ' if is_partly else ''}{count:,}"
+
+
+def spent_dollars(cost: float | None, is_partly: bool = False) -> str:
+    """The same of money."""
+    return "unknown" if cost is None else f"{'≥ ' if is_partly else ''}{dollars(cost)}"
 
 
 def over_runs(over: dict[str, Any]) -> str:
@@ -98,9 +104,17 @@ def table(document: dict[str, Any], columns: int = 0) -> str:
         for head in ("mean", "majority"):
             made.append(_Column(f"{head}, runs", [over_runs(s["runs"][f"{head}_accuracy"]) for s in steps]))
     made.append(_Column("tokens", [_spent(s) for s in steps], rank=1))
+    if is_priced(document):
+        costs = [spent_dollars(s.get("cost"), is_partly=bool(s.get("uncounted"))) for s in steps]
+        made.append(_Column("cost", costs, rank=1))
     made.append(_Column("request s", [f"{s['generation_seconds']:,.0f}" for s in steps], rank=2))
     made += [_Column(head, [str(s.get(name, 0)) for s in steps], rank=1) for head, name in counts.items()]
     return _fitted(made, columns)
+
+
+def is_priced(document: dict[str, Any]) -> bool:
+    """Whether results know what tokens cost."""
+    return bool(document.get("prices")) and any(s.get("cost") is not None for s in document["metrics"]["steps"])
 
 
 def _spent(step: dict[str, Any]) -> str:
@@ -149,7 +163,11 @@ def final(document: dict[str, Any]) -> str:
         gain = last["majority_accuracy"]["value"] - first["majority_accuracy"]["value"]
         said.append(f"{100 * gain:+.1f} over step 0's vote")
     tokens = figures["tokens"]["completion"]
-    said += ["unknown tokens" if tokens is None else f"{short(tokens)} tokens", f"{figures['seconds']:,.0f} s"]
+    said.append("unknown tokens" if tokens is None else f"{short(tokens)} tokens")
+    if is_priced(document):
+        partly = any(step.get("uncounted") for step in figures["steps"])
+        said.append(spent_dollars(figures.get("cost"), is_partly=partly))
+    said.append(f"{figures['seconds']:,.0f} s")
     return ", ".join(said)
 
 
@@ -163,6 +181,7 @@ MEANINGS = {
     "mean, runs": "mean, runs: mean ± standard deviation of the runs' mean accuracies",
     "majority, runs": "majority, runs: the same of their votes",
     "tokens": "tokens: written by solutions (+ by checks on them)",
+    "cost": "cost: of all these tokens, at the prices of the model's card",
     "request s": "request s: seconds summed over requests",
     "cut": "cut: hit the cap",
     "doubtful": "doubtful: read with a doubt, which the results name",

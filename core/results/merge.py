@@ -15,12 +15,13 @@ from typing import Any
 
 from core.errors import UserError, one_line
 from core.files import amount
+from core.prices import Prices
 from core.results import read, warnings, write
 from core.results.metrics import RunMetrics
 from core.results.spool import Spool
 
 # Runs may differ in these: the hash of the problems says more than their name.
-FREE = ("SEED", "RUNS", "PROBLEMS", "LIMIT")
+FREE = ("SEED", "RUNS", "PROBLEMS", "LIMIT", "MAX_DOLLARS")
 WEIGHTS = ("model revision", "model sha256")  # known of some servers alone
 MOST = 1_000_000  # problems, as many as a run may have
 Row = dict[str, Any]
@@ -69,7 +70,8 @@ def merge(
     heads, first = [source.head for source in sources], sources[0].head
     spool = Spool(folder)
     with read.refusing(paths[0]):
-        figures, count = _figures(sources, seeds, spool, by)
+        prices = first.get("prices") if all(h.get("prices") == first.get("prices") for h in heads) else None
+        figures, count = _figures(sources, seeds, spool, by, Prices(**prices) if prices else None)
         reused: Counter[str] = Counter()
         for head in heads:
             reused.update(head["metrics"].get("reused", {}))
@@ -83,13 +85,17 @@ def merge(
             "runs": {"of": sources[0].runs.of, "by": by, "seeds": seeds},
             "metrics": figures.metrics(seconds) | {"reused": dict(reused)},
         }
+        if not prices:  # of runs that were paid at different ones, the sum has none
+            document.pop("prices", None)
         document["warnings"] = warnings.of_run(document, figures.commonest_error) + _differing(heads)
     return write.save(document, map(spool.__getitem__, range(count)), folder), document
 
 
-def _figures(sources: Sequence[_Source], seeds: Sequence[int], spool: Spool, by: str) -> tuple[RunMetrics, int]:
+def _figures(
+    sources: Sequence[_Source], seeds: Sequence[int], spool: Spool, by: str, prices: Prices | None
+) -> tuple[RunMetrics, int]:
     """The metrics of all runs, whose rows go into `spool`; and how many rows there are."""
-    figures, number = RunMetrics(int(amount(sources[0].head["problem_set"]["n"], MOST)), len(seeds), by), 0
+    figures, number = RunMetrics(int(amount(sources[0].head["problem_set"]["n"], MOST)), len(seeds), by, prices), 0
     paths = [source.path for source in sources for _ in source.runs.seeds]
     figures.finished[:] = True  # whole runs: a problem without a later step ended before it
     for together in zip_longest(*(source.problems() for source in sources), fillvalue=()):
@@ -160,6 +166,7 @@ def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:
     asked = {
         "engine": [(head["engine"]["kind"], head["engine"].get("version")) for head in heads],
         "server's word on the model": [head["model"].get("told") for head in heads],
+        "prices": [head.get("prices") for head in heads],
         "commit": [head["provenance"].get("git_commit") for head in heads],
     }
     return [

@@ -10,12 +10,14 @@ what the metrics need of it stays here, 24 bytes a population.
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core import stats
+from core.prices import PICO, Prices
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
@@ -38,6 +40,7 @@ class _Step:
         self.uncounted: Counter[str] = Counter()  # completions of unknown length: of solutions, of side calls
         self.seconds = 0.0
         self.stages: Counter[str] = Counter()  # what scaffolds call it
+        self.cost = _Sum()
 
     def set(self, problem: int, record: dict[str, Any]) -> None:
         members = record["members"]
@@ -47,12 +50,32 @@ class _Step:
         self.majority[problem] = record["majority_correct"]
 
 
+@dataclass
+class _Sum:
+    """What completions cost, in picodollars; those of unknown length are not in it."""
+
+    known: int = 0
+    unknown: int = 0  # how many these are
+
+    def add(self, cost: int | None) -> None:
+        self.known += cost or 0
+        self.unknown += cost is None
+
+    @property
+    def shown(self) -> dict[str, float | None]:
+        """As a field of results: dollars, None where nothing of it is known."""
+        return {"cost": None if self.unknown and not self.known else self.known / PICO}
+
+
 class RunMetrics:
     """The metrics of the results JSON, from every graded population that was added: of one run, or of several whole
-    ones, merged `by` one of MERGES. A problem of several `runs` has as many numbers, one after the other."""
+    ones, merged `by` one of MERGES. A problem of several `runs` has as many numbers, one after the other. With
+    `prices`, they tell what completions cost."""
 
-    def __init__(self, problems: int, runs: int = 1, by: str = "mean") -> None:
+    def __init__(self, problems: int, runs: int = 1, by: str = "mean", prices: Prices | None = None) -> None:
         self._runs, self._by, self._problems = runs, MERGES[by], problems * runs
+        self._prices, self._cost = prices, _Sum()
+        self._costs = [_Sum() for _ in range(self._problems)] if prices else []
         self.finished = np.zeros(self._problems, bool)
         self._steps: list[_Step] = []
         self._newest = _Step(self._problems)  # the last population of each problem, whatever its step
@@ -94,6 +117,11 @@ class RunMetrics:
         for kind in TOKENS:
             self._tokens[kind] += sum(cost[f"{kind}_tokens"] or 0 for cost in costs)
             self._uncounted[kind] += sum(cost[f"{kind}_tokens"] is None for cost in costs)
+        if self._prices:
+            for each in costs:
+                cost = self._prices.cost((each["prompt_tokens"], each["cached_tokens"], each["completion_tokens"]))
+                for total in (self._cost, step.cost, self._costs[problem]):
+                    total.add(cost)
         self._notes.update(note for m in members for note in m.get("notes", []))
         self._errors.update(cost["error"] for cost in costs if "error" in cost)
         self._not_forced.update(c["not_forced"] for c in costs if "not_forced" in c and "again" not in c)
@@ -144,6 +172,10 @@ class RunMetrics:
         """Problems that have a population."""
         return int((self._newest.size > 0).sum())
 
+    def costs(self) -> list[dict[str, float | None]]:
+        """The field that says what a problem has cost, for each; empty without prices."""
+        return [total.shown for total in self._costs] or [{} for _ in range(self._problems)]
+
     @property
     def commonest_error(self) -> str | None:
         """Of several, the first by alphabet: whichever came first, the results are the same."""
@@ -160,6 +192,8 @@ class RunMetrics:
             "tokens": {kind: _known(self._tokens[kind], self._uncounted[kind]) for kind in TOKENS},
             "seconds": round(seconds, 1),
         }
+        if self._prices:
+            found |= self._cost.shown
         if self._notes:
             found["notes"] = {note: self._notes[note] for note in sorted(self._notes)}
         if self._not_forced:
@@ -212,6 +246,7 @@ class RunMetrics:
                 kind: _known(step.counts[kind], step.uncounted[kind])
                 for kind in ("completion_tokens", "verification_tokens")
             },
+            **(step.cost.shown if self._prices else {}),
             "generation_seconds": round(step.seconds, 1),
             "completions": int(step.size.sum()),
             "problems": int(here.sum()),

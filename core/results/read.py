@@ -51,7 +51,8 @@ class OverRuns:
 @dataclass(frozen=True, slots=True)
 class StepMetrics:
     """The figures of a step over all problems that reached it. Tokens are None where the server counted none. `runs`:
-    of merged results, the two accuracies over runs, by their names here."""
+    of merged results, the two accuracies over runs, by their names here. `cost`: dollars; None where prices or tokens
+    are not known."""
 
     step: int
     stage: str  # what the scaffold calls it; "" where the number says it
@@ -72,6 +73,7 @@ class StepMetrics:
     majority_accuracy: Rate
     pass_at_k: dict[str, Rate]
     runs: dict[str, OverRuns] | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,15 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """`tokens`: of prompts, of those the cached ones, and of completions; None where the server counted none."""
+    """`tokens`: of prompts, of those the cached ones, and of completions; None where the server counted none. `cost`:
+    dollars; None where prices or tokens are not known. `spent`: dollars that the run has paid, also for what failed."""
 
     steps: list[StepMetrics]
     tokens: dict[str, int | None]
     seconds: float
     verification: Verification | None
+    cost: float | None = None
+    spent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +302,8 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
             tokens={kind: _tokens(metrics["tokens"][kind]) for kind in ("prompt", "cached", "completion")},
             seconds=amount(metrics["seconds"]),
             verification=_verification(checked) if checked else None,
+            cost=_dollars(metrics.get("cost")),
+            spent=_dollars(metrics.get("spent")),
         ),
         warnings=[_text(warning) for warning in head["warnings"]],
         runs=_runs(runs) if (runs := head.get("runs")) else None,
@@ -331,6 +338,7 @@ def _step_metrics(step: dict[str, Any]) -> StepMetrics:
         majority_accuracy=_rate(step["majority_accuracy"]),
         pass_at_k={str(int(k)): _rate(rate) for k, rate in step["pass_at_k"].items()},
         runs=_over_runs(over) if (over := step.get("runs")) else None,
+        cost=_dollars(step.get("cost")),
     )
 
 
@@ -425,6 +433,10 @@ def _count(value: Any) -> int:
 
 def _tokens(value: Any) -> int | None:
     return None if value is None else int(amount(value))
+
+
+def _dollars(value: Any) -> float | None:
+    return None if value is None else amount(value)
 
 
 def _rate(rate: dict[str, Any]) -> Rate:

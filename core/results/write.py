@@ -74,10 +74,11 @@ def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
     yield f"\n{read.END}}}\n".encode()
 
 
-def row(problem: Problem, finished: bool, steps: Iterable[bytes]) -> bytes:
-    """A problem as it stands in the file; each of `steps` is a record in JSON."""
+def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str, float | None] | None = None) -> bytes:
+    """A problem as it stands in the file; each of `steps` is a record in JSON. `cost`: that field, if any."""
     fields: dict[str, Any] = {"id": problem.id, "statement": problem.statement, "answer": problem.answer}
     fields |= {"answer_type": problem.answer_type, "finished": finished}
+    fields |= cost or {}
     if problem.columns:
         fields["columns"] = problem.columns
     return laid_out(fields, steps)

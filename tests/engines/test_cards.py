@@ -18,6 +18,7 @@ from core.engines.cards import NONE, Card
 from core.engines.embedded_model import embedded_name
 from core.engines.server import Server
 from core.errors import UserError
+from core.prices import Prices
 from core.problems import sets
 
 TEMPLATE = cards.FOLDER / "template.toml"
@@ -187,7 +188,7 @@ def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
     )
     assert made.base_url == "https://x.example/openai/deployments/d" and made.query == {"api-version": "1", "a": "b"}
     assert made.never == ("seed",) and made.send == {"provider": {"order": ["a"]}}
-    assert made.price == cards.Price(1, 1, 2.5, "2026-11-23"), "cached tokens cost what others do where it is not said"
+    assert made.price == Prices(1, 1, 2.5, "2026-11-23"), "cached tokens cost what others do where it is not said"
 
 
 # What they do to a request

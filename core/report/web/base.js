@@ -27,6 +27,7 @@ const percent = (share) => (share == null ? "–" : decimal(100 * share));
 const estimate = (e) => (e.value == null ? "–" : `${percent(e.value)} [${percent(e.low)}, ${percent(e.high)}]`);
 const overRuns = (over) => `${percent(over.mean)} ± ${percent(over.std)}`; // mean and standard deviation
 const signed = (share) => (share >= 0 ? "+" : "−") + decimal(100 * Math.abs(share));
+const dollars = (n) => (n == null ? "unknown" : "$" + (n === 0 || n >= 1 ? n.toFixed(2) : n >= 0.01 ? n.toFixed(4) : n.toPrecision(3)));
 const count = (n) => (n == null ? "unknown" : Math.round(n).toLocaleString("en-US"));
 const plus = (a, b) => (a == null || b == null ? null : a + b); // with something unknown, the sum is
 const seconds = (x) => (x >= 100 ? count(x) : x.toFixed(1)) + " s";

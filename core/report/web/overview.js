@@ -61,7 +61,7 @@ function stepTable(run) {
   return scroll("Steps", h("table", {},
     h("caption", {}, h("span", {}, `Steps. Truncated, forced, doubtful${undecided.length ? ", undecided" : ""} and failed in % of completions; seconds are summed over requests.`,
       counted.length > 0 && " n: problems that the accuracies are over.", hasRuns && " Runs: mean ± standard deviation over them.")),
-    h("thead", {}, h("tr", {}, [run.head.metrics.steps.some((step) => step.stage) ? "step" : "t", ...(counted.length ? ["n"] : []), "mean accuracy", "majority accuracy", ...(hasRuns ? ["mean, runs", "majority, runs"] : []), "pass@k", "tokens", "tokens so far", "request s",
+    h("thead", {}, h("tr", {}, [run.head.metrics.steps.some((step) => step.stage) ? "step" : "t", ...(counted.length ? ["n"] : []), "mean accuracy", "majority accuracy", ...(hasRuns ? ["mean, runs", "majority, runs"] : []), "pass@k", "tokens", "tokens so far", ...(run.head.prices ? ["cost"] : []), "request s",
       "truncated", "forced", "doubtful", ...undecided, "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, run.head.metrics.steps.map((step, t) => {
       const [k, best] = Object.entries(step.pass_at_k).at(-1) || [];
@@ -70,7 +70,7 @@ function stepTable(run) {
       return h("tr", {}, h("th", { scope: "row" }, step.stage ? `${step.step} ${step.stage}` : step.step), counted.length > 0 && h("td", {}, counted[t]), h("td", {}, estimate(step.mean_accuracy)),
         h("td", {}, estimate(step.majority_accuracy)), hasRuns && ["mean_accuracy", "majority_accuracy"].map((name) => h("td", {}, overRuns(step.runs[name]))),
         h("td", {}, best ? `${k}: ${estimate(best)}` : "–"), h("td", {}, tokens),
-        h("td", {}, count(sum[t])), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", "doubtful", ...undecided, "failed"].map((name) => share(step, name)),
+        h("td", {}, count(sum[t])), run.head.prices && h("td", {}, (step.uncounted && step.cost != null ? "≥ " : "") + dollars(step.cost)), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", "doubtful", ...undecided, "failed"].map((name) => share(step, name)),
         h("td", {}, step.problems));
     }))));
 }
@@ -108,6 +108,8 @@ function headline(run) {
     card("majority accuracy, %", percent(last.majority_accuracy.value), range("majority_accuracy")),
     card("completion tokens", short(tokens.completion), `${short(tokens.prompt)} prompt, ${
       tokens.cached == null ? "cached unknown" : percent(tokens.cached / Math.max(1, tokens.prompt)) + "% of it cached"}`),
+    run.head.prices && card("cost", dollars(run.head.metrics.cost), [`${run.head.prices.read} read, ${run.head.prices.cached} cached, ${
+      run.head.prices.written} written: dollars for a million tokens`, run.head.metrics.spent != null && `${dollars(run.head.metrics.spent)} spent by the run, also on what failed`].filter(Boolean).join(" · ")),
     steps.length > 1 && card("problems lost / won", `${lost(run)} / ${won(run)}`, "majority right at t=0 and wrong at the end / the reverse"),
     checks && card("verification AUC", checks.auc == null ? "–" : checks.auc.toFixed(3), `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates`));
 }

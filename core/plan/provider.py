@@ -1,0 +1,58 @@
+"""The plan of a run at a provider's: tokens, dollars at the prices of the model's card, and the time that the card's
+rates take at least. How fast a provider's model writes is not known."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from core.constants import Constants
+from core.engines.cards import Card
+from core.plan.estimate import aligned_rows, hours, token_rows
+from core.plan.lengths import Lengths
+from core.plan.loads import at_most, loads
+from core.plan.roofline import Load
+from core.prices import shown
+from core.types import Planned
+
+
+def text(card: Card, config: Constants, count: int, lengths: Lengths, planned: Planned) -> str:
+    """The plan for people."""
+    if card.continues is False:  # no answer is forced there
+        config = replace(config, ANSWER_TOKENS=0)
+    made = loads(config, count, lengths, planned)
+    rows = [
+        *token_rows(config, count, made, lengths, planned),
+        ("cost", cost(card, config, count, made, lengths, planned)),
+    ]
+    if least := _least_seconds(card, config, made):
+        rows.append(("time", f"{hours([least, least])} at least, at the rates of the card"))
+    return aligned_rows(rows)
+
+
+def cost(card: Card, config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Planned) -> str:
+    """Dollars, as expected and at most, before any cache of the provider's; what is asked again is not in it."""
+    if card.price is None:
+        return f"not known: the card {card.name} has no table [price] of this model; write one into it"
+    prompts, completions = (config.RUNS * tokens for tokens in at_most(config, count, lengths.prompt, planned))
+    written = config.RUNS * sum(load.tokens for load in made)
+    expected = card.price.dollars((round(_prompts(config, made)), 0, round(written)))
+    most = card.price.dollars((prompts, 0, completions))
+    assert expected is not None and most is not None
+    said = f"{shown(expected)} expected, {shown(most)} at most, at the prices of {card.price.on}, before any cache"
+    if config.MAX_DOLLARS and most > config.MAX_DOLLARS:
+        enough = (
+            "may end before it is done" if expected <= config.MAX_DOLLARS else "ends before it is done, as expected"
+        )
+        said += f"; with MAX_DOLLARS={config.MAX_DOLLARS:g} the run {enough}"
+    return said
+
+
+def _prompts(config: Constants, made: Sequence[Load]) -> float:
+    return config.RUNS * sum(load.prompts for load in made)
+
+
+def _least_seconds(card: Card, config: Constants, made: Sequence[Load]) -> float:
+    """0 where the card has no rates."""
+    requests = config.RUNS * sum(load.count * (1 + load.cut) for load in made)
+    tokens = _prompts(config, made) + config.RUNS * sum(load.tokens for load in made)
+    rates = ((requests, card.requests_per_minute), (tokens, card.tokens_per_minute))
+    return max((60 * amount / rate for amount, rate in rates if rate), default=0.0)

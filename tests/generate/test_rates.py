@@ -1,0 +1,304 @@
+"""Rates: no minute takes more than the card says, and a server's pause is one for all."""
+
+import asyncio
+import heapq
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.engines.cards import Card
+from core.engines.server import Server
+from core.errors import RunFailed
+from core.generate import generator, rates
+from core.generate.generator import Generator
+from core.generate.journal import Journal
+from core.generate.rates import Rates
+from core.generate.reply import Refused
+from core.types import Sampling
+from tests.fakes.http import Answer, answer
+from tests.generate.test_patience import Moody, good
+from tests.generate.test_providers import Provider
+
+
+class Clock(asyncio.SelectorEventLoop):
+    """An event loop whose time passes only when nothing else is left to do, and then at once."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def _run_once(self) -> None:
+        waiting: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        while waiting and waiting[0]._cancelled:
+            heapq.heappop(waiting)._scheduled = False
+        if waiting and not self._ready:  # type: ignore[attr-defined]
+            self.now = max(self.now, waiting[0].when())
+        super()._run_once()  # type: ignore[misc]
+
+
+def passed(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        return runner.run(work())
+
+
+ASKED = st.lists(st.tuples(st.floats(0, 200), st.integers(1, 3000), st.floats(0, 300)), min_size=1, max_size=40)
+
+
+def sent(kept: Callable[[], Rates], asked: list[tuple[float, int, float]]) -> list[tuple[float, int]]:
+    """When requests that come at these times, of these sizes, are let in; each lasts so many seconds."""
+    found: list[tuple[float, int]] = []
+
+    async def one(made: Rates, at: float, size: int, seconds: float) -> None:
+        await asyncio.sleep(at)
+        entry = await made.enter(size)
+        found.append((entry.at, size))
+        await asyncio.sleep(seconds)
+        made.took(entry, None)
+
+    async def all_of_them() -> None:
+        made = kept()
+        async with asyncio.TaskGroup() as tasks:
+            for each in asked:
+                tasks.create_task(one(made, *each))
+
+    passed(all_of_them)
+    assert len(found) == len(asked)
+    return found
+
+
+@given(most=st.integers(1, 9), asked=ASKED)
+def test_no_minute_takes_more_requests_than_the_card_says(most: int, asked: list[Any]) -> None:
+    found = sent(lambda: Rates(most, None), asked)
+    assert all(sum(begin <= at < begin + 60 for at, _ in found) <= most for begin, _ in found)
+
+
+@given(most=st.integers(1, 5000), asked=ASKED)
+def test_no_minute_takes_more_tokens_and_one_that_is_larger_goes_alone(most: int, asked: list[Any]) -> None:
+    found = sent(lambda: Rates(None, most), asked)
+    for begin, size in found:
+        inside = [other for at, other in found if begin <= at < begin + 60]
+        assert sum(inside) <= most or (len(inside) == 1 and size > most)
+
+
+def test_what_a_request_took_in_truth_makes_room_for_others() -> None:
+    async def work() -> float:
+        kept = Rates(None, 1000)
+        entry = await kept.enter(900)
+        kept.took(entry, 100)
+        await kept.enter(900)
+        return asyncio.get_running_loop().time()
+
+    assert passed(work) == 0
+
+
+def test_a_pause_holds_all_and_lets_them_go_one_by_one() -> None:
+    async def work() -> list[float]:
+        kept = Rates(pause=lambda round, wait: (wait or 1.0) * 2**round)
+        loop = asyncio.get_running_loop()
+        early = [await kept.enter(1) for _ in range(9)]
+        for entry in early:
+            kept.refused(entry, 20.0)  # one round: nobody knew
+        assert kept.seconds_left == 20
+        gone: list[float] = []
+
+        async def ask() -> None:
+            entry = await kept.enter(1)
+            gone.append(entry.at)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(50):
+                tasks.create_task(ask())
+        assert min(gone) >= 20 and max(gone) <= 30 and len(set(gone)) == 50
+        late = await kept.enter(1)
+        kept.refused(late, 20.0)
+        assert kept.seconds_left == pytest.approx(40), "longer where that was not enough"
+        await asyncio.sleep(41)
+        kept.took(await kept.enter(1), None)
+        assert kept.refused_since is None
+        kept.refused(await kept.enter(1), 20.0)
+        assert kept.seconds_left == pytest.approx(20) and kept.refused_since == loop.time()
+        return gone
+
+    passed(work)
+
+
+# Over the wire
+
+SECONDS = 1.5
+
+
+class Throttle(Moody):
+    """Takes so many requests, then refuses all for SECONDS, with these `headers`."""
+
+    def __init__(self, takes: int, **headers: str) -> None:
+        super().__init__()
+        self.takes, self.headers, self.until = takes, headers, 0.0
+        self.early: list[float] = []  # of those that came in a pause which they could have known of
+        self.refused = 0
+        self.choose = self.chosen
+
+    def chosen(self, n: int, prompt: str) -> Answer:
+        with self.lock:
+            now = time.monotonic()
+            if self.takes > 0 and now >= self.until:
+                self.takes -= 1
+                return good(prompt)
+            if now >= self.until:
+                self.until, self.takes = now + SECONDS, 10**6
+            self.refused += 1
+            return answer(429, {"error": {"message": "slow down."}}, **self.headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"retry_after": "1.5"},
+        {"retry_after_ms": "1500"},
+        {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "1.5s"},
+        {
+            "x_ratelimit_remaining_requests": "7",
+            "x_ratelimit_reset_requests": "6m0s",
+            "x_ratelimit_remaining_tokens": "0",
+            "x_ratelimit_reset_tokens": "1s500ms",
+        },
+    ],
+)
+def test_a_429_is_heeded_for_all_requests_at_once(tmp_path: Path, headers: dict[str, str]) -> None:
+    made, lines, troubles = Throttle(5, **headers), list[str](), set[str]()
+
+    async def all_of_them() -> list[Any]:
+        server = Server("other", made.url, "m", "x")
+        with Journal(tmp_path / "a.jsonl") as journal:
+            async with Generator(server, journal, 16, 0.9, stall=0.8, say=lines.append) as asking:
+
+                async def watch() -> None:
+                    while True:
+                        troubles.add(asking.trouble.partition(":")[0])
+                        await asyncio.sleep(0.02)
+
+                watching = asyncio.create_task(watch())
+                asked = [asking([{"role": "user", "content": f"{n}"}], n, Sampling()) for n in range(60)]
+                done = await asyncio.gather(*asked)
+                watching.cancel()
+                return list(done)
+
+    try:
+        done = asyncio.run(all_of_them())
+    finally:
+        made.close()
+    assert all(one.error is None for one in done), "waiting in line counts into no time-out"
+    assert made.refused <= 16, "what was in flight; nobody asked in the pause"
+    (line,) = lines
+    assert "limits our rate (slow down): all requests wait for 2 s now" in line and "rate limit" in troubles
+
+
+def test_a_server_that_says_when_takes_as_long_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More often than a request is tried: none of these tries was its own fault."""
+    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.001)
+    moody = Moody()
+    moody.choose = lambda n, prompt: answer(429, {}, retry_after="0.01") if n < 40 else good(prompt)
+    try:
+        made, lines = ask(moody, tmp_path, 2)
+        assert all(one.error is None for one in made) and len(lines) == 1
+    finally:
+        moody.close()
+
+
+def test_a_server_that_says_when_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.001)
+    monkeypatch.setattr(generator, "THROTTLED_SECONDS", 0.3)
+    moody = Moody()
+    moody.choose = lambda n, prompt: answer(429, {"error": "slow down"}, retry_after="0.05")
+    try:
+        with pytest.raises(RunFailed, match="refused every request|sent nothing usable"):
+            ask(moody, tmp_path, 20)
+    finally:
+        moody.close()
+
+
+def ask(moody: Moody, folder: Path, count: int, card: Card | None = None) -> tuple[list[Any], list[str]]:
+    lines: list[str] = []
+
+    async def all_of_them() -> list[Any]:
+        server = Server("other", moody.url, "m", "x", card=card or Card())
+        with Journal(folder / "a.jsonl") as journal:
+            async with Generator(server, journal, 8, 60.0, stall=30.0, say=lines.append) as asking:
+                asked = [asking([{"role": "user", "content": f"{n}"}], n, Sampling()) for n in range(count)]
+                return list(await asyncio.gather(*asked))
+
+    return asyncio.run(all_of_them()), lines
+
+
+def test_a_cards_rates_are_kept_over_the_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "MINUTE", 0.5)
+    moody, at = Moody(), list[float]()
+
+    def choose(n: int, prompt: str) -> Answer:
+        at.append(time.monotonic())
+        return good(prompt)
+
+    moody.choose = choose
+    try:
+        made, _ = ask(moody, tmp_path, 12, Card("slow", requests_per_minute=4))
+        assert all(one.error is None for one in made)
+        assert max(at) - min(at) >= 0.8, "three windows of four"
+    finally:
+        moody.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "words", "wait"),
+    [
+        ({"retry-after-ms": "1500", "retry-after": "2"}, "", 1.5),
+        ({"X-RateLimit-Reset-Requests": "1s"}, "", 1.0),
+        ({"x-ratelimit-reset-requests": "6m0s"}, "", 360.0),
+        ({"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-reset-tokens": "20ms"}, "", 0.02),
+        ({"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-remaining-requests": "0"}, "", 360.0),
+        ({"x-ratelimit-reset": "12"}, "", 12.0),
+        ({}, "Please try again in 1m2.5s. Visit https://…", 62.5),
+        ({}, "Please retry in 38.1s.", 38.1),
+        ({}, "Try again. 2 models are busy", None),
+        ({"x-ratelimit-reset-requests": "soon"}, "", None),
+    ],
+)
+def test_when_to_come_back_is_read_wherever_it_is_said(headers: Any, words: str, wait: float | None) -> None:
+    assert Refused(429, {"error": {"message": words}}, headers).wait == wait
+    if "retry-after-ms" not in headers and not words:
+        assert Refused(500, None, headers).wait is None, "of an error it says nothing"
+
+
+def test_google_and_openrouter_say_it_in_the_error() -> None:
+    delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38s"}
+    assert Refused(429, [{"error": {"message": "x", "details": [{"a": 1}, delay]}}], {}).wait == 38
+    later = f"{1000 * (time.time() + 100):.0f}"
+    wait = Refused(429, None, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": later}).wait
+    assert wait is not None and 0 <= wait <= 100
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    made = Provider(header="")
+    yield made
+    made.close()
+
+
+def test_headers_of_the_environment_go_to_openai_alone(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Secret: mine\nAuthorization: Bearer sk-mine")
+    server = provider.attached(Card("p", base_url=provider.base, model="m"))
+
+    async def one() -> Any:
+        with Journal(tmp_path / "a.jsonl") as journal:
+            async with Generator(server, journal, 1, 30.0) as asking:
+                return await asking([{"role": "user", "content": "?"}], 0, Sampling())
+
+    assert asyncio.run(one()).error is None
+    assert provider.bodies and not any("x-secret" in sent for sent in provider.headers)
+    assert {sent.get("authorization") for sent in provider.headers} == {"Bearer sk-the-key-of-this-provider"}
