@@ -51,7 +51,7 @@ install() {
   echo "setting up $venv from ${files[*]} (once; $size) …" >&2
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || {
     rm -rf "$venv"; echo "error: $python can't make a venv. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
-  local options=(); for file in "${files[@]}"; do options+=(-r "$file"); done
+  local options=(--no-compile); for file in "${files[@]}"; do options+=(-r "$file"); done
   [ -t 2 ] || options+=(--quiet)  # who watches sees pip at work
   [ ! -f "$lock" ] || options+=(--require-hashes)
   # pip is silent while it unpacks. (Without the lock, which would outlast us with the last sleep.)
@@ -60,6 +60,13 @@ install() {
   "$venv/bin/python" -m pip install --disable-pip-version-check "${options[@]}" >&2 || {
     kill $clock
     echo "error: the packages of ${files[*]} could not be installed (see above). Check the network and the disk, run it again" >&2; exit 2; }
+  # For a first run, what a run imports; all of it would take as long as the rest of the set-up. Where Python may write no
+  # bytecode (PYTHONDONTWRITEBYTECODE), it would compile anew at every start.
+  if [ "$what" = harness ]; then
+    env -u PYTHONDONTWRITEBYTECODE PYTHONPATH="$root" "$venv/bin/python" -c "import core.run, core.generate.wire, core.grading.math_verify, matplotlib.pyplot, xllamacpp" 2>/dev/null || true
+  else
+    "$venv/bin/python" -m compileall -q -q -j 0 "$venv"/lib/python*/site-packages || true
+  fi
   kill $clock
   printf '%s\n' "$want" >"$stamp"
 }
