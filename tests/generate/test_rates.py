@@ -276,7 +276,7 @@ def test_when_to_come_back_is_read_wherever_it_is_said(headers: Any, words: str,
 def test_google_and_openrouter_say_it_in_the_error() -> None:
     delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38s"}
     assert Refused(429, [{"error": {"message": "x", "details": [{"a": 1}, delay]}}], {}).wait == 38
-    later = f"{1000 * (time.time() + 100):.0f}"
+    later = f"{int(1000 * (time.time() + 100))}"  # rounded down
     wait = Refused(429, None, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": later}).wait
     assert wait is not None and 0 <= wait <= 100
 
