@@ -63,7 +63,7 @@ install() {
   # For a first run, what a run imports; all of it would take as long as the rest of the set-up. Where Python may write no
   # bytecode (PYTHONDONTWRITEBYTECODE), it would compile anew at every start.
   if [ "$what" = harness ]; then
-    env -u PYTHONDONTWRITEBYTECODE PYTHONPATH="$root" "$venv/bin/python" -c "import core.run, core.generate.wire, core.grading.math_verify, matplotlib.pyplot, xllamacpp" 2>/dev/null || true
+    env -u PYTHONDONTWRITEBYTECODE PYTHONPATH="$root" "$venv/bin/python" -c "import core.run, core.generate.wire, core.grading.math_verify, xllamacpp" 2>/dev/null || true
   else
     "$venv/bin/python" -m compileall -q -q -j 0 "$venv"/lib/python*/site-packages || true
   fi
