@@ -178,6 +178,11 @@ def check_context(server: Server, config: Constants) -> None:
     servers refuse a cap that does not fit it.)"""
     card = server.card
     card.sampled(config)
+    if config.WAITS and card.continues is False:
+        raise UserError(
+            f"WAITS={config.WAITS} has the server go on with thinking that has ended, and the card {card.name} says of "
+            "its server that it can't go on with a message (continues = false). Give WAITS=0, or take another server"
+        )
     if getattr(config, "VERIFY_MODE", "") == "p_true" and (card.continues is False or "logprobs" in card.never):
         why = (
             "it can't go on with one (continues = false)" if card.continues is False else "it gives no logprobs (never)"

@@ -1,5 +1,5 @@
-"""Chat templates: what they put behind a question, and whether they can close thinking, as a server or its model's files
-say."""
+"""Chat templates: what they put behind a question, and whether they can close thinking, as a server or its model's
+files say."""
 
 import json
 from typing import Any

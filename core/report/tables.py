@@ -178,6 +178,30 @@ def legend(table: str) -> str:
     return "; ".join([*known, "accuracies in %, with 95% intervals over problems"])
 
 
+def waits_table(document: dict[str, Any]) -> str:
+    """Accuracy against waits, of each step in which any member waited; "" where there is none: of all members after so
+    many waits at most, what that gains over none (paired by problem), how many of them waited as often, and what they
+    had written by then."""
+    steps = [step for step in document["metrics"]["steps"] if step.get("waits")]
+    rows = [
+        [
+            str(step["step"]),
+            str(after["waits"]),
+            interval(after["mean_accuracy"]),
+            shift(gain["value"], gain["low"], gain["high"]) if (gain := after.get("gain")) else "",
+            f"{after['waited']:,} of {step['completions']:,}" if after["waits"] else "",
+            "unknown"
+            if after["completion_tokens"] is None
+            else f"{after['completion_tokens'] / step['problems']:,.0f}",
+        ]
+        for step in steps
+        for after in step["waits"]
+    ]
+    heads = ["t", "waits", "mean accuracy", "gain over none", "waited", "tokens a problem"]
+    from_here = 0 if len(steps) > 1 else 1
+    return aligned([row[from_here:] for row in (heads, *rows)]) if rows else ""
+
+
 def pass_table(document: dict[str, Any]) -> str:
     """Unbiased pass@k of the last step, one line per k; n, where it is not over all problems."""
     found = document["metrics"]["steps"][-1]["pass_at_k"]
