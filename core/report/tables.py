@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import one_line
-from core.terminal import aligned, short
+from core.terminal import aligned, short, wrapped
 
 
 def interval(estimate: dict[str, Any]) -> str:
@@ -190,16 +190,22 @@ def waits_table(document: dict[str, Any]) -> str:
             interval(after["mean_accuracy"]),
             shift(gain["value"], gain["low"], gain["high"]) if (gain := after.get("gain")) else "",
             f"{after['waited']:,} of {step['completions']:,}" if after["waits"] else "",
-            "unknown"
-            if after["completion_tokens"] is None
-            else f"{after['completion_tokens'] / step['problems']:,.0f}",
+            "unknown" if (spent := after["completion_tokens"]) is None else f"{spent / step['problems']:,.0f}",
         ]
         for step in steps
         for after in step["waits"]
     ]
     heads = ["t", "waits", "mean accuracy", "gain over none", "waited", "tokens a problem"]
     from_here = 0 if len(steps) > 1 else 1
-    return aligned([row[from_here:] for row in (heads, *rows)]) if rows else ""
+    if not rows:
+        return ""
+    return f"{aligned([row[from_here:] for row in (heads, *rows)])}\n\n{wrapped(WAITS_LEGEND)}"
+
+
+WAITS_LEGEND = (
+    "waits: the answer after so many, or after the last where thinking waited less often; gain over none: paired by "
+    "problem; waited: members that waited as often; tokens a problem: all written up to there, earlier answers too"
+)
 
 
 def pass_table(document: dict[str, Any]) -> str:

@@ -34,7 +34,7 @@ class Waits:
         for waits, mean in enumerate(self._means):
             now = [each[min(waits, len(each) - 1)] for each in readings]
             mean[problem] = np.mean([reading.get("grade", reading["correct"]) for reading in now])
-            self.waited[waits] += sum(len(each) > waits for each in readings)
+            self.waited[waits] += sum(len(each) > waits > 0 for each in readings)
             # What stood in an earlier population was paid for there.
             paid = [reading["completion_tokens"] for reading, m in zip(now, members, strict=True) if "again" not in m]
             self.tokens[waits] += sum(tokens or 0 for tokens in paid)
