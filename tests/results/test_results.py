@@ -502,12 +502,13 @@ def test_accuracy_against_waits_comes_from_one_run(tmp_path: Path) -> None:
     assert told[-1]["completion_tokens"] == made["metrics"]["steps"][0]["completion_tokens"]
     assert told[-1]["mean_accuracy"] == made["metrics"]["steps"][0]["mean_accuracy"]
     assert "gain" not in told[0] and told[2]["gain"]["value"] == pytest.approx(1 / 3) and told[2]["gain"]["n"] == 3
+    del made["problems"]
     head, problems = read.read(write.save(made, [write.laid_out(*apart(row)) for row in rows], tmp_path))
     assert json.loads(json.dumps(head.document))["metrics"]["steps"][0]["waits"][1:] == told[1:]
     assert [r.answer for r in next(problems).steps[0].members[1].before_waits] == ["1", "42"]
     lines = tables.waits_table(head.document).splitlines()
     assert lines[0].split() == ["waits", "mean", "accuracy", "gain", "over", "none", "waited", "tokens", "a", "problem"]
-    assert lines[4].startswith("    2") and "+33.3 [" in lines[4] and lines[4].endswith("3 of 6              43")
+    assert lines[4].startswith("    2") and "+33.3 [" in lines[4] and lines[4].split()[-4:] == ["3", "of", "6", "43"]
     assert tables.waits_table(document(graded([[[member("a")]]]))) == ""
 
 
