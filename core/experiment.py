@@ -296,6 +296,8 @@ def show(document: dict[str, Any], path: Path) -> None:
     print(f"\n{terminal.wrapped(tables.title(document))}\n\n{table}")
     if len(figures["steps"]) == 1:
         print(f"\n{tables.pass_table(document)}")
+    if waits := tables.waits_table(document):
+        print(f"\n{waits}")
     if checked := figures.get("verification"):
         told = "no AUC: scores of both right and wrong candidates are needed"
         if checked["auc"] is not None:

@@ -216,6 +216,11 @@ def check_context(server: Server, config: Constants) -> None:
     card = server.card
     card.sampled(config)
     check_prices(server, config)
+    if config.WAITS and card.continues is False:
+        raise UserError(
+            f"WAITS={config.WAITS} has the server go on with thinking that has ended, and the card {card.name} says of "
+            "its server that it can't go on with a message (continues = false). Give WAITS=0, or take another server"
+        )
     if getattr(config, "VERIFY_MODE", "") == "p_true" and (card.continues is False or "logprobs" in card.never):
         why = (
             "it can't go on with one (continues = false)" if card.continues is False else "it gives no logprobs (never)"

@@ -6,7 +6,7 @@ what a candidate is worth.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, runtime_checkable
 
 from core.constants import C, Carrying, Constants
@@ -17,6 +17,7 @@ Message = dict[str, str]  # "role" and "content", as OpenAI's clients have it
 FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
 MAX_ANSWER_CHARS = 1000  # a longer text is no answer
+WAIT = "Wait"  # what opens thinking again that has ended
 CHARACTERS = 3  # of a token, about, where the server counts none
 
 
@@ -58,6 +59,8 @@ class Sampling:
     answer_opening: str = FORCED_ANSWER  # the words a forced answer starts with
     opening: str = ""  # thinking is closed at once and the answer starts with this text
     top_logprobs: int = 0  # alternatives to report for the first answer token; only together with `opening`
+    waits: int = 0  # times that thinking which ended is gone on with, at most
+    wait_word: str = WAIT  # behind this
 
     @classmethod
     def of(cls, config: Constants) -> "Sampling":
@@ -69,7 +72,14 @@ class Sampling:
             min_p=config.MIN_P,
             max_tokens=config.MAX_TOKENS,
             answer_tokens=config.ANSWER_TOKENS,  # spent only where thinking was cut off
+            waits=config.WAITS,
+            wait_word=config.WAIT_WORD if config.WAITS else WAIT,
         )
+
+    @property
+    def with_one_wait_less(self) -> "Sampling":
+        """The word says nothing without a wait, and must not tell completions apart then."""
+        return replace(self, waits=self.waits - 1, wait_word=self.wait_word if self.waits > 1 else WAIT)
 
 
 @dataclass(frozen=True)
@@ -77,8 +87,9 @@ class Completion:
     """What came back for one request. A truncated, empty or failed completion is data, never passed off as wrong.
 
     `answer` is the text after thinking as the model left it; `forced` what it stated when thinking was closed for it
-    at the cap (None: not forced). Token counts include the forced part, and are 0 where nobody has counted: see
-    `counted`. `seconds` is wall time, waiting included.
+    at the cap (None: not forced). `before_waits`: its answers before each wait, and `tokens_before_waits` what they had
+    taken, in completion tokens. Token counts include all of that, and are 0 where nobody has counted: see `counted`.
+    `seconds` is wall time, waiting included.
     """
 
     key: str
@@ -93,6 +104,9 @@ class Completion:
     seconds: float = 0.0
     error: str | None = None
     not_forced: str | None = None  # why an answer that should have been opened for the model was not
+    before_waits: list[str] = field(default_factory=list)
+    tokens_before_waits: list[int] = field(default_factory=list)
+    not_waited: str | None = None  # why thinking that should have gone on did not
     logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
     origin: str = field(default="", compare=False)  # who answered (Server.origin); "" where that was not recorded
     reused: bool = field(default=False, compare=False)  # it came from the journal, which does not hold this
@@ -215,8 +229,8 @@ class Scaffold(Generic[C]):
 class Grade:
     """What a candidate is worth: `value` in [0, 1], 1 is right. `answer`: what was graded, as text; `doubt`: why it may
     be wrong or missing, in a word; `reason`: the grader's own words. `is_undecided`: there was no verdict, which counts
-    as 0. `unforced`: the grade of the candidate's own words where its answer was forced. `side_calls`: completions
-    that the grading took."""
+    as 0. `unforced`: the grade of the candidate's own words where its answer was forced. `before_waits`: the grades of
+    its answers before each wait. `side_calls`: completions that the grading took."""
 
     value: float
     answer: str | None = None
@@ -224,6 +238,7 @@ class Grade:
     reason: str = ""
     is_undecided: bool = False
     unforced: "Grade | None" = None
+    before_waits: "tuple[Grade, ...]" = ()
     side_calls: tuple[Completion, ...] = ()
 
 

@@ -275,3 +275,21 @@ def test_run_without_a_name_lists_the_experiments_with_their_first_lines() -> No
 def test_an_unknown_experiment_is_told_the_known_ones() -> None:
     done = script("99_nothing")
     assert done.returncode == 2 and "02_rsa_basic" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_waits_give_accuracy_against_waits_and_begin_at_the_baselines_samples(results: Path) -> None:
+    few = ("LIMIT=2", "MAX_TOKENS=600", "N=2")
+    assert run("01_baseline", *few)[0] == 0
+    status, out, err = run("17_waits", *few, "WAITS=1")
+    assert status == 0 and "gain over none" in out, err
+    document, baseline = load(results, "17_waits"), load(results, "01_baseline")
+    none, once = document["metrics"]["steps"][0]["waits"]
+    plain = baseline["metrics"]["steps"][0]
+    assert none["mean_accuracy"] == plain["mean_accuracy"] and none["completion_tokens"] == plain["completion_tokens"]
+    assert once["waited"] == 4 and once["completion_tokens"] > none["completion_tokens"]
+    for before, after in zip(baseline["problems"], document["problems"], strict=True):
+        for m, n in zip(before["steps"][0]["members"], after["steps"][0]["members"], strict=True):
+            assert n["before_waits"][0]["answer"] == m["answer"] and m["key"] != n["key"]
+    assert len(journal_lines(results, "17_waits")) == 4, "one wait for each sample of the baseline's journal"
+    assert run("17_waits", *few, "WAITS=1")[0] == 0 and len(journal_lines(results, "17_waits")) == 4
+    assert timeless(load(results, "17_waits")["problems"]) == timeless(document["problems"])

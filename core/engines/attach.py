@@ -137,7 +137,7 @@ def _llamacpp(found: Server, props: Mapping[str, Any]) -> Server:
         sha256=embedded_sha256() if is_embedded and found.model == embedded_name() else None,
         seeds=True,
         weights=fingerprint(found.model, path, {}, is_local(found.base_url)),
-        template=chat_template.opens_on_llamacpp,
+        template=chat_template.tail_on_llamacpp,
     )
 
 
@@ -157,7 +157,7 @@ def _sglang(found: Server, about: Mapping[str, Any]) -> Server:
         closes=chat_template.closes_on_sglang(found),
         seeds=info.get("enable_deterministic_inference") is True,  # without it, SGLang draws as it likes
         weights=fingerprint(found.model, path, info | now, is_local(root)),
-        template=lambda server: chat_template.opens_on_gpu_engine(server, path),
+        template=lambda server: chat_template.tail_on_gpu_engine(server, path),
     )
 
 
@@ -185,7 +185,7 @@ def _vllm(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) ->
         version=client.page(f"{root}/version", key).get("version"),
         seeds=True,
         weights=fingerprint(found.model, path, settings, is_local(root)),
-        template=lambda server: chat_template.opens_on_gpu_engine(server, path),
+        template=lambda server: chat_template.tail_on_gpu_engine(server, path),
     )
 
 
@@ -241,5 +241,5 @@ def _gateway(base_url: str, why: str, workers: list[dict[str, Any]], model: str,
         seeds=all(server.seeds for server in servers),
         version=" and ".join(sorted({server.version for server in servers if server.version})) or None,
         look=lambda _: probe(base_url, why, model, key, card),
-        template=lambda _: first.thinking,
+        template=lambda _: first.tail,
     )

@@ -1,4 +1,5 @@
-"""Chat templates: whether they open thinking in the prompt, or can close it, as a server or its model's files say."""
+"""Chat templates: what they put behind a question, and whether they can close thinking, as a server or its model's
+files say."""
 
 import json
 from typing import Any
@@ -9,21 +10,21 @@ from core.engines.server import MARK, Server, is_local
 from core.errors import UserError
 
 
-def opens_on_llamacpp(server: Server) -> bool | None:
-    """Whether llama.cpp's chat template opens thinking; None where that is not said."""
+def tail_on_llamacpp(server: Server) -> str | None:
+    """What llama.cpp's chat template puts behind a question; None where that is not said."""
     made = _page(server, "apply-template", _chat(server)).get("prompt")
-    return opens_thinking(made or rendered(_page(server, "props").get("chat_template")))
+    return tail_of(made or rendered(_page(server, "props").get("chat_template")))
 
 
-def opens_on_gpu_engine(server: Server, path: str) -> bool | None:
+def tail_on_gpu_engine(server: Server, path: str) -> str | None:
     """The same for SGLang and vLLM, by the prompt that they render; else by the template in the model's folder, where
     its `path` is on this machine and no other template was chosen."""
     if tokens := _page(server, "tokenize", _chat(server)).get("tokens"):
         said = _page(server, "detokenize", {"model": server.model, "tokens": tokens, "skip_special_tokens": False})
         if made := said.get("text" if server.kind == "sglang" else "prompt"):
-            return opens_thinking(str(made))
+            return tail_of(str(made))
     is_its_own = is_local(server.base_url) and "chat_template" not in server.weights
-    return opens_thinking(rendered(template_of(path))) if is_its_own else None
+    return tail_of(rendered(template_of(path))) if is_its_own else None
 
 
 def closes_on_sglang(server: Server) -> bool:
@@ -45,11 +46,10 @@ def _page(server: Server, name: str, body: Any = None) -> dict[str, Any]:
         return {}
 
 
-def opens_thinking(prompt: Any) -> bool | None:
-    """Whether a `prompt` that holds MARK goes on into an open <think>: then the model's text begins inside it, without
-    a tag of its own. None where it holds no MARK."""
-    _, mark, after = prompt.rpartition(MARK) if isinstance(prompt, str) else ("", "", "")
-    return after.rfind("<think>") > after.rfind("</think>") if mark else None
+def tail_of(prompt: Any) -> str | None:
+    """What stands in a `prompt` behind MARK. None where it holds no MARK."""
+    _, mark, tail = prompt.rpartition(MARK) if isinstance(prompt, str) else ("", "", "")
+    return tail if mark else None
 
 
 def rendered(template: Any) -> str | None:

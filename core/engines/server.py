@@ -69,8 +69,8 @@ class Server:
     api_key: str = field(default="", repr=False)
     # The server at this address as it is now; None where none answers. Raises UserError where it is not usable.
     look: "Callable[[Server], Server | None]" = field(default=lambda server: server, repr=False, compare=False)
-    # What `thinking` says.
-    template: "Callable[[Server], bool | None]" = field(default=lambda server: None, repr=False, compare=False)
+    # What `tail` says.
+    template: "Callable[[Server], str | None]" = field(default=lambda server: None, repr=False, compare=False)
     # Of a server that was started here: why it ended; None while it runs, and for servers of others.
     failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
 
@@ -109,10 +109,16 @@ class Server:
         return one_line(", ".join([f"{self.kind} {self.version or ''}".strip(), self.model, *which]), 500)
 
     @cached_property
-    def thinking(self) -> bool | None:
-        """Whether its chat template opens thinking in the prompt: then text without any tag that the cap cut off is
-        thinking. None where the server does not say. It is asked when this is read for the first time."""
+    def tail(self) -> str | None:
+        """What its chat template puts behind a question: the end of the user's turn, the beginning of the model's. None
+        where the server does not say. It is asked when this is read for the first time."""
         return self.template(self)
+
+    @property
+    def thinking(self) -> bool | None:
+        """Whether that opens thinking: the model's text then begins inside it, without a tag of its own, and text
+        without any tag that the cap cut off is thinking. None as above."""
+        return None if self.tail is None else self.tail.rfind("<think>") > self.tail.rfind("</think>")
 
     @property
     def streams(self) -> bool:

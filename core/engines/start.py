@@ -200,8 +200,8 @@ def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key
         api_key=key,
         look=look_again,
     )
-    opens = chat_template.opens_on_llamacpp(server)
-    return replace(server, template=lambda _: opens)
+    tail = chat_template.tail_on_llamacpp(server)
+    return replace(server, template=lambda _: tail)
 
 
 # Engines on a GPU

@@ -26,7 +26,8 @@ from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
 from core.generate.rates import Rates
 from core.generate.reply import PASSING, Lost, Malformed, Overtime, Refused, Reply, Stalled
-from core.types import CHARACTERS, Completion, Late, Message, Sampling
+from core.generate.waits import LEFT_OUT, NO_THINKING, inside, is_left_out, may_wait, opened, whole
+from core.types import CHARACTERS, FORCED_ANSWER, Completion, Late, Message, Sampling
 
 if TYPE_CHECKING:
     from core.generate.wire import Wire
@@ -43,6 +44,7 @@ IDLE_SECONDS = 60.0  # after so long a pause, another server may have taken the 
 TRIES = 3  # questions that are to show whether a server's model thinks before it answers,
 TRY_TOKENS = 4096  # their cap, and
 CUT_TOKENS = 16  # that of one that is to be cut off
+PROBE_TOKENS = 64  # the cap of an answer that is opened to see whether the server goes on with it
 KEY_VERSION = 3  # raise it when the meaning of a journaled completion changes, or a default of Sampling does
 REASON = 100  # characters that are kept of why an answer was not forced: more would be the thinking, not the reason
 CANNOT = "the model's card says that its server can't go on with a message that was begun"
@@ -206,6 +208,7 @@ class Generator:
         self._asked = time.monotonic()  # when the last request was sent
         self._opens: bool | None = None  # whether thinking is open where the model's text begins; None: not asked yet
         self._finding_out = asyncio.Lock()
+        self._stays: str | None = None  # why it goes on with no message that was begun; None: not tried yet
 
     async def __aenter__(self) -> "Generator":
         # In a thread, so that the bar goes on: the client takes a second to load, or six on a busy machine.
@@ -313,14 +316,27 @@ class Generator:
                 if time.monotonic() > until:
                     raise Late
                 with self._hold() as hold:
-                    completion, is_final = await self._ask(key, messages, seed, sampling, hold)
-                    if is_final:
-                        self.journal.put(key, to_record(completion), messages)
+                    completion = await self._made(messages, seed, sampling, hold)
         except (_Over, Spent):
             self._slots.close()
             await self._slots.empty()  # what is in flight is paid for
             raise
-        self.on_completion(completion, True)
+        self.on_completion(completion, not completion.reused)
+        return completion
+
+    async def _made(self, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold | None) -> Completion:
+        """The completion, kept or asked for. One with waits is that with one wait less, gone on with: each is kept by
+        itself, so that a run with more waits begins where one with fewer ended."""
+        key = self.key(messages, seed, sampling)
+        if found := self._kept(key, messages, seed, sampling):
+            return found
+        if sampling.waits:
+            before = await self._made(messages, seed, sampling.with_one_wait_less, hold)
+            completion, is_final = await self._wait(key, before, messages, sampling, hold)
+        else:
+            completion, is_final = await self._ask(key, messages, seed, sampling, hold)
+        if is_final:
+            self.journal.put(key, to_record(completion), messages)
         return completion
 
     def _hold(self, may_wait: bool = True) -> AbstractContextManager[Hold | None]:
@@ -662,15 +678,76 @@ class Generator:
             # The unforced reading stands; "truncated" is its doubt.
             return replace(cut, not_forced=one_line(f"{type(error).__name__.lower()} {error}".strip(), REASON))
         rest = went_on(reply, sampling.answer_opening, self.server.kind)
-        is_told = bool(cut.prompt_tokens and reply.prompt_tokens)  # else nobody knows the sum
         return replace(
-            cut,
+            _summed(cut, reply),
             forced=None if rest is None else sampling.answer_opening + rest,
             not_forced=NEW_TURN if rest is None else None,
-            prompt_tokens=is_told * (cut.prompt_tokens + reply.prompt_tokens),
-            cached_tokens=is_told * (cut.cached_tokens + reply.cached_tokens),
-            completion_tokens=is_told * (cut.completion_tokens + reply.completion_tokens),
         )
+
+    async def _wait(
+        self, key: str, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold | None
+    ) -> tuple[Completion, bool]:
+        """`before` after one wait more, and whether that is to be kept under `key`; as it is where nothing can be gone
+        on with, because it failed, hit the cap, or has no room left under it."""
+        left = sampling.max_tokens - (before.completion_tokens or len(before.thinking + before.answer) // CHARACTERS)
+        if sampling.opening or left < 1 or not may_wait(before):
+            return before, False
+
+        def noted(made: Completion, why: str, is_final: bool = True) -> tuple[Completion, bool]:
+            kept = replace(made, key=key, reused=False) if is_final else made
+            return replace(kept, not_waited=why), is_final
+
+        began = time.monotonic()
+        if not before.thinking:
+            return noted(before, NO_THINKING)
+        if why := await self._cannot_go_on():
+            return noted(before, why, is_final=why in (CANNOT, NEW_TURN))
+        thinking = opened(before.thinking, sampling.wait_word)
+        body = self._body(messages, before.seed, replace(sampling, max_tokens=left))
+        body |= await asyncio.to_thread(inside, messages, thinking, self.server)  # the server's template is asked for
+        try:
+            read: list[Message] = [*messages, {"role": "assistant", "content": thinking}]
+            first = money.most(read, left, self.server.context)
+            forced = first.followed(sampling.answer_opening, sampling.answer_tokens, self.server.context)
+            paying = _Payment(hold, first, forced if sampling.answer_tokens else None)
+            reply = await self._patiently(body, paying)
+        except (Refused, Overtime, Stalled, Malformed) as error:
+            why = one_line(f"{type(error).__name__.lower()} {error}".strip(), REASON)
+            return noted(before, why, is_final=isinstance(error, Refused) and error.status in REFUSED)
+        made = replace(_summed(before, reply), origin=self.server.origin)
+        if is_left_out(reply, before):
+            return noted(made, LEFT_OUT)
+        after, answer = split_thinking(*whole(reply, thinking), cut_while_thinking=True)
+        completion = replace(
+            made,
+            key=key,
+            reused=False,
+            thinking=after,
+            answer=answer,
+            finish_reason=reply.finish_reason,
+            before_waits=[*before.before_waits, before.answer],
+            tokens_before_waits=[*before.tokens_before_waits, before.completion_tokens],
+        )
+        if completion.truncated and not answer and sampling.answer_tokens:
+            completion = await self._force(completion, messages, sampling, _Payment(hold, forced))
+        return replace(completion, seconds=round(before.seconds + time.monotonic() - began, 3)), True
+
+    async def _cannot_go_on(self) -> str:
+        """Why the server can't go on with a message that was begun, "" where it can. Our engines do. One of an unknown
+        kind shows it once, with an answer that is opened for it, unless its card tells: thinking that goes on can't be
+        told from thinking that begins anew."""
+        if self.server.card.continues is False:
+            return CANNOT
+        if self.server.kind != "other" or self.server.card.continues:
+            return ""
+        async with self._finding_out:
+            if self._stays is None:
+                question: list[Message] = [{"role": "user", "content": MARK}]
+                probe = Sampling(max_tokens=PROBE_TOKENS, opening=FORCED_ANSWER)
+                with self._hold(may_wait=False) as hold:  # those that wait for it hold what is theirs
+                    made = await self._made(question, 0, probe, hold)
+                self._stays = one_line(made.error, REASON) if made.error else made.not_forced or ""
+        return self._stays
 
     def _refusal(self, error: Refused) -> str:
         """What a refused request is recorded as. Raises UserError where every other request would fare the same."""
@@ -694,6 +771,17 @@ def _pause_for(round: int, wait: float | None) -> float:
     """Seconds for which nothing is sent to a server that refuses us for the rate, and asks for a `wait`: longer where
     that was not enough."""
     return min(LONGEST_WAIT, max(wait or 0.0, _backoff(round)))
+
+
+def _summed(made: Completion, reply: Reply) -> Completion:
+    """`made` with the tokens of a `reply` that goes on with it."""
+    is_told = bool(made.prompt_tokens and reply.prompt_tokens)  # else nobody knows the sum
+    return replace(
+        made,
+        prompt_tokens=is_told * (made.prompt_tokens + reply.prompt_tokens),
+        cached_tokens=is_told * (made.cached_tokens + reply.cached_tokens),
+        completion_tokens=is_told * (made.completion_tokens + reply.completion_tokens),
+    )
 
 
 def _waits_from(attempt: int) -> float:

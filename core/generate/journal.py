@@ -369,6 +369,8 @@ def _fits(value: Any, hint: Any) -> bool:
     """Whether a value read from JSON may stand in a field of this type; numbers are counts or amounts."""
     if isinstance(hint, UnionType):
         return any(_fits(value, each) for each in hint.__args__)
+    if get_origin(hint) is list:
+        return isinstance(value, list) and all(_fits(each, hint.__args__[0]) for each in value)
     if get_origin(hint) is dict:
         return isinstance(value, dict) and all(type(each) in (int, float) for each in value.values())
     if hint in (int, float):

@@ -6,7 +6,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.errors import UserError
 from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract, is_aime
@@ -165,7 +165,9 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
     for member in population:
         made = member.completion
         unforced = _grade(problem, made, made.answer) if made.forced is not None else None
-        grades.append(_grade(problem, made, made.text, unforced))
+        ended = replace(made, finish_reason="stop")  # as it was before each wait
+        before = tuple(_grade(problem, ended, answer) for answer in made.before_waits)
+        grades.append(replace(_grade(problem, made, made.text, unforced), before_waits=before))
     voted = vote([grade.answer for grade in grades], problem.answer, problem.answer_type)
     ranks = {name: rank for rank, name in enumerate(voted.counts)}
     ranked = tuple(None if name is None else ranks[name] for name in voted.names)

@@ -103,7 +103,8 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
     members = [m for step in steps for m in step]
     if not _tokens(members) or not concurrency or ("T" not in config and any(m.parents for m in members)):
         return None  # a scaffold that is not RSA reads and writes other things
-    whole = [m for m in members if m.unforced is None]  # a forced answer's prompt holds its own thinking
+    # What is forced or waits is asked for with its own thinking.
+    whole = [m for m in members if m.unforced is None and not m.before_waits]
     prompt = float(np.mean([m.cost.prompt_tokens or 0 for m in whole if not m.parents] or PROMPT_TOKENS))
     carried = [((m.cost.prompt_tokens or 0) - prompt) / len(m.parents) for m in whole if m.parents]
     if config.get("CARRY") != "answer":

@@ -68,8 +68,8 @@ def at_most(config: Constants, count: int, statement: float, planned: Planned | 
     carried = {"answer": answer, "tail": min(known.get("CARRY_TOKENS", 0), whole), "full": whole}[carry(config)]
 
     def most(requests: int, prompt: float, most_new: int) -> tuple[float, float]:
-        """A forced answer is asked for with the prompt and all thinking once more."""
-        again = prompt + most_new if forced else 0
+        """A forced answer is asked for with the prompt and all thinking once more, and so is each wait."""
+        again = (bool(forced) + config.WAITS) * (prompt + most_new)
         return requests * (prompt + again), requests * (most_new + forced)
 
     kinds = [most(n, statement, cap), most(n * steps, statement + known.get("K", 0) * carried, cap)]

@@ -30,6 +30,8 @@ def show(runs: Sequence[Run], path: Path) -> None:
             lost, won = fates(run)
             counted = ", counted in each run" if run.head.runs else ""
             print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}")
+        if waits := tables.waits_table(run.document):
+            print(f"\n{waits}")
         for warning in run.head.warnings:
             print(wrapped(f"note: {one_line(warning)}", "  "))
         print()

@@ -122,6 +122,7 @@ def _member(member: MemberResult) -> dict[str, Any]:
         "cached_tokens": cost.cached_tokens,
         "seconds": cost.seconds,
         "unforced": unforced and {"answer": unforced.answer, "correct": unforced.correct},
+        "before_waits": [{"answer": each.answer, "correct": each.correct} for each in member.before_waits] or None,
         "error": cost.error,
         "notes": member.notes or None,
         "self_score": member.self_score,

@@ -8,7 +8,7 @@ from typing import Any
 
 from core.errors import one_line
 from core.prices import shown as dollars
-from core.terminal import aligned, short
+from core.terminal import aligned, short, wrapped
 
 
 def interval(estimate: dict[str, Any]) -> str:
@@ -195,6 +195,36 @@ def legend(table: str) -> str:
     head = table.partition("\n")[0]
     known = [said for name, said in MEANINGS.items() if re.search(rf"\b{name.removesuffix(' accuracy')}\b", head)]
     return "; ".join([*known, "accuracies in %, with 95% intervals over problems"])
+
+
+def waits_table(document: dict[str, Any]) -> str:
+    """Accuracy against waits, of each step in which any member waited; "" where there is none: of all members after so
+    many waits at most, what that gains over none (paired by problem), how many of them waited as often, and what they
+    had written by then."""
+    steps = [step for step in document["metrics"]["steps"] if step.get("waits")]
+    rows = [
+        [
+            str(step["step"]),
+            str(after["waits"]),
+            interval(after["mean_accuracy"]),
+            shift(gain["value"], gain["low"], gain["high"]) if (gain := after.get("gain")) else "",
+            f"{after['waited']:,} of {step['completions']:,}" if after["waits"] else "",
+            "unknown" if (spent := after["completion_tokens"]) is None else f"{spent / step['problems']:,.0f}",
+        ]
+        for step in steps
+        for after in step["waits"]
+    ]
+    heads = ["t", "waits", "mean accuracy", "gain over none", "waited", "tokens a problem"]
+    from_here = 0 if len(steps) > 1 else 1
+    if not rows:
+        return ""
+    return f"{aligned([row[from_here:] for row in (heads, *rows)])}\n\n{wrapped(WAITS_LEGEND)}"
+
+
+WAITS_LEGEND = (
+    "waits: the answer after so many, or after the last where thinking waited less often; gain over none: paired by "
+    "problem; waited: members that waited as often; tokens a problem: all written up to there, earlier answers too"
+)
 
 
 def pass_table(document: dict[str, Any]) -> str:

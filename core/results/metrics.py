@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from core import stats
 from core.prices import PICO, Prices
+from core.results.waits import Waits
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
@@ -41,6 +42,7 @@ class _Step:
         self.seconds = 0.0
         self.stages: Counter[str] = Counter()  # what scaffolds call it
         self.cost = _Sum()
+        self.waits: Waits | None = None  # once any member has waited
 
     def set(self, problem: int, record: dict[str, Any]) -> None:
         members = record["members"]
@@ -48,6 +50,14 @@ class _Step:
         self.correct[problem] = sum(m["correct"] for m in members)
         self.mean[problem] = record["mean_accuracy"]
         self.majority[problem] = record["majority_correct"]
+        if self.waits is None and any("before_waits" in m for m in members):
+            self.waits = Waits(self.mean, self.counts["completion_tokens"], self.uncounted["completion_tokens"])
+        if self.waits is not None:
+            self.waits.add(problem, members)
+
+    def after(self, waits: int) -> NDArray[np.float64]:
+        """Mean accuracy after so many waits, by problem."""
+        return self.mean if self.waits is None else self.waits.mean(waits)
 
 
 @dataclass
@@ -83,6 +93,7 @@ class RunMetrics:
         self._uncounted: Counter[str] = Counter()  # completions whose tokens of this kind nobody has counted
         self._errors: Counter[str] = Counter()
         self._not_forced: Counter[str] = Counter()  # by why
+        self._not_waited: Counter[str] = Counter()
         self._scores = {True: array("d"), False: array("d")}  # of right and wrong candidates, where they are readable
         self._verification: Counter[str] = Counter()
         self._notes: Counter[str] = Counter()
@@ -125,6 +136,7 @@ class RunMetrics:
         self._notes.update(note for m in members for note in m.get("notes", []))
         self._errors.update(cost["error"] for cost in costs if "error" in cost)
         self._not_forced.update(c["not_forced"] for c in costs if "not_forced" in c and "again" not in c)
+        self._not_waited.update(c["not_waited"] for c in costs if "not_waited" in c and "again" not in c)
         self._side_calls.update(
             completions=len(side_calls),
             truncated=sum(call["finish_reason"] == "length" for call in side_calls),
@@ -198,6 +210,8 @@ class RunMetrics:
             found["notes"] = {note: self._notes[note] for note in sorted(self._notes)}
         if self._not_forced:
             found["not_forced"] = dict(sorted(self._not_forced.items()))
+        if self._not_waited:
+            found["not_waited"] = dict(sorted(self._not_waited.items()))
         if self._side_calls["completions"]:
             found["checks"] = dict(self._side_calls)
         if self._verification:
@@ -224,10 +238,17 @@ class RunMetrics:
         )
         numbers = np.concatenate([np.flatnonzero(here), np.flatnonzero(ended)])
 
+        def by_problem(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            if self._runs == 1:
+                return values
+            together: NDArray[np.float64] = self._by(self._by_run(values, numbers), axis=1)
+            return together
+
         def rate(values: NDArray[np.float64]) -> dict[str, float | int | None]:
-            if self._runs > 1:
-                values = self._by(self._by_run(values, numbers), axis=1)
-            return stats.mean_by_problem(values).to_json()
+            return stats.mean_by_problem(by_problem(values)).to_json()
+
+        def after(waits: int) -> NDArray[np.float64]:
+            return np.concatenate([step.after(waits)[here], newest.after(waits)[ended]])
 
         accuracies = {"mean_accuracy": mean, "majority_accuracy": majority}
         return {
@@ -253,6 +274,22 @@ class RunMetrics:
             **{name: step.counts[name] for name in COUNTED},
             **{name: step.counts[name] for name in (*SILENT, *UNDECIDED) if step.counts[name]},
             **({"uncounted": step.uncounted.total()} if step.uncounted.total() else {}),
+            **(
+                {
+                    "waits": [
+                        {
+                            "waits": waits,
+                            "waited": step.waits.waited[waits],
+                            "mean_accuracy": rate(after(waits)),
+                            **({"gain": _gain(by_problem(after(0)), by_problem(after(waits)))} if waits else {}),
+                            "completion_tokens": _known(step.waits.tokens[waits], step.waits.uncounted[waits]),
+                        }
+                        for waits in range(len(step.waits))
+                    ]
+                }
+                if step.waits
+                else {}
+            ),
         }
 
     def _by_run(self, values: NDArray[np.float64], numbers: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -260,6 +297,12 @@ class RunMetrics:
         ordered = np.empty(self._problems)
         ordered[numbers] = values
         return ordered.reshape(-1, self._runs)
+
+
+def _gain(before: NDArray[np.float64], after: NDArray[np.float64]) -> dict[str, float | int]:
+    """What `after` has more than `before`, problem by problem."""
+    found = stats.paired(before, after)
+    return {"value": found.difference, "low": found.low, "high": found.high, "n": found.n}
 
 
 def _over_runs(values: NDArray[np.float64]) -> dict[str, Any]:

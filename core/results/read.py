@@ -7,6 +7,7 @@ self-score.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -49,10 +50,32 @@ class OverRuns:
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """A difference of two shares of the same `n` problems, with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class AfterWaits:
+    """The members of a step after so many waits at most, `waited` of which waited as often. `gain`: over none; None of
+    none. `completion_tokens`: up to there; None where the server counted none."""
+
+    waits: int
+    waited: int
+    mean_accuracy: Rate
+    gain: Gain | None
+    completion_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StepMetrics:
     """The figures of a step over all problems that reached it. Tokens are None where the server counted none. `runs`:
     of merged results, the two accuracies over runs, by their names here. `cost`: dollars; None where prices or tokens
-    are not known."""
+    are not known. `waits`: after 0, 1 … waits, where any member waited."""
 
     step: int
     stage: str  # what the scaffold calls it; "" where the number says it
@@ -74,6 +97,7 @@ class StepMetrics:
     pass_at_k: dict[str, Rate]
     runs: dict[str, OverRuns] | None = None
     cost: float | None = None
+    waits: list[AfterWaits] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +187,8 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class MemberResult:
     """One member of a population, graded. `group`: members of one group say the same, and 0 is the largest; None
-    without an answer. `unforced`: the answer as the model left it, where another was forced. `self_score` and
-    `verdicts` are None where nobody asked for verdicts."""
+    without an answer. `unforced`: the answer as the model left it, where another was forced; `before_waits`: its
+    answers before each wait. `self_score` and `verdicts` are None where nobody asked for verdicts."""
 
     cost: CallCost
     answer: str | None
@@ -179,6 +203,7 @@ class MemberResult:
     verdicts: list[float | None] | None
     side_calls: list[CallCost]
     notes: list[str]
+    before_waits: list[Reading] = field(default_factory=list)
 
     @property
     def doubts(self) -> list[str]:
@@ -339,6 +364,7 @@ def _step_metrics(step: dict[str, Any]) -> StepMetrics:
         pass_at_k={str(int(k)): _rate(rate) for k, rate in step["pass_at_k"].items()},
         runs=_over_runs(over) if (over := step.get("runs")) else None,
         cost=_dollars(step.get("cost")),
+        waits=[_after_waits(after) for after in step.get("waits", ())],
     )
 
 
@@ -402,6 +428,7 @@ def _member(m: dict[str, Any], group: int | None) -> MemberResult:
         verdicts=None if verdicts is None else [_share_or_none(verdict) for verdict in verdicts],
         side_calls=[_cost(call) for call in m.get("checks", ())],
         notes=[_text(note, 100) for note in m.get("notes", ())],
+        before_waits=[Reading(_text_or_none(r["answer"]), r["correct"] is True) for r in m.get("before_waits", ())],
     )
 
 
@@ -437,6 +464,24 @@ def _tokens(value: Any) -> int | None:
 
 def _dollars(value: Any) -> float | None:
     return None if value is None else amount(value)
+
+
+def _after_waits(after: dict[str, Any]) -> AfterWaits:
+    gain = after.get("gain")
+    return AfterWaits(
+        _count(after["waits"]),
+        _count(after["waited"]),
+        _rate(after["mean_accuracy"]),
+        None
+        if gain is None
+        else Gain(_change(gain["value"]), _change(gain["low"]), _change(gain["high"]), _count(gain["n"])),
+        _tokens(after["completion_tokens"]),
+    )
+
+
+def _change(value: Any) -> float:
+    """A difference of shares. Raises ValueError or TypeError."""
+    return math.copysign(amount(abs(value), 1), value)
 
 
 def _rate(rate: dict[str, Any]) -> Rate:

@@ -37,6 +37,9 @@ def _member(member: Member, grade: Grade) -> dict[str, Any]:
     record: dict[str, Any] = read | {"doubt": _silence(made) or read["doubt"], "parents": member.parents} | _cost(made)
     if grade.unforced is not None:
         record["unforced"] = _reading(grade.unforced)
+    if grade.before_waits:
+        taken = zip(grade.before_waits, made.tokens_before_waits, strict=True)
+        record["before_waits"] = [_reading(each) | {"completion_tokens": tokens or None} for each, tokens in taken]
     if grade.side_calls:
         record["grading"] = [_cost(call) for call in grade.side_calls]
     if member.carried_over:
@@ -80,5 +83,7 @@ def _cost(made: Completion) -> dict[str, Any]:
     }
     if made.not_forced:
         cost["not_forced"] = made.not_forced
+    if made.not_waited:
+        cost["not_waited"] = made.not_waited
     silence = _silence(made)
     return cost | ({"error": made.error} if made.error else {silence: True} if silence else {})

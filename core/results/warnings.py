@@ -60,6 +60,12 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
             f"{sum(unforced.values())} answers could not be opened for the model, so that its own words stand; most "
             f"often: {one_line(why, 300)}"
         )
+    if not_waited := document["metrics"].get("not_waited"):
+        why = max(not_waited, key=lambda words: not_waited[words])
+        found.append(
+            f"{sum(not_waited.values())} completions did not wait as often as WAITS says, and stand as they were; most "
+            f"often: {one_line(why, 300)}"
+        )
     checked = document["metrics"].get("verification")
     if noted := document["metrics"].get("notes"):
         counts = ", ".join(f"{count} {note}" for note, count in noted.items())

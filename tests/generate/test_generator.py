@@ -88,6 +88,8 @@ LEFT_OUT = {
     "answer_opening": "Time is up. The final answer is \\boxed{",
     "opening": "",
     "top_logprobs": 0,
+    "waits": 0,
+    "wait_word": "Wait",
 }
 
 
@@ -112,7 +114,7 @@ def test_a_journal_keyed_by_version_2_is_reused_without_a_request(
     asked = len(proxy.bodies)
     with Journal(tmp_path / "old" / "test.jsonl") as journal:
         for one, sampling in zip(made, samplings, strict=True):
-            fields = {name: vars(sampling)[name] for name in LEFT_OUT}
+            fields = {name: vars(sampling)[name] for name in generator.FIELDS_2}
             content = [2, engine.identity, MESSAGES, fields, 5] + ([through.told] if through.told else [])
             journal.put(content_key(content), to_record(one))
     again = ask(through, tmp_path / "old", [(5, sampling) for sampling in samplings])

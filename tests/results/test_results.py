@@ -472,3 +472,70 @@ def test_the_results_folder_is_made_or_refused_clearly(tmp_path: Path, monkeypat
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "file" / "x"))
     with pytest.raises(UserError, match="Set RESULTS_DIR"):
         results_dir()
+
+
+def waited(*answers: str, **changes: Any) -> Member:
+    """A member with these answers, one after each wait, of 10 tokens each."""
+    *before, last = (f"\\boxed{{{answer}}}" for answer in answers)
+    taken = [10 * (number + 1) for number in range(len(before))]
+    given_ = {"before_waits": before, "tokens_before_waits": taken, "completion_tokens": 10 * len(answers)}
+    return member(last, **given_ | changes)
+
+
+WAITED = [
+    [waited("42", "7"), waited("1", "42", "42")],  # 1/2, 1/2, 1/2
+    [waited("1"), waited("42")],  # waited for nothing: 1/2 at any number of waits
+    [waited("7", "42", "42"), waited("7", "7", "42")],  # 0, 1/2, 1
+]
+
+
+def test_accuracy_against_waits_comes_from_one_run(tmp_path: Path) -> None:
+    rows = graded([[population] for population in WAITED])
+    made = document(rows)
+    jsonschema.validate(made, SCHEMA)
+    records = rows[0]["steps"][0]["members"]
+    assert records[0]["before_waits"] == [{"answer": "42", "correct": True, "doubt": None, "completion_tokens": 10}]
+    told = made["metrics"]["steps"][0]["waits"]
+    assert [after["mean_accuracy"]["value"] for after in told] == pytest.approx([1 / 3, 1 / 2, 2 / 3])
+    assert [after["waited"] for after in told] == [0, 4, 3]
+    assert [after["completion_tokens"] for after in told] == [60, 100, 130]
+    assert told[-1]["completion_tokens"] == made["metrics"]["steps"][0]["completion_tokens"]
+    assert told[-1]["mean_accuracy"] == made["metrics"]["steps"][0]["mean_accuracy"]
+    assert "gain" not in told[0] and told[2]["gain"]["value"] == pytest.approx(1 / 3) and told[2]["gain"]["n"] == 3
+    del made["problems"]
+    head, problems = read.read(write.save(made, [write.laid_out(*apart(row)) for row in rows], tmp_path))
+    assert json.loads(json.dumps(head.document))["metrics"]["steps"][0]["waits"][1:] == told[1:]
+    assert [r.answer for r in next(problems).steps[0].members[1].before_waits] == ["1", "42"]
+    lines = tables.waits_table(head.document).splitlines()
+    assert lines[0].split() == ["waits", "mean", "accuracy", "gain", "over", "none", "waited", "tokens", "a", "problem"]
+    assert lines[4].startswith("    2") and "+33.3 [" in lines[4] and lines[4].split()[-4:] == ["3", "of", "6", "43"]
+    assert tables.waits_table(document(graded([[[member("a")]]]))) == ""
+
+
+def apart(row: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    fields = {name: value for name, value in row.items() if name != "steps"}
+    return fields, [json.dumps(step).encode() for step in row["steps"]]
+
+
+@given(st.permutations(range(3)), st.lists(st.integers(0, 3), min_size=1, max_size=3))
+def test_waits_are_counted_whatever_comes_first(order: list[int], lengths: list[int]) -> None:
+    populations = [*WAITED[:2], [waited(*["42"] * (length + 1)) for length in lengths]]
+    figures = []
+    for places in (range(3), order):
+        made = RunMetrics(3)
+        for place in places:
+            made.add(place, graded_step(PROBLEM, 0, populations[place]))
+        figures.append(made.metrics(1.0))
+    assert figures[0] == figures[1]
+    told = figures[0]["steps"][0]["waits"]
+    assert len(told) == 1 + max(2, *lengths) and told[-1]["completion_tokens"] == figures[0]["tokens"]["completion"]
+
+
+def test_what_did_not_wait_is_counted_by_reason_and_said() -> None:
+    why = "the completion shows no thinking that could go on"
+    made = document(graded([[[member("\\boxed{42}", not_waited=why), waited("1", "42", completion_tokens=0)]]]))
+    jsonschema.validate(made, SCHEMA)
+    assert made["metrics"]["not_waited"] == {why: 1}
+    (warning,) = (words for words in made["warnings"] if "did not wait" in words)
+    assert warning.startswith("1 completions did not wait as often") and why in warning
+    assert made["metrics"]["steps"][0]["waits"][1]["completion_tokens"] == 10, "what is known of it"

@@ -94,6 +94,7 @@ function facts1(member, step, i) {
     ["time", seconds(member.seconds)],
     member.verdicts && ["score", member.self_score == null ? "no readable verdict" : member.self_score.toFixed(3)],
     member.unforced && ["unforced", `${member.unforced.answer ?? "no box"} (${member.unforced.correct ? "right" : "wrong"})`],
+    member.before_waits && ["before waits", member.before_waits.map((was) => `${was.answer ?? "no box"} (${was.correct ? "right" : "wrong"})`).join(", then ")],
     member.error && ["error", member.error],
     member.notes && ["noted", member.notes.join(", ")],
   ];

@@ -1,0 +1,258 @@
+"""Waits: the real embedded engine goes on inside thinking; prompts and replies as vLLM, SGLang and others have them."""
+
+import json
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from core import prompts
+from core.engines.cards import Card
+from core.engines.chat_template import rendered, tail_of
+from core.engines.server import MARK, Server
+from core.errors import UserError
+from core.generate.generator import CANNOT, NEW_TURN, split_thinking
+from core.generate.journal import Archive
+from core.generate.reply import Reply
+from core.generate.waits import LEFT_OUT, NO_THINKING, inside, opened, whole
+from core.run import check_context
+from core.scaffolds.rsa import SampleConstants
+from core.types import FORCED_ANSWER, Completion, Message, Sampling
+from tests.fakes.http import Proxy, answer
+from tests.generate.test_generator import MESSAGES, ask, chat, no_waiting
+
+pytestmark = pytest.mark.usefixtures(no_waiting.__name__)
+LONG = Sampling(max_tokens=900)
+
+
+def test_thinking_that_ended_goes_on_and_every_reading_is_kept(engine: Server, tmp_path: Path) -> None:
+    plain, waited = ask(engine, tmp_path, [(5, LONG), (5, replace(LONG, waits=1))])
+    assert waited.before_waits == [plain.answer] and waited.tokens_before_waits == [plain.completion_tokens]
+    assert waited.thinking.startswith(f"{plain.thinking}\n\nWait") and "think>" not in waited.thinking + waited.answer
+    assert len(waited.thinking) > len(f"{plain.thinking}\n\nWait") and waited.not_waited is None
+    assert plain.completion_tokens < waited.completion_tokens <= LONG.max_tokens
+    assert waited.prompt_tokens > 2 * plain.prompt_tokens, "the prompt is read again, with the thinking"
+    assert plain.key != waited.key and waited.seconds > plain.seconds
+
+
+def test_more_waits_begin_where_fewer_ended_and_a_repeated_run_asks_nothing(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    through = replace(engine, base_url=proxy.url)
+    (plain,) = ask(through, tmp_path, [(5, LONG)])
+    (once,) = ask(through, tmp_path, [(5, replace(LONG, waits=1))])
+    assert len(proxy.bodies) == 2 and not once.reused
+    (twice,) = ask(through, tmp_path, [(5, replace(LONG, waits=2))])
+    assert twice.before_waits == [plain.answer, once.answer] and len(proxy.bodies) == 3
+    (again,) = ask(through, tmp_path, [(5, replace(LONG, waits=2))])
+    assert again == twice and again.reused and len(proxy.bodies) == 3
+    ask(through, tmp_path, [(5, replace(LONG, waits=1, wait_word="Hmm"))])
+    assert len(proxy.bodies) == 4 and proxy.bodies[-1]["messages"][-1]["reasoning_content"].endswith("\n\nHmm")
+
+
+def test_the_cap_is_of_all_waits_together_and_what_hits_it_is_forced(engine: Server, tmp_path: Path) -> None:
+    (plain,) = ask(engine, tmp_path, [(5, LONG)])
+    room = plain.completion_tokens + 3
+    capped = Sampling(max_tokens=room, waits=3, answer_tokens=16)
+    (made,) = ask(engine, tmp_path, [(5, capped)])
+    assert made.truncated and made.forced is not None and made.forced.startswith(FORCED_ANSWER)
+    assert made.before_waits == [plain.answer] and room < made.completion_tokens <= room + 16
+    full = Sampling(max_tokens=plain.completion_tokens, waits=3)
+    (made,) = ask(engine, tmp_path, [(5, full)])
+    assert made.before_waits == [] and made.not_waited is None and made.answer == plain.answer
+
+
+def test_the_real_engine_leaves_thinking_open(engine: Server) -> None:
+    asked = inside(MESSAGES, "1+1=2\n\nWait", engine)
+    place = f"{engine.base_url.removesuffix('/v1')}/apply-template"
+    sent = urllib.request.Request(place, json.dumps(asked).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(sent) as reply:
+        prompt = json.load(reply)["prompt"]
+    assert engine.tail is not None and prompt.endswith(f"{engine.tail}1+1=2\n\nWait")
+
+
+# What QED-Nano's kind of template makes of messages, and what others do: Qwen3's puts thinking before all that an
+# assistant says last, and not all open it in the prompt.
+QWEN = """{%- for message in messages %}
+{%- if message.role == 'assistant' %}
+{%- set content = message.content %}{%- set reasoning = '' %}
+{%- if '</think>' in content %}
+{%- set reasoning = content.split('</think>')[0].split('<think>')[-1].strip('\\n') %}
+{%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+{%- endif %}
+{{- '<|im_start|>assistant\\n<think>\\n' + reasoning + '\\n</think>\\n\\n' + content + '<|im_end|>\\n' }}
+{%- else %}{{- '<|im_start|>' + message.role + '\\n' + message.content.strip() + '<|im_end|>\\n' }}{%- endif %}
+{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}"""
+OPENS = QWEN + "{{- '<think>\\n' }}{%- endif %}"
+OPENS_NOT = QWEN + "{%- endif %}"
+PLAIN = """{%- for m in messages %}{{- '[' + m.role + ']' + m.content }}{%- endfor %}
+{%- if add_generation_prompt %}{{- '[assistant]' }}{%- endif %}"""
+TEMPLATES = {"opens thinking": OPENS, "does not open it": OPENS_NOT, "knows no thinking": PLAIN}
+
+
+def prompt_of(template: str, messages: Sequence[Message], begins: bool) -> str:
+    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(template)
+    return made.render(messages=list(messages), add_generation_prompt=begins)
+
+
+def as_vllm(template: str, body: dict[str, Any]) -> str:
+    """As transformers go on with a final message: a mark behind its content shows where the prompt ends."""
+    assert body["continue_final_message"] is True and body["add_generation_prompt"] is False
+    *before, last = body["messages"]
+    marked = prompt_of(template, [*before, last | {"content": last["content"] + "MARK "}], begins=False)
+    assert last["content"].strip() in marked, "vLLM refuses it otherwise"
+    return marked[: marked.rindex("MARK")]
+
+
+def as_sglang(template: str, body: dict[str, Any]) -> str:
+    """What an assistant said last is put behind the prompt that begins its turn."""
+    assert body["continue_final_message"] is True and body["messages"][-1]["role"] == "assistant"
+    return prompt_of(template, body["messages"][:-1], begins=True) + str(body["messages"][-1]["content"])
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template: str) -> None:
+    tail = tail_of(rendered(template))
+    server = Server(kind, "u", "m", "w", template=lambda _: tail)
+    thinking = opened("<think>\nso far\n", "Wait")
+    body = inside(MESSAGES, thinking, server)
+    made = as_vllm(template, body) if kind == "vllm" else as_sglang(template, body)
+    opening = "" if server.thinking else "<think>\n"
+    assert made == prompt_of(template, MESSAGES, begins=True) + opening + "so far\n\nWait"
+
+
+def test_an_untold_template_is_trusted_with_an_open_tag() -> None:
+    for kind in ("vllm", "other"):
+        body = inside(MESSAGES, "so far\n\nWait", Server(kind, "u", "m", "w"))
+        assert body["messages"][-1] == {"role": "assistant", "content": "<think>\nso far\n\nWait"}
+    assert "continue_final_message" not in body
+    assert as_vllm(PLAIN, inside(MESSAGES, "t\n\nWait", Server("vllm", "u", "m", "w"))).endswith("<think>\nt\n\nWait")
+
+
+words = st.text("ab {}\\\n,.")
+
+
+@given(words.filter(str.strip), words, words, st.sampled_from(["llama.cpp", "parser", "no parser"]))
+def test_no_word_is_lost_whichever_way_a_server_keeps_thinking_apart(
+    before: str, more: str, said: str, how: str
+) -> None:
+    given_ = opened(before, "Wait")
+    content, reasoning = {
+        "llama.cpp": (said, given_ + more),  # all of it again, where it does not stream
+        "parser": (said, more),
+        "no parser": (f"{more}</think>{said}", ""),
+    }[how]
+    reply = Reply("m", content, reasoning, "stop", 1, 0, 1, {})
+    made = split_thinking(*whole(reply, given_), cut_while_thinking=True)
+    assert made == ((given_ + more).strip() if more or how != "parser" else given_, said.strip())
+
+
+def replied(message: dict[str, Any], prompt: int, reason: str = "stop") -> Any:
+    usage = {"usage": {"prompt_tokens": prompt, "completion_tokens": 12}}
+    return answer(200, chat({"role": "assistant"} | message, finish_reason=reason) | usage)
+
+
+FIRST = {"content": "\\boxed{1}", "reasoning_content": "so far"}
+GOES_ON: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
+    "by a parser": ({"content": "\\boxed{2}", "reasoning_content": ", no"}, "stop", (", no", "\\boxed{2}")),
+    "without one": ({"content": ", no\n</think>\n\\boxed{2}"}, "stop", (", no", "\\boxed{2}")),
+    "closed at once": ({"content": "\\boxed{2}"}, "stop", ("", "\\boxed{2}")),
+    "cut, by a parser": ({"content": "", "reasoning_content": ", no"}, "length", (", no", "")),
+    "cut, without one": ({"content": ", no"}, "length", (", no", "")),
+}
+
+
+@pytest.mark.parametrize("said", GOES_ON)
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp"])
+def test_a_reply_goes_on_with_the_thinking(engine: Server, proxy: Proxy, tmp_path: Path, kind: str, said: str) -> None:
+    message, reason, (more, text) = GOES_ON[said]
+    proxy.script = [replied(FIRST, 30), replied(message, 34, reason)]
+    through = replace(engine, base_url=proxy.url, kind=kind)
+    (made,) = ask(through, tmp_path, [(5, Sampling(max_tokens=50, waits=1))])
+    assert (made.thinking, made.answer) == (f"so far\n\nWait{more}", text) and made.not_waited is None
+    assert (made.prompt_tokens, made.completion_tokens, made.finish_reason) == (64, 24, reason)
+    assert made.before_waits == ["\\boxed{1}"] and made.tokens_before_waits == [12]
+    assert proxy.bodies[1]["max_tokens"] == 50 - 12 and proxy.bodies[1]["seed"] == 5
+
+
+def one(engine: Server, proxy: Proxy, folder: Path, waits: int = 2, **changes: Any) -> Completion:
+    through = replace(engine, base_url=proxy.url, **changes)
+    (made,) = ask(through, folder, [(5, Sampling(max_tokens=50, waits=waits))])
+    assert made.error is None and made.answer == "\\boxed{1}" and not proxy.script
+    return made
+
+
+def test_a_server_that_leaves_the_thinking_out_is_noted(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    """An older llama.cpp, say, or a template that drops what an assistant said."""
+    proxy.script = [replied(FIRST, 30), replied({"content": "\\boxed{2}", "reasoning_content": "anew"}, 30)]
+    made = one(engine, proxy, tmp_path)
+    assert made.not_waited == LEFT_OUT and made.before_waits == [] and made.completion_tokens == 24
+    assert one(engine, proxy, tmp_path) == made and len(proxy.bodies) == 2, "it is kept, and asked no more"
+
+
+def test_a_server_that_refuses_to_go_on_says_why_and_what_may_pass_is_owed_again(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    busy = answer(503, {"error": {"message": "busy"}})
+    proxy.script = [replied(FIRST, 30), *[busy] * 9]
+    made = one(engine, proxy, tmp_path, kind="vllm")
+    assert made.not_waited == "refused busy"
+    proxy.script = [answer(400, {"error": {"message": "the final message does not appear"}})]
+    made = one(engine, proxy, tmp_path, kind="vllm")
+    assert made.not_waited == "refused the final message does not appear"
+    assert one(engine, proxy, tmp_path, kind="vllm") == made
+    with Archive(tmp_path) as journal:
+        assert journal.get(made.key) is not None
+
+
+@pytest.mark.parametrize("begins_anew", [True, False])
+def test_an_unknown_server_shows_once_whether_it_goes_on(
+    engine: Server, proxy: Proxy, tmp_path: Path, begins_anew: bool
+) -> None:
+    shown = {"content": "The answer is \\boxed{42}."} if begins_anew else {"content": "42}."}
+    more = [] if begins_anew else [replied({"content": ", no</think>\\boxed{1}"}, 34)] * 2
+    proxy.script = [replied(FIRST, 30), replied(shown, 40), *more]
+    made = one(engine, proxy, tmp_path, kind="other")
+    assert proxy.bodies[1]["messages"][0]["content"] == MARK
+    assert proxy.bodies[1]["messages"][-1]["content"].endswith(FORCED_ANSWER)
+    assert made.not_waited == (NEW_TURN if begins_anew else None)
+    assert len(made.before_waits) == (0 if begins_anew else 2)
+    assert one(engine, proxy, tmp_path, kind="other") == made
+
+
+def test_a_model_that_shows_no_thinking_can_t_wait(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [replied({"content": "\\boxed{1}"}, 30)]
+    made = one(engine, proxy, tmp_path)
+    assert made.not_waited == NO_THINKING and made.before_waits == [] and len(proxy.bodies) == 1
+
+
+def test_a_card_that_says_so_refuses_waits_before_the_first_request(
+    engine: Server, proxy: Proxy, tmp_path: Path
+) -> None:
+    card = Card("mine", continues=False)
+    with pytest.raises(
+        UserError, match=r"WAITS=1 has the server go on .* card mine .*continues = false.* Give WAITS=0"
+    ):
+        check_context(replace(engine, card=card), SampleConstants(WAITS=1))
+    check_context(replace(engine, card=card), SampleConstants())
+    proxy.script = [replied(FIRST, 30)]
+    assert one(engine, proxy, tmp_path, card=card).not_waited == CANNOT, "who asks without the door is told"
+
+
+def test_an_opened_answer_never_waits(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    verdict = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=5)
+    through = replace(engine, base_url=proxy.url)
+    plain, waiting = ask(through, tmp_path, [(5, verdict), (5, replace(verdict, waits=2))], limit=1)
+    assert plain == waiting and len(proxy.bodies) == 1
+
+
+def test_the_word_says_nothing_to_a_key_without_waits() -> None:
+    assert Sampling.of(SampleConstants(WAIT_WORD="Hmm")) == Sampling.of(SampleConstants())
+    assert Sampling.of(SampleConstants(WAITS=1, WAIT_WORD="Hmm")).with_one_wait_less == Sampling.of(SampleConstants())
