@@ -53,7 +53,7 @@ install() {
     rm -rf "$venv"; echo "error: $python can't make a venv. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
   local options=(--no-compile); for file in "${files[@]}"; do options+=(-r "$file"); done
   [ -t 2 ] || options+=(--quiet)  # who watches sees pip at work
-  [ ! -f "$lock" ] || options+=(--require-hashes)
+  [ ! -f "$lock" ] || options+=(--require-hashes --no-deps)  # a lock has all that is needed: nothing to work out
   # pip is silent while it unpacks. (Without the lock, which would outlast us with the last sleep.)
   while sleep 10 && kill -0 $$ 2>/dev/null; do echo "setting up $venv: $SECONDS s so far …" >&2; done 9>&- &
   local clock=$!
