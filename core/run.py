@@ -11,6 +11,8 @@ from typing import Any
 from core import constants, terminal
 from core import interrupts as interrupts  # for experiments that lie elsewhere; see core/__init__.py
 from core.constants import C, Constants
+from core.engines import environment
+from core.engines.cards import Card
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import graders_server, serving
@@ -135,6 +137,8 @@ def started(
     # Read before a server starts for it.
     if named is None and config.PROBLEMS != "auto":
         named = sets.load(config.PROBLEMS, needs_answers)
+    if (card := environment.card()).base_url:
+        check_prices(card, card.model, config)  # before anything is asked of it
     with serving(need) as server:
         chosen = (named or sets.load(server.problem_set)).first(config.LIMIT)
         check_context(server, config)
@@ -174,7 +178,7 @@ def open_purse(
     constants, problems and model, so that each has a purse of its own, which it keeps however often it is stopped.
     Raises UserError where there is a limit, and no prices of the server that grades."""
     if grades_at:
-        check_prices(grades_at, config)
+        check_prices(grades_at.card, grades_at.model, config)
     if not (server.card.price or (grades_at and grades_at.card.price)):
         yield None
         return
@@ -198,14 +202,14 @@ def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) ->
     )
 
 
-def check_prices(server: Server, config: Constants) -> None:
-    """Raises UserError for a limit that can't be kept: nobody knows what the tokens of `server` cost."""
-    if not config.MAX_DOLLARS or server.card.price:
+def check_prices(card: Card, model: str, config: Constants) -> None:
+    """Raises UserError for a limit that can't be kept: nobody knows what the tokens of `model` cost."""
+    if not config.MAX_DOLLARS or card.price:
         return
-    which = f"the card {server.card.name} of" if server.card.name else "no card of"
-    has = "has no table [price]" if server.card.name else "says it"
+    which = f"the card {card.name} of" if card.name else "no card of"
+    has = "has no table [price]" if card.name else "says it"
     raise UserError(
-        f"MAX_DOLLARS={config.MAX_DOLLARS:g} can't be kept, for what tokens cost is not known: {which} {server.model} "
+        f"MAX_DOLLARS={config.MAX_DOLLARS:g} can't be kept, for what tokens cost is not known: {which} {model} "
         f"{has}. Write one into a card of this model (data/models/template.toml shows how), or leave out MAX_DOLLARS"
     )
 
@@ -215,7 +219,7 @@ def check_context(server: Server, config: Constants) -> None:
     servers refuse a cap that does not fit it.)"""
     card = server.card
     card.sampled(config)
-    check_prices(server, config)
+    check_prices(server.card, server.model, config)
     if config.WAITS and card.continues is False:
         raise UserError(
             f"WAITS={config.WAITS} has the server go on with thinking that has ended, and the card {card.name} says of "
