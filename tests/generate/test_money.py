@@ -416,3 +416,9 @@ def test_a_limit_without_prices_is_refused_before_anything_is_sent(
     assert status == 2 and which in err and "Traceback" not in err and till.asked == 0
     assert run("01_baseline", *SMALL, "LIMIT=1", **named)[0] == 0
     assert "cost" not in load(results, "01_baseline")["metrics"] and not list(results.rglob("*.ledger"))
+
+
+def test_a_card_without_prices_is_refused_before_its_server_is_looked_for(results: Path, tmp_path: Path) -> None:
+    away = card(tmp_path, "http://127.0.0.1:9/v1", price=False)  # where nothing answers
+    status, _, err = run("01_baseline", *SMALL, "MAX_DOLLARS=1", MODEL=away)
+    assert status == 2 and "has no table [price]" in err, err
