@@ -1,8 +1,10 @@
 """RSA's prompts in the words of others, to measure what the embedded model makes of instructions it never saw.
 
 The first eight were written by an agent that was shown neither the training's grammar (scripts/embedded/words.py) nor
-the project's prompts, as eight different authors would; the grammar was written without a look at them. The last three
-are older than the grammar, whose author knew them; "exercise" avoids the usual words on purpose.
+the project's prompts, as eight different authors would; the grammar was written without a look at them. The next three
+are older than the grammar, whose author knew them; "exercise" avoids the usual words on purpose. When "teacher" had
+turned out to undo the forgetting, the grammar's asks for care were written with a look at it; the last ten come from
+another such agent, who was asked for the words of teachers, examiners and reviewers and saw nothing of this.
 """
 
 REWORDED = {
@@ -226,5 +228,273 @@ Other people have already tried this. Their {count} responses are given here and
 
 Using these responses where they help, work out the most reliable answer and write it up in full, ending with \
 \\boxed{{}}.""",
+    },
+    "oneline": {
+        "SOLVE": """\
+{problem} Give the final answer in \\boxed{{}}.""",
+        "AGGREGATE": """\
+Problem: {problem}
+
+{count} tries, some maybe wrong:
+
+{candidates}
+
+Write one better full solution. Final answer in \\boxed{{}}.""",
+    },
+    "examiner": {
+        "SOLVE": """\
+INSTRUCTIONS TO CANDIDATES
+
+Answer the question below. All necessary working must be shown: marks are awarded for method as well as for \
+accuracy, and a correct answer with no supporting working may receive no credit. Answers obtained from \
+decimal approximation alone, or by spotting a pattern without justification, will not be accepted. Leave \
+your result in exact form unless the question states otherwise. You are advised to read the question twice \
+before beginning, to define every symbol you introduce, and to use any remaining time to check your \
+arithmetic and to confirm that your result satisfies every condition given.
+
+QUESTION
+
+{problem}
+
+Write your final answer on the last line of your script, inside \\boxed{{}}.
+
+END OF QUESTIONS""",
+        "AGGREGATE": """\
+INSTRUCTIONS TO THE SENIOR EXAMINER
+
+The scripts of {count} candidates for a single question are reproduced below. They have not been marked. Any\
+ number of them, including all of them, may be in error, and agreement between scripts is not evidence of \
+correctness.
+
+QUESTION
+
+{problem}
+
+SCRIPTS
+
+{candidates}
+
+TASK
+
+Prepare the model solution. Credit sound method wherever you find it, reject steps that are unsupported, and\
+ supply whatever working is missing. Your model solution must stand alone and must not refer to the scripts.\
+ State the final answer on the last line in \\boxed{{}}.""",
+    },
+    "buddy": {
+        "SOLVE": """\
+hey! got a fun one for you, it's from some maths contest and it's been bugging me all weekend:
+
+{problem}
+
+can you walk me through it? no rush, just talk it out the way you'd explain it to a friend over coffee. oh \
+and pop the final answer in \\boxed{{}} at the end so i can find it, thanks!!""",
+        "AGGREGATE": """\
+ok so me and some mates had a go at this one:
+
+{problem}
+
+we ended up with {count} write-ups and honestly no idea which (if any) are right lol. here they are:
+
+{candidates}
+
+could you have a look, nick whatever's good, bin the rubbish, and write up one proper solution start to \
+finish? stick the answer in \\boxed{{}} at the end. cheers""",
+    },
+    "sections": {
+        "SOLVE": """\
+# Role
+
+You are an experienced olympiad coach.
+
+## Problem
+
+{problem}
+
+## What a good response contains
+
+1. **Plan** - a sentence or two on the approach and why it should work.
+2. **Derivation** - each step follows from the one before; lemmas are proved, not quoted from memory.
+3. **Verification** - test the result by a second, independent route (small cases, substitution, a parity or\
+ size argument).
+4. **Answer** - exactly one value, written as `\\boxed{{}}` with the value inside.
+
+## Please avoid
+
+- Guessing from the first few terms
+- "It is clear that" where it isn't
+- Several alternative answers""",
+        "AGGREGATE": """\
+# Role
+
+You are an experienced olympiad coach writing the official solution.
+
+## Problem
+
+{problem}
+
+## Attempts from the squad ({count})
+
+> These are unmarked. Treat every claim in them as unproved.
+
+{candidates}
+
+## Deliverable
+
+1. **Compare** - where do the attempts part ways, and who is right at that point?
+2. **Solution** - a single, complete, corrected solution that could be printed without the attempts beside \
+it.
+3. **Answer** - one value in `\\boxed{{}}`.""",
+    },
+    "tagged": {
+        "SOLVE": """\
+<task>
+  <type>competition mathematics</type>
+  <statement>
+{problem}
+  </statement>
+  <requirements>
+    <item>Reason in full before committing to a result.</item>
+    <item>Simplify the result as far as possible.</item>
+    <item>Finish with the result inside \\boxed{{}}.</item>
+  </requirements>
+</task>""",
+        "AGGREGATE": """\
+<task>
+  <type>synthesis</type>
+  <statement>
+{problem}
+  </statement>
+  <drafts number="{count}" reliability="unknown">
+{candidates}
+  </drafts>
+  <requirements>
+    <item>Any draft may contain mistakes; use only what you can justify.</item>
+    <item>Produce one complete solution that improves on all of the drafts.</item>
+    <item>Finish with the result inside \\boxed{{}}.</item>
+  </requirements>
+</task>""",
+    },
+    "sceptic": {
+        "SOLVE": """\
+Trust no shortcut, double-check every line, and only then commit to an answer in \\boxed{{}}: {problem}""",
+        "AGGREGATE": """\
+Here is a problem: {problem}
+
+Below are {count} attempted answers to it; assume each one is guilty until proven innocent.
+
+{candidates}
+
+Cross-examine them, redo every calculation you intend to keep, then give one complete solution of your own \
+with the verified answer in \\boxed{{}}.""",
+    },
+    "homeroom": {
+        "SOLVE": """\
+Good morning! Today's challenge problem is on the board:
+
+    {problem}
+
+A word of warning before you pick up your pencil. A student in my earlier class got this one wrong, not \
+because she lacked ideas, but because she hurried: she missed a case and never went back to look. Please \
+don't do the same. Show all your working, neatly, so that a classmate who was away today could follow it. \
+When you think you have finished, go back to the top, re-read what the question is really asking for, and \
+check that this is what you have found. Then draw a box around your final answer, like so: \\boxed{{}}.""",
+        "AGGREGATE": """\
+Good morning! Yesterday the class worked on this challenge problem:
+
+    {problem}
+
+I collected {count} pieces of homework, and I've pinned them up for you here:
+
+{candidates}
+
+I haven't marked any of them yet. Some will have slips in them, and it's quite possible that nobody got it. \
+Your job is to write the version I'll hand out to everybody: complete, tidy, correct, with all the working \
+shown and no gaps for anyone to fall into. Learn from what your classmates did well and quietly mend what \
+they did badly. Box the final answer: \\boxed{{}}.""",
+    },
+    "referee": {
+        "SOLVE": """\
+Provide a rigorous solution to the following problem, to the standard expected by a mathematics journal.
+
+{problem}
+
+Prove each step. Name every theorem that you invoke and verify that its hypotheses hold. Treat degenerate \
+and boundary cases explicitly. If the quantity sought is an extremum, establish both the bound and its \
+attainment. The concluding value is to appear in \\boxed{{}}.""",
+        "AGGREGATE": """\
+You are refereeing {count} manuscripts, each of which claims to resolve the problem stated here.
+
+{problem}
+
+The manuscripts follow. None has been peer reviewed and their claims may be false.
+
+{candidates}
+
+Having examined them critically, set out a definitive solution: one self-contained argument, with every step\
+ proved and every gap in the manuscripts either closed or avoided. The concluding value is to appear in \
+\\boxed{{}}.""",
+    },
+    "pipeline": {
+        "SOLVE": """\
+INPUT:
+{problem}
+
+OUTPUT FORMAT:
+- free-form reasoning, any length
+- last line: ANSWER = \\boxed{{}} (fill in the braces; number or closed-form expression only, no units, no \
+words)
+
+The last line gets parsed by a script, so keep to the format.""",
+        "AGGREGATE": """\
+INPUT:
+{problem}
+
+PREVIOUS RUNS (n={count}, not validated, may be wrong):
+{candidates}
+
+JOB:
+Merge the above into one complete, corrected solution. Do not simply take a majority vote. If every run \
+failed, solve from scratch.
+
+OUTPUT FORMAT:
+- the full solution
+- last line: ANSWER = \\boxed{{}} (fill in the braces; number or closed-form expression only)
+
+The last line gets parsed by a script, so keep to the format.""",
+    },
+    "jury": {
+        "SOLVE": """\
+The Problem Selection Committee invites you to submit a solution to the problem below.
+
+~~~
+{problem}
+~~~
+
+Submissions are judged by a jury on a scale of 0 to 7. Full points go only to solutions that are complete \
+and free of error; partial points may be given for significant progress. Calculators are not permitted. \
+Contestants are reminded that several past entrants lost points on this problem by overlooking a condition \
+in the statement, so please verify your result against every one of them before submission. Mark your final \
+answer clearly with \\boxed{{}}.
+
+Good luck!""",
+        "AGGREGATE": """\
+To: Jury coordinator
+From: Problem Selection Committee
+
+We need an official solution for the booklet. The problem:
+
+~~~
+{problem}
+~~~
+
+We have received {count} submissions from contestants, attached. They have not yet been scored, and we \
+cannot vouch for any of them.
+
+~~~
+{candidates}
+~~~
+
+Kindly draft a single solution that would earn 7 out of 7 from the strictest coordinator. You may borrow \
+ideas from the submissions provided you have verified them yourself. Mark the final answer with \\boxed{{}}.""",
     },
 }

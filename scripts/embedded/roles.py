@@ -15,11 +15,14 @@ from core.scaffolds.tool_calls import CALL
 from core.types import FORCED_ANSWER, Message
 from scripts.embedded.sums import Term, statement
 from scripts.embedded.texts import (
+    END_THINK,
+    IM_END,
     Chances,
     Example,
     Mix,
     attempt,
     attempted,
+    begins,
     comparison,
     finished,
     merged,
@@ -30,7 +33,9 @@ from scripts.embedded.texts import (
     solution,
     solved,
     training_terms,
+    user,
 )
+from scripts.embedded.words import solve_prompt
 
 SLIPS = (0.0, 0.3)  # range of the slip rates of solutions that are looked at,
 FORGETS = (0.0, 0.8)  # and of the shares of large carries that they forget
@@ -42,6 +47,7 @@ GROUPED = (2, 3, 4, 5, 6, 8, 12, 12)
 SAME_ANSWER = 0.4  # share of a group's solutions that repeat the one before
 REPORTS = 3  # of a plan, at most
 DECIDES, QUOTES = 10.0, 3.0  # stress of an answer of one token, and of one with lines that are to be found again
+WAIT_WORDS = ("Wait", "Wait", "Wait", "Wait,", "Hmm", "Hold on", "But wait", "Let me check", "Also", "Once more:")
 PLANNED = 3  # solutions that a plan begins with
 
 Role = Callable[[random.Random, Mix], Example]
@@ -272,6 +278,25 @@ def again_example(rng: random.Random, mix: Mix) -> Example:
     return solved(rng, messages, terms, merged(terms, found, mix))
 
 
+def waited_example(rng: random.Random, mix: Mix) -> Example:
+    """Thinking that had ended and goes on behind a "Wait": the products again, merged from those found so far."""
+    terms = training_terms(rng)
+    lines = [attempt(term, mix.slips, mix.forgets) for term in terms]
+    tries = [[picked(rng, chances) for chances in lines]]
+    word, given = rng.choice(WAIT_WORDS), ""
+    for last in range(rng.choice((1, 1, 2, 3, 4)), 0, -1):
+        given += f"{products(terms, tries[-1])}\n\n{word}"
+        lines = merged(terms, list(zip(*tries, strict=True)), mix)
+        tries.append([picked(rng, chances) for chances in lines])
+        given += "\n" if last > 1 else ""
+    again = products(terms, tries[-1])
+    target = f"\n{again}\n{END_THINK}\n\n{solution(terms, tries[-1])}{IM_END}"
+    drawn = {place + 1: chances for place, chances in begins(again, lines).items()}
+    own = rng.random() < 0.4
+    messages = prompts.solve(statement(terms)) if own else user(solve_prompt(rng, statement(terms)))
+    return Example(messages, True, given, target, drawn=drawn)
+
+
 def plan_example(rng: random.Random, _: Mix) -> Example:
     """One plan: PLANNED solutions, merged; then reports and improvements until a report finds nothing, or REPORTS of
     them. The example stands at a random place in it."""
@@ -318,9 +343,10 @@ ROLES: dict[Role, float] = {  # with their shares of the examples of roles
     judge_example: 0.1,
     refine_example: 0.17,
     prove_example: 0.06,
-    group_example: 0.08,
-    summary_example: 0.05,
+    group_example: 0.02,
+    summary_example: 0.11,
     again_example: 0.06,
+    waited_example: 0.15,
     plan_example: 0.05,
 }
 

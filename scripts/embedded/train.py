@@ -64,8 +64,9 @@ class Phase:
 
 # facts: right products first. noise: forgotten carries, slips, recognition. settle: the sums. roles: what scaffolds ask
 # besides. finish, polish: the same with stress on what decides. The rest came after a look at what those gave:
-# recognise and steady for fewer right samples and a surer eye for them, roles_again and last for the roles.
-_CHANCES = (0.1, 0.68, 0.95, 0.4, (0.05, 0.4))  # of the last four phases: slips, forgets, recognised, fresh, corruption
+# recognise and steady for fewer right samples and a surer eye for them, roles_again and last for the roles; careful
+# taught SOLVE that words like "check your result" don't send it to another skill, and what to do behind a "Wait".
+_CHANCES = (0.1, 0.68, 0.95, 0.4, (0.05, 0.4))  # of the last five phases: slips, forgets, recognised, fresh, corruption
 PHASES = (
     Phase("facts", 3_000_000, 1.0, 1.0, Mix(0.45, 0.2, 0.35, 0.0, 0.0, 0.85, 0.25, (0.3, 0.6))),
     Phase("noise", 9_000_000, 1.0, 0.35, Mix(0.25, 0.48, 0.27, 0.1, 0.55, 0.85, 0.25, (0.05, 0.45))),
@@ -81,6 +82,8 @@ PHASES = (
     Phase("steady", 2_500_000, 0.2, 0.0, Mix(0.3, 0.32, 0.13, *_CHANCES, 0.25), SUM_WEIGHT, True),
     Phase("roles_again", 7_000_000, 0.5, 0.15, Mix(0.18, 0.24, 0.1, *_CHANCES, 0.48), SUM_WEIGHT, True),
     Phase("last", 5_000_000, 0.25, 0.0, Mix(0.27, 0.3, 0.13, *_CHANCES, 0.3), SUM_WEIGHT, True),
+    Phase("careful", 6_000_000, 0.3, 0.0, Mix(0.29, 0.26, 0.11, *_CHANCES, 0.34), SUM_WEIGHT, True),
+    Phase("careful_again", 2_500_000, 0.25, 0.0, Mix(0.42, 0.22, 0.09, *_CHANCES, 0.27), SUM_WEIGHT, True),
 )
 
 

@@ -3,7 +3,8 @@
 A model of this size takes instructions for passwords unless it has heard them in very many words. So every sentence is
 drawn from patterns, `[a|b]` for a choice and `<name>` for one of WORDS[name]; sentences are dropped, shuffled, doubled
 or stand beside unrelated and meaningless ones. What must be read from them is little: whether a lone candidate is to be
-improved or judged.
+improved or judged. Above all no word alone may send SOLVE to a role that recomputes: so it is also asked to be careful in
+many ways, and hears sentences of the other skills where no candidate is shown.
 """
 
 import random
@@ -52,6 +53,10 @@ WORDS = {
         '"Verdict: True" or "Verdict: False"|Verdict: True or Verdict: False|a verdict, True or False|'
         "a verdict (True/False)|the verdict True or False",
         "you": "You are|You are|You act as|Be|You will be|Imagine you are|Consider yourself",
+        "check": "check|Check|double-check|verify|test|review|go over|look over|re-check|recheck|confirm|examine|"
+        "make sure of|prove",
+        "again": ".|.|!| again.| once more.| twice.| for <errors>.| with care.| line by line.| by another method.| and fix "
+        "what is wrong.",
         "expert": "mathematician|teacher|expert|tutor|student|solver|assistant|mathlete|professor|contestant|"
         "grader|careful mathematician|patient tutor|problem solver|strict teacher|helpful assistant|"
         "skilled solver",
@@ -127,6 +132,7 @@ VERIFY_ASKS = (
     "[Verdict: True if|Say Verdict: True when|Write Verdict: True if] the <result> is [right|correct], Verdict: False [if not|otherwise|if it is wrong].",
     "<you> a [strict|fair|careful] grader: give <verdict>.",
 )
+OTHER_SKILLS = (AGGREGATE_INTROS + AGGREGATE_ASKS, REFINE_INTROS + REFINE_ASKS, VERIFY_INTROS + VERIFY_ASKS)
 UNRELATED = (
     "[Take your time|Be concise|Use plain text|Be brief|Mind the digits|Good luck|Thank you|Thanks in advance|Be honest|Stay calm|No hurry][.|!]",
     "[Do not|Don't|Never|Avoid to] [use a calculator|guess|skip steps|give up|write code|apologize|repeat the <problem>|rush].",
@@ -136,6 +142,24 @@ UNRELATED = (
     "[You have|There is] [one attempt|enough time|plenty of room|only one chance|no time limit].",
     "[I am|We are|My class is] [preparing for|working on|stuck with|curious about] [an exam|a <problem>|this <problem>|the <result>].",
     "[Only|Just] the [last|boxed|final] [line|answer|value] [counts|is graded|will be read|matters].",
+)
+# Asks for care, of whoever solves, merges or judges: they say nothing about which of these is wanted.
+CAREFUL = (
+    "[When|Once|After|As soon as] you [are done|have finished|are through|finish|have the <result>|reach the end], <check> [your|the|every|each] [<result>|work|step|steps|calculation|line|reasoning|<solution>|sum|product]<again>",
+    "[Before|Until] you [answer|finish|hand it in|stop|submit|reply|are sure], <check> [your|the|every|each] [<result>|work|step|steps|calculation|line|reasoning|<solution>|sum|product]<again>",
+    "<check> [your|the|every|each] [<result>|work|step|steps|calculation|line|reasoning|<solution>|sum|product|digit|carry]<again>",
+    "<check> [your|the] [<result>|work|steps|calculations] and [then ||]<write> [it|the <result>|the <result> in <box>].",
+    "[Make sure|Be sure|Take care|See to it|It is important|I need to know] that [each|every|any] [step|product|line|digit|sum|claim] is <right>[.|!]",
+    "[Explain|Say|Show|Argue|Prove|Justify] why [each|every] [step|line|claim|product] is <right>[.|, as in an exam.| in full.]",
+    "[Be|Stay|Remain] [careful|rigorous|precise|exact|thorough|critical|strict|attentive|sceptical][.|!| throughout.| all the time.| with the digits.]",
+    "[This|Here|It] is [an exercise|a question|homework|an old exam|a test|a quiz|a classic][ for you| for our class| from my teacher||, be warned][.|:]",
+    "[Marks|Points|Credit|Half of the points] [are|is|will be] [given|awarded|lost|taken off] for [the method|each step|every line|<errors>|a missing step|full working].",
+    "[Your|The] [work|<solution>|<result>|reasoning] [is|will be|gets] [graded|marked|checked|judged|verified|reviewed|compared] [by <people>|by an expert|line by line|by a strict teacher|later|afterwards].",
+    "[Someone|A student|My friend|The last solver|Everybody|Our teacher|Another model] got [it|this|a <result> that is] <wrong>[.|, so beware.|; do better.]",
+    "[Watch out|Look out|Beware|Mind] [for|of] <errors>[.|!| in the digits.| in long products.]",
+    "[Do not|Don't|Never] [trust your first idea|take shortcuts|make <errors>|be careless|answer too early|leave out a step|rely on memory].",
+    "[Correct|Mend|Fix] [yourself|any slip|what is <wrong>|your <errors>] [as you go|on the way|before the end|at once].",
+    "[Solve|Do|Calculate] it [twice|two ways|again at the end][.| and compare.| to be sure.]",
 )
 STATEMENTS = (
     "[Find|Determine|Compute|Give|What is|Calculate] the remainder when {e} is divided by 1000[.|?]",
@@ -281,12 +305,16 @@ def shaken(rng: random.Random, text: str) -> str:
     return text
 
 
-def paragraph(rng: random.Random, patterns: Sequence[str], fewest: int, count: int = 1) -> str:
-    """Up to about six sentences from `patterns`, at least `fewest`, with others between them; may be empty."""
+def paragraph(
+    rng: random.Random, patterns: Sequence[str], fewest: int, count: int = 1, besides: Sequence[Sequence[str]] = ()
+) -> str:
+    """Up to about six sentences from `patterns`, at least `fewest`, with others between them, now and then of
+    `besides`; may be empty."""
     most = rng.choices((0, 1, 2, 3, 4, 5), (0.1, 0.28, 0.28, 0.18, 0.1, 0.06))[0]
     sentences = [sentence(rng, p, count) for p in rng.sample(patterns, min(len(patterns), max(fewest, most)))]
-    if rng.random() < 0.25:
-        sentences.append(sentence(rng, rng.choice(UNRELATED)))
+    for others in (UNRELATED, CAREFUL, CAREFUL, *besides):
+        if rng.random() < 0.25:
+            sentences.append(sentence(rng, rng.choice(others), rng.randint(1, 4)))
     for _ in range(rng.choices((0, 1, 2), (0.8, 0.14, 0.06))[0]):
         sentences.append(meaningless(rng))
     rng.shuffle(sentences)
@@ -321,9 +349,11 @@ def shown(rng: random.Random, style: str, text: str, number: int) -> str:
 
 
 def solve_prompt(rng: random.Random, problem: str) -> str:
-    asked = headed(rng, INSTRUCTION_HEADERS, paragraph(rng, SOLVE_ASKS, 0), 0.1)
+    """Now and then with sentences that ask for another skill: where no candidate is shown, it is solving all the same."""
+    besides = OTHER_SKILLS if rng.random() < 0.5 else ()
+    asked = headed(rng, INSTRUCTION_HEADERS, paragraph(rng, SOLVE_ASKS, 0, besides=besides), 0.1)
     closing = sentence(rng, rng.choice(CLOSINGS)) if rng.random() < 0.08 else ""
-    before = paragraph(rng, SOLVE_ASKS, 1) if rng.random() < 0.2 else ""
+    before = paragraph(rng, SOLVE_ASKS, 1, besides=besides) if rng.random() < 0.45 else ""
     if rng.random() < 0.3:
         return arranged(rng, (asked, stated(rng, problem), closing))
     return arranged(rng, (before, stated(rng, problem), asked, closing))
