@@ -84,6 +84,7 @@ PHASES = (
     Phase("last", 5_000_000, 0.25, 0.0, Mix(0.27, 0.3, 0.13, *_CHANCES, 0.3), SUM_WEIGHT, True),
     Phase("careful", 6_000_000, 0.3, 0.0, Mix(0.29, 0.26, 0.11, *_CHANCES, 0.34), SUM_WEIGHT, True),
     Phase("careful_again", 2_500_000, 0.25, 0.0, Mix(0.42, 0.22, 0.09, *_CHANCES, 0.27), SUM_WEIGHT, True),
+    Phase("checked", 2_500_000, 0.25, 0.0, Mix(0.42, 0.22, 0.09, *_CHANCES, 0.27), SUM_WEIGHT, True),
 )
 
 

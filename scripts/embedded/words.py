@@ -55,6 +55,7 @@ WORDS = {
         "you": "You are|You are|You act as|Be|You will be|Imagine you are|Consider yourself",
         "check": "check|Check|double-check|verify|test|review|go over|look over|re-check|recheck|confirm|examine|"
         "make sure of|prove",
+        "done": "finished|finished|done|through|ready|sure|satisfied",
         "again": ".|.|!| again.| once more.| twice.| for <errors>.| with care.| line by line.| by another method.| and fix "
         "what is wrong.",
         "expert": "mathematician|teacher|expert|tutor|student|solver|assistant|mathlete|professor|contestant|"
@@ -148,6 +149,8 @@ CAREFUL = (
     "[When|Once|After|As soon as] you [are done|have finished|are through|finish|have the <result>|reach the end], <check> [your|the|every|each] [<result>|work|step|steps|calculation|line|reasoning|<solution>|sum|product]<again>",
     "[Before|Until] you [answer|finish|hand it in|stop|submit|reply|are sure], <check> [your|the|every|each] [<result>|work|step|steps|calculation|line|reasoning|<solution>|sum|product]<again>",
     "<check> [your|the|every|each] [<result>|work|step|steps|calculation|line|reasoning|<solution>|sum|product|digit|carry]<again>",
+    "[|When you are <done>, |Once <done>, |Then |Finally, |At the end, |Please |And ]check [your|the] [result|result|answer|solution|work|steps|working]<again>",
+    "[|When you are <done>, |After that, |Before you <write> it, |Please |Always ][check|check|double-check|verify] [your|the] [result|result|answer|final answer|solution] and <write> it in <box>.",
     "<check> [your|the] [<result>|work|steps|calculations] and [then ||]<write> [it|the <result>|the <result> in <box>].",
     "[Make sure|Be sure|Take care|See to it|It is important|I need to know] that [each|every|any] [step|product|line|digit|sum|claim] is <right>[.|!]",
     "[Explain|Say|Show|Argue|Prove|Justify] why [each|every] [step|line|claim|product] is <right>[.|, as in an exam.| in full.]",
