@@ -2,7 +2,7 @@
 
 Question: does the model find its own mistakes when it reviews as an examiner (arXiv 2507.15855)?
 Expected: above self-refinement (14) where reviews tell right from wrong; else equal, at more tokens.
-The embedded model has not learnt to classify reviews, so that all of them fail; CLASSIFY=0 is for models like it.
+CLASSIFY=0 is for models that can judge a solution and not a review, so that all of them would fail.
 Command: bash scripts/run.sh 09_selfcheck
 """
 
