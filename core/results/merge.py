@@ -8,11 +8,12 @@ merged files can be merged again.
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+from core.constants import Constants
 from core.errors import UserError, one_line
 from core.files import amount
 from core.prices import Prices
@@ -22,6 +23,8 @@ from core.results.spool import Spool
 
 # Runs may differ in these: the hash of the problems says more than their name.
 FREE = ("SEED", "RUNS", "PROBLEMS", "LIMIT", "MAX_DOLLARS")
+# What older results don't tell of: constants that came after them, whose defaults change nothing.
+UNKNOWN_THEN = {each.name: each.default for each in fields(Constants)}
 WEIGHTS = ("model revision", "model sha256")  # known of some servers alone
 MOST = 1_000_000  # problems, as many as a run may have
 Row = dict[str, Any]
@@ -157,7 +160,7 @@ def _shared(source: _Source) -> dict[str, Any]:
         **{name: head["model"].get(name.removeprefix("model ")) for name in WEIGHTS},
         "grader": head.get("grader", "by_answer"),
         "prompts": head["provenance"].get("prompts_sha256"),
-        **{name: value for name, value in head["config"].items() if name not in FREE},
+        **{name: value for name, value in (UNKNOWN_THEN | head["config"]).items() if name not in FREE},
     }
 
 

@@ -161,7 +161,8 @@ def test_merged_files_are_merged_as_their_runs(two: list[Path], results: Path) -
     ("changes", "words"),
     [
         ({"config": {"N": 3}}, "they differ in N (2; 3)"),
-        ({"config": {"WAITS": 3, "N": 3}}, "N (2; 3), WAITS (none; 3)"),
+        ({"config": {"WAITS": 3, "N": 3}}, "WAITS (0; 3), N (2; 3)"),
+        ({"config": {"WAITS": 0}}, None),  # off, as in results from before there were any
         ({"problem_set": {"name": "other", "sha256": "1" * 64}}, "problem set (s with sha256 000000000000; other with"),
         ({"model": {"name": "other"}}, "they differ in model (m; other)"),
         ({"experiment": "10_test"}, "they differ in experiment (09_test; 10_test)"),
