@@ -334,7 +334,8 @@ def made_old(path: Path, name: str) -> None:
     for line in path.read_text().splitlines():
         completion = json.loads(line)["completion"]
         del completion["origin"]
-        asked = [2, name, MESSAGES, vars(SHORT), completion["seed"]]
+        fields = {field: value for field, value in vars(SHORT).items() if field not in ("waits", "wait_word")}  # newer
+        asked = [2, name, MESSAGES, fields, completion["seed"]]
         head = json.dumps({"key": content_key(asked), "completion": completion}, separators=(",", ":"))[:-1].encode()
         lines.append(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
     path.write_bytes(b"".join(lines))
