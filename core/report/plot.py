@@ -17,14 +17,18 @@ MARKS, DASHES = "os^Dv*P", ("-", "--", ":")  # with COLORS they set 18 results a
 
 
 def plot(document: dict[str, Any], path: Path) -> None:
-    """Accuracy over steps (of a single step: pass@k over k) with 95% bands."""
+    """Accuracy over steps (of a single step: over waits, where there are any; else pass@k over k) with 95% bands."""
     steps = document["metrics"]["steps"]
     with _figure([document], path) as axes:
+        waits = steps[0].get("waits", [])
         if len(steps) > 1:
             t = [s["step"] for s in steps]
             _curve(axes, t, [s["majority_accuracy"] for s in steps], "majority", ORANGE, "s--")
             _curve(axes, t, [s["mean_accuracy"] for s in steps], "mean (pass@1)", BLUE, "o-")
             axes.set_xlabel("step t")
+        elif waits:
+            _curve(axes, [w["waits"] for w in waits], [w["mean_accuracy"] for w in waits], "mean (pass@1)", BLUE, "o-")
+            axes.set_xlabel("waits, and completion tokens a problem")
         else:
             found, voted = steps[0]["pass_at_k"], steps[0]["majority_accuracy"]
             _curve(axes, [int(k) for k in found], list(found.values()), "pass@k", BLUE, "o-")
@@ -33,6 +37,10 @@ def plot(document: dict[str, Any], path: Path) -> None:
             axes.errorbar([n], [100 * voted["value"]], bars, fmt="s", color=ORANGE, capsize=3, label=f"majority of {n}")
             axes.set_xlabel("samples k")
         _whole_steps(axes)
+        if len(steps) == 1 and 0 < len(waits) <= 9:
+            spent = [w["completion_tokens"] for w in waits]
+            tokens = ["unknown" if each is None else f"{each / steps[0]['problems']:,.0f}" for each in spent]
+            axes.set_xticks(range(len(waits)), [f"{number}\n{told}" for number, told in enumerate(tokens)])
         if len(steps) > 1 and any(s.get("stage") for s in steps) and len(steps) <= 16:
             axes.set_xticks(
                 [s["step"] for s in steps], [cut(s.get("stage", ""), 24) for s in steps], rotation=30, ha="right"

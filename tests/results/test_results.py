@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from core.errors import UserError
 from core.files import results_dir, write_atomically
 from core.grading import math_verify
-from core.report import page, tables
+from core.report import page, plot, tables
 from core.results import provenance, read, warnings, write
 from core.results.metrics import RunMetrics
 from core.results.spool import Spool
@@ -510,6 +510,9 @@ def test_accuracy_against_waits_comes_from_one_run(tmp_path: Path) -> None:
     assert lines[0].split() == ["waits", "mean", "accuracy", "gain", "over", "none", "waited", "tokens", "a", "problem"]
     assert lines[4].startswith("    2") and "+33.3 [" in lines[4] and lines[4].split()[-4:] == ["3", "of", "6", "43"]
     assert tables.waits_table(document(graded([[[member("a")]]]))) == ""
+    plot.plot(head.document, tmp_path / "waits.svg")
+    drawn = (tmp_path / "waits.svg").read_text()
+    assert all(f">{each}<" in drawn for each in ("waits, and completion tokens a problem", "20", "33", "43"))
 
 
 def apart(row: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
