@@ -162,8 +162,22 @@ def choosing(named: str) -> Iterator[None]:
         return
     chosen = named if named.endswith(".toml") else f"{cards.EXPLICIT}{named.removeprefix(cards.EXPLICIT)}"
     cards.find(chosen)
-    before = {name: os.environ.pop(name, None) for name in ("MODEL", "BASE_URL", "ENGINE")}
-    os.environ["MODEL"] = chosen
+    with _in_place_of(("MODEL", "BASE_URL", "ENGINE"), chosen):
+        yield
+
+
+@contextmanager
+def choosing_weights(path: Path) -> Iterator[None]:
+    """While the block runs, MODEL is the weights in `path`."""
+    with _in_place_of(("MODEL",), str(path)):
+        yield
+
+
+@contextmanager
+def _in_place_of(names: Iterable[str], model: str) -> Iterator[None]:
+    """While the block runs, MODEL is this `model`, and the others of `names` say nothing."""
+    before = {name: os.environ.pop(name, None) for name in names}
+    os.environ["MODEL"] = model
     try:
         yield
     finally:

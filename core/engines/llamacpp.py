@@ -40,14 +40,14 @@ class Size:
     threads: int
 
 
-def size(model: "Gguf", need: Need, memory: int, cores: int) -> Size:
-    """How to serve `need` with `memory` bytes and `cores` physical cores. Raises UserError where not even one request
-    fits.
+def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False) -> Size:
+    """How to serve `need` with `memory` bytes and `cores` physical cores; `exact` as in `serving`. Raises UserError
+    where not even one request fits.
 
     No more slots than cores: each decodes about 3 tokens/s of a 4B model (6.5 to 7.2 on two, in Q4_0), and with more
     slots requests of 16k tokens would outlast their TIMEOUT.
     """
-    tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // (KV_ELEMENT * model.kv_elements))
+    tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // ((2 if exact else 1) * KV_ELEMENT * model.kv_elements))
     least = min(model.longest, PROMPT_TOKENS + need.max_tokens + need.answer_tokens)
     if tokens < least:
         raise UserError(

@@ -86,9 +86,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     elif wanted or gpus.has_gpu():
         engine = wanted or "sglang"
         why = f"{asked if wanted else 'an NVIDIA GPU is here'}; it was started for this run"
-        _check_gpu(engine)
-        if subprocess.run(["bash", str(ROOT / "setup.sh"), engine], check=False).returncode != 0:
-            raise SystemExit(2)  # setup.sh has said why
+        set_up(engine)
         with launched(engine, need or Need(), why, results_dir() / f"{engine}.log") as server:
             yield server
     elif named := environment.model():
@@ -162,37 +160,40 @@ def _check_is_wanted(server: Server, wanted: str, gguf: Path | None) -> None:
 
 
 @contextmanager
-def embedded(port: int = 0, why: str = "", engines: int = 1, card: Card | None = None) -> Iterator[Server]:
+def embedded(
+    port: int = 0, why: str = "", engines: int = 1, card: Card | None = None, gguf: Path = EMBEDDED_GGUF
+) -> Iterator[Server]:
     """The embedded model on llama.cpp in this process, on a free port (or on `port`), or on so many `engines` beside
-    each other, each on a port of its own, with its own `card` or another. It asks for API_KEY if set. Raises UserError
-    where it does not start."""
+    each other, each on a port of its own, with its own `card` or another; or what it was trained to, in a `gguf` file.
+    It asks for API_KEY if set. Raises UserError where it does not start."""
     why = why or f"no server of models answers on port {environment.port()} and there is no NVIDIA GPU"
-    name, key = embedded_name(), environment.api_key()
+    name = embedded_name() if gguf == EMBEDDED_GGUF else f"{embedded_card().model}-trained@{weights.sha256(gguf)[:12]}"
+    key = environment.api_key()
     size = llamacpp.Size(EMBEDDED_SLOTS // engines, EMBEDDED_CONTEXT, threads=1)
     with ExitStack() as running:
         first, *others = [
-            running.enter_context(
-                llamacpp.serving(EMBEDDED_GGUF, name, environment.host(), port, size, key, exact=True)
-            )
+            running.enter_context(llamacpp.serving(gguf, name, environment.host(), port, size, key, exact=True))
             for _ in range(engines)
         ]
         yield replace(
             _llamacpp_server(first, name, size, why, key),
             limit=engines * size.slots + WAITING,
             replicas=tuple(f"{address}/v1" for address in others),
-            sha256=embedded_sha256(),
+            sha256=embedded_sha256() if gguf == EMBEDDED_GGUF else weights.sha256(gguf),
             card=card or embedded_card(),
         )
 
 
 @contextmanager
-def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "it was asked for") -> Iterator[Server]:
+def on_llamacpp(
+    gguf: Path, need: Need, port: int = 0, why: str = "it was asked for", exact: bool = False
+) -> Iterator[Server]:
     """The model in a `gguf` file on llama.cpp in this process, sized for what a run will `need`, on a free port (or on
-    `port`). Raises UserError where it does not fit or start."""
+    `port`); `exact` as in llamacpp.serving. Raises UserError where it does not fit or start."""
     from core.engines.gguf_header import Gguf  # takes a while to load, and few need it
 
     model = Gguf.read(gguf)
-    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores())
+    size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores(), exact)
     if size.context < need.context:
         why_less = "the model was trained for no more" if size.context == model.longest else "the memory holds no more"
         print(
@@ -201,7 +202,7 @@ def on_llamacpp(gguf: Path, need: Need, port: int = 0, why: str = "it was asked 
             file=sys.stderr,
         )
     name, key = llamacpp.name_of(gguf), environment.api_key()
-    with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact=False) as address:
+    with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact) as address:
         server = carded(_llamacpp_server(address, name, size, why, key), environment.card())
         yield replace(server, sha256=weights.sha256(gguf))
 
@@ -254,6 +255,14 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
             if (limit := flags.decoded_together(args)) and not card.concurrency:
                 server = replace(server, limit=limit + WAITING)
             yield replace(server, failure=started.failure)
+
+
+def set_up(engine: str) -> None:
+    """Install an `engine` of a GPU where it is missing. Raises UserError where there is no GPU; ends the process where
+    that fails."""
+    _check_gpu(engine)
+    if subprocess.run(["bash", str(ROOT / "setup.sh"), engine], check=False).returncode != 0:
+        raise SystemExit(2)  # setup.sh has said why
 
 
 def _check_gpu(engine: str) -> None:

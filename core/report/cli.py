@@ -12,7 +12,7 @@ from pathlib import Path
 from core.arguments import Parser
 from core.errors import UserError, command, one_line
 from core.files import read_text, results_dir
-from core.report import compare, jsonl, page, plot, tables
+from core.report import compare, jsonl, page, plot, rounds, tables
 from core.report.budgets import at_budgets
 from core.report.labels import Named, labels
 from core.report.page import Run
@@ -131,6 +131,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "member that the last vote chose), cost_run, and history, with every candidate and whether it is right "
         "(default: NAME.jsonl beside the results; - is standard output)",
     )
+    parser.add_argument("--markdown", action="store_true", help="of STaR, its tables for a document instead")
     parser.add_argument("--inspect", type=Path, metavar="DIR", help="logs for inspect_ai's viewer instead")
     with command():
         args = parser.parse_args(argv)
@@ -141,6 +142,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             return live.serve(args.results, folder, args.port)
         if args.jsonl is not None:
             return lines(found(args.results, folder), args.jsonl)
+        if args.markdown:
+            folders = [comparison([name], folder) for name in args.results]
+            if not folders or not all(each and rounds.is_folder(each) for each in folders):
+                raise UserError("--markdown is of experiments in rounds. Name one, such as 21_star")
+            return print("\n\n".join(rounds.markdown(each) for each in folders if each))
         runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
         if args.figures is not None:
             target = args.figures if args.figures != Path() else folder / "figures"
@@ -157,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             table = read_text(compared / "table.txt", "the table", "Run the comparison again") if compared else ""
             made = page.write(runs, out, args.all_inside, table)
             if compared:
-                print(at_budgets(compared))
+                print(rounds.show(compared) if rounds.is_folder(compared) else at_budgets(compared))
             else:
                 show(runs, out)
             for run in runs:

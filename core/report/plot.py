@@ -123,6 +123,21 @@ def matched(
         axes.set_ylabel(f"{what}, %")
 
 
+def rounds(
+    document: dict[str, Any], lines: Sequence[tuple[str, Sequence[tuple[int, dict[str, Any]]]]], path: Path
+) -> None:
+    """Accuracy over rounds of training, a line for each run. `lines`: of each its name, and (round, estimate); of all
+    of them the problem set is that of `document`."""
+    has_bands = len(lines) <= len(COLORS)
+    with _figure([document], path, has_bands=has_bands) as axes:
+        for n, (name, of) in enumerate(lines):
+            style, color = _style(n)
+            _curve(axes, [x for x, _ in of], [estimate for _, estimate in of], name, color, style, has_bands)
+        axes.set_xlabel("round")
+        axes.set_ylabel("right at temperature 0, %")
+        _whole_steps(axes)
+
+
 def problem_map(document: dict[str, Any], shares: dict[str, list[float]], path: Path) -> None:
     """The share of right members (of graded proofs, their mean points) by problem and step. `shares`: for each problem
     id its steps' shares, nan where nobody graded them; drawn from the best to the worst at the end."""

@@ -93,9 +93,10 @@ class Results:
 
 
 def archive(path: Path, experiment: str) -> Archive:
-    """The journals beside the results file in `path`, or beside its folder (where a comparison keeps those of its
-    runs)."""
-    beside = path.parent / "journal"
-    if beside.is_dir():
-        return Archive(beside, experiment)
-    return Archive(path.parent.parent / "journal", path.parent.name)
+    """The journals beside the results file in `path`, or beside a folder that it lies in: a comparison keeps those of
+    its runs in one, and STaR its earlier runs in one more."""
+    for folder in path.resolve().parents[:3]:
+        if (folder / "journal").is_dir():
+            inside = path.resolve().relative_to(folder).parts
+            return Archive(folder / "journal", inside[0] if len(inside) > 1 else experiment)
+    return Archive(path.parent / "journal", experiment)

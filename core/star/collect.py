@@ -1,0 +1,155 @@
+"""What a round asks a model: to collect traces, and to be evaluated. Both are scaffolds, so that their results, their
+journal and their page are those of any run.
+
+Collecting samples a problem until one sample is right and well-formed; where none is, one more is shown the right
+answer (rationalised). What is asked in evaluating is never shown anything.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from core.grading.answers import by_answer
+from core.results.rounds import WAYS
+from core.scaffolds.rsa import SampleConstants
+from core.star import prompts
+from core.star.check import check
+from core.star.constants import StarConstants
+from core.star.hints import states_another, told
+from core.star.sound import false_equations
+from core.types import Ask, Completion, Grade, Member, Population, Problem, Scaffold, Stage
+
+FIRST, RETRY, RATIONALISED = WAYS
+# Why a sample is dropped, beside the reasons of the format guard (core/star/check.py).
+REASONS = {
+    "failed": "the request failed",
+    "cut off": "the token cap cut it off",
+    "filtered": "a filter of the server's ended it",
+    "empty": "the server sent no text",
+    "chat tags": "it holds tags of a chat template, which would end a turn in training",
+    "wrong": "its answer is wrong",
+    "undecided": "nobody could say in time whether its answer is right",
+    "told": "it mentions that it was given the answer",
+    "another value": "it states another final value besides",
+    "false equation": "an equation in it is false (SOUND=1)",
+}
+_TAGS = re.compile(r"<\|[^<>|\n]{1,40}\|>|</?(?:think|tool_call|tool_response)>|<(?:bos|eos|pad|s)>|</s>|\[/?INST\]")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A completion of a problem, and why it was `dropped`; "": it is kept. `steps`: lines before the answer; `false`:
+    equations in it that are."""
+
+    problem: Problem
+    way: str
+    completion: Completion
+    dropped: str
+    steps: int
+    false: tuple[str, ...]
+
+
+def incomplete(made: Completion) -> str:
+    """Why a completion is no whole one; "" where it is."""
+    silence = {
+        "failed": made.error,
+        "cut off": made.truncated,
+        "filtered": made.filtered,
+        "empty": not made.text.strip(),
+    }
+    return next((why for why, holds in silence.items() if holds), "")
+
+
+async def judged(problem: Problem, made: Completion, way: str, ask: Ask, config: StarConstants) -> Sample:
+    """Whether a completion can be trained on. The first reason against it counts, the plainest before the others."""
+    whole = f"{made.thinking}\n{made.text}"
+    form, false = await asyncio.to_thread(
+        lambda: (check(made.text, config.MIN_STEPS, config.MAX_STEPS), tuple(false_equations(whole)))
+    )
+    why = incomplete(made) or ("chat tags" if _TAGS.search(whole) else "")
+    if not why and config.FILTER:
+        why = await _not_right(problem, made, ask, form.reason)
+    why = why or form.reason
+    if not why and way == RATIONALISED:
+        why = await asyncio.to_thread(_betrays, problem, made)
+    if not why and config.SOUND and false:
+        why = "false equation"
+    return Sample(problem, way, made, why, form.steps, false)
+
+
+async def _not_right(problem: Problem, made: Completion, ask: Ask, form: str) -> str:
+    grade: Grade = (await by_answer(problem, [Member(made)], ask)).grades[0]
+    if grade.is_undecided:
+        return "undecided"
+    if grade.answer is None:
+        return form or "wrong"  # what can't be read is a matter of form
+    return "" if grade.value == 1 else "wrong"
+
+
+def _betrays(problem: Problem, made: Completion) -> str:
+    whole = f"{made.thinking}\n{made.text}"
+    return "told" if told(whole) else "another value" if states_another(whole, problem) else ""
+
+
+@dataclass
+class Collecting:
+    """The scaffold of round `number`; what it saw stays in `samples`, by problem."""
+
+    number: int
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+
+    async def run(self, problem: Problem, ask: Ask, config: StarConstants) -> AsyncIterator[Population]:
+        found = self.samples[problem.id] = []
+        form = (config.FEWSHOT, config.MIN_STEPS, config.MAX_STEPS)
+        messages = prompts.collecting(problem, *form)
+        for place in range(config.TRIES if config.FILTER else 1):
+            completion = await ask(messages, self.number, place)
+            found.append(await judged(problem, completion, RETRY if place else FIRST, ask, config))
+            yield Stage(f"try {place + 1}", [_member(found[-1])])
+            if not found[-1].dropped:
+                return
+        if config.RATIONALISE and config.FILTER:
+            hinted = prompts.collecting(problem, *form, hint=problem.answer)
+            completion = await ask(hinted, RATIONALISED, self.number)
+            found.append(await judged(problem, completion, RATIONALISED, ask, config))
+            yield Stage(RATIONALISED, [_member(found[-1])])
+
+    @property
+    def scaffold(self) -> Scaffold[StarConstants]:
+        return Scaffold(
+            self.run,
+            lambda config: config.TRIES + config.RATIONALISE if config.FILTER else 1,
+            lambda _: 0,
+            (prompts.FORMAT, prompts.HINT),
+            StarConstants,
+        )
+
+
+def _member(sample: Sample) -> Member:
+    return Member(sample.completion, notes=[f"dropped: {sample.dropped}"] if sample.dropped else [])
+
+
+@dataclass
+class Answering:
+    """The scaffold of evaluating: N samples of a problem, as `config`'s FEWSHOT asks for them; what it saw stays in
+    `completions`, by problem."""
+
+    config: StarConstants
+    completions: dict[str, list[Completion]] = field(default_factory=dict)
+
+    async def run(self, problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
+        messages = prompts.asked(problem, self.config.FEWSHOT, self.config.MIN_STEPS, self.config.MAX_STEPS)
+        made = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
+        self.completions.setdefault(problem.id, []).extend(made)
+        yield [Member(each) for each in made]
+
+    @property
+    def scaffold(self) -> Scaffold[SampleConstants]:
+        return Scaffold(self.run, lambda config: config.N, lambda _: 0, (prompts.FORMAT,), SampleConstants)
+
+
+def output(made: Completion) -> str:
+    """What a trace teaches to write: the thinking in its tags, where there is any, and the answer behind it."""
+    thinking, text = made.thinking.strip(), made.text.strip()
+    return f"<think>\n{thinking}\n</think>\n\n{text}" if thinking else text

@@ -1,0 +1,127 @@
+"""The door to a STaR experiment: what stands before its rounds, and what is shown behind them."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core import constants
+from core import interrupts as interrupts
+from core.engines.embedded_model import embedded_card
+from core.engines.environment import card
+from core.errors import UserError, command
+from core.files import results_dir
+from core.generate.journal import Journal, content_key
+from core.report import rounds
+from core.results import provenance
+from core.results.rounds import Record
+from core.run import open_journal
+from core.signals import Stop
+from core.star import data, prompts, served, train
+from core.star.constants import StarConstants
+from core.star.data import Split
+from core.star.loop import Loop
+from core.star.served import Weights
+
+SAME_RUN = ("ROUNDS", "PATIENCE", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "MAX_DOLLARS")  # what it may change
+
+
+@dataclass(frozen=True)
+class Star:
+    """What can be planned of it: one round."""
+
+    constants: type[StarConstants] = StarConstants
+
+    def max_completions(self, config: StarConstants) -> int:
+        return config.TRIES + config.RATIONALISE
+
+    def texts_shown(self, config: StarConstants) -> int:
+        return 0
+
+
+STAR = Star()
+
+
+def star(experiment: Star, namespace: Mapping[str, Any]) -> None:
+    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
+    the process as core.run.run does."""
+    with command():
+        if constants.asks_for_help(sys.argv[1:]):
+            return print(constants.explained(experiment.constants, namespace))
+        stop = Stop()
+        config = read(experiment.constants, namespace)
+        with beginning(Path(namespace["__file__"]).stem, [config]) as begun:
+            begun.run(f"seed{config.SEED}", config, stop)
+            print(f"\n{rounds.show(begun.folder)}")
+            print(f"results {begun.folder}")
+
+
+def read(kind: type[StarConstants], namespace: Mapping[str, Any]) -> StarConstants:
+    """The constants, as core.constants.read does. Raises UserError for what says nothing to STaR."""
+    if any(word.startswith("PROBLEMS=") for word in sys.argv[1:]):
+        raise UserError("PROBLEMS says nothing here: DATA=… is trained on, and EVAL=… evaluated on")
+    if note := constants.not_read(kind, sys.argv[1:]):
+        print(note, file=sys.stderr)
+    return constants.read(kind, namespace, sys.argv[1:])
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What stands before any round: weights to start from, problems, a journal."""
+
+    name: str
+    folder: Path
+    start: Weights
+    split: Split
+    journal: Journal
+
+    def run(self, label: str, config: StarConstants, stop: Stop, tokens: Sequence[int] | None = None) -> Record:
+        """A run of STaR, or what is left of it, recorded under its `label`; `tokens` as in Loop."""
+        asked = {name: value for name, value in vars(config).items() if name not in SAME_RUN}
+        run = content_key([asked, self.split.sha256, self.start.digest, tokens and list(tokens)])
+        head = {
+            "experiment": self.name,
+            "label": label,
+            "run": run,
+            "config": {name: getattr(config, name) for name in constants.rules(StarConstants)},
+            "start": {"name": self.start.path.name, "digest": self.start.digest},
+            "data": {
+                "name": self.split.name,
+                "train": len(self.split.train),
+                "held_out": len(self.split.held_out.problems),
+                "held_out_name": self.split.held_out.name,
+                "left_out": self.split.left_out,
+                "sha256": self.split.sha256,
+            },
+            "tokens": list(tokens) if tokens else None,
+            "provenance": provenance.collect((prompts.FORMAT, prompts.HINT)),
+        }
+        record = Record.begun(self.folder, label, head)
+        return Loop(config, self.split, self.start, record, self.journal, stop, tokens, say).run()
+
+
+@contextmanager
+def beginning(name: str, configs: Sequence[StarConstants]) -> Iterator[Beginning]:
+    """What runs with these constants begin with. All that can be wrong is said here, before anything is asked or
+    trained: weights, a server in the way, problems, what training needs. Raises UserError."""
+    config = configs[0]
+    start = served.first()
+    served.check_port(start)
+    its = card() if card().name else embedded_card() if start.is_gguf else card()
+    split = data.split(config, (its.star_set, its.star_eval_set))
+    folder = results_dir()
+    train.check(start.path, config, folder, sum(of.ROUNDS for of in configs))
+    print(
+        f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.name}, "
+        f"evaluated on {len(split.held_out.first(config.LIMIT).problems)} of {split.held_out.name}",
+        flush=True,
+    )
+    (folder / name).mkdir(exist_ok=True)
+    with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
+        yield Beginning(name, folder / name, start, split, journal)
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
