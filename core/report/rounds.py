@@ -1,4 +1,4 @@
-"""What runs in rounds (STaR) came to, as tables for people (text or markdown) and as a curve, from their records alone."""
+"""What runs in rounds (STaR) came to, from their records: tables for people (text or markdown), and a curve."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -60,9 +60,9 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     """Run all arms. Ends the process as core.run.run does."""
     with command():
         if constants.asks_for_help(sys.argv[1:]):
-            arms = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
-            about = f"Arms (edit the file for others): {arms}; seeds {', '.join(map(str, controls.seeds))}"
-            return print(f"{constants.explained(controls.constants, namespace)}\n\n{terminal.wrapped(about)}")
+            listed = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
+            told = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
+            return print(f"{constants.explained(controls.constants, namespace)}\n\n{terminal.wrapped(told)}")
         stop = Stop()
         config = read(controls.constants, namespace)
         arms = controls.configs(config)
