@@ -22,8 +22,8 @@ class Encoded:
 
 
 def encoded(tokenizer: Tokenizer, chat: Chat, rows: Sequence[Row], longest: int) -> tuple[list[Encoded], int]:
-    """Those of `rows` that are no longer than `longest` tokens, and the number of the others: none is cut. A row's answer
-    is text: what looks like a token of control in it is none. Raises UserError where none is left."""
+    """Those of `rows` that are no longer than `longest` tokens, and the number of the others: none is cut. A row's
+    answer is text: what looks like a token of control in it is none. Raises UserError where none is left."""
     end = tokenizer.token_to_id(chat.end)
     if end is None:
         raise UserError(f"{chat.end!r:.40} ends a turn and is no token of the model's tokenizer.json. Fetch it again")

@@ -1,8 +1,8 @@
 """Train a model on rows of Alpaca JSON lines: python -m scripts.finetune --model PATH --data FILE.jsonl --out FOLDER
 
-PATH is a small model's .gguf file (all weights, --lora-rank 0) or a folder in Hugging Face's layout (Qwen2, Qwen3). FOLDER
-appears whole or not at all: model.gguf; or model/, to be served, and adapter/; and train.json. It runs in .venv-train
-(bash setup.sh train).
+PATH is a small model's .gguf file (all weights, --lora-rank 0) or a folder in Hugging Face's layout (Qwen2, Qwen3).
+FOLDER appears whole or not at all: model.gguf; or model/, to be served, and adapter/; and train.json. It runs in
+.venv-train (bash setup.sh train).
 """
 
 import json
@@ -27,9 +27,7 @@ def options_of(argv: Sequence[str] | None) -> Options:
     parser = Parser(prog="finetune.py", description=__doc__.partition("\n")[0])
     default = Options(Path(), Path(), Path())
     parser.add_argument("--model", type=Path, required=True, help="a .gguf file, or a folder in Hugging Face's layout")
-    parser.add_argument(
-        "--data", type=Path, required=True, help="rows: instruction, input and output, an object a line"
-    )
+    parser.add_argument("--data", type=Path, required=True, help="rows: instruction, input, output, an object a line")
     parser.add_argument("--out", type=Path, required=True, help="the folder to make")
     parser.add_argument("--epochs", type=float, default=default.epochs, help="times that each row is trained on")
     parser.add_argument("--tokens", type=int, help="train on so many tokens instead, prompts included")

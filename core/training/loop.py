@@ -1,6 +1,6 @@
-"""The loop that trains small models from a GGUF file, all weights, on one thread of a CPU (or, by scripts/embedded, on a
-GPU): Muon for matrices, AdamW for the rest, rates that are counted in tokens. On a CPU equal data, seed and start give
-equal weights, bit by bit. It imports torch; nothing else of core imports it.
+"""The loop that trains small models from a GGUF file, all weights, on one thread of a CPU (or, by scripts/embedded, on
+a GPU): Muon for matrices, AdamW for the rest, rates that are counted in tokens. On a CPU equal data, seed and start
+give equal weights, bit by bit. It imports torch: whoever imports it does so where it trains.
 """
 
 import json
@@ -126,8 +126,8 @@ def loss(model: Qwen3, batch: Batch, digits: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Rates over `tokens` (padding not counted): from a share of their peaks to another along a cosine, behind a warm-up
-    of so many tokens, the optimizers being new."""
+    """Rates over `tokens` (padding not counted): from a share of their peaks to another along a cosine, behind a
+    warm-up of so many tokens, the optimizers being new."""
 
     tokens: int
     rate_from: float

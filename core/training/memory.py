@@ -33,9 +33,9 @@ def on_cpu(shape: Shape, rank: int, tokens: int) -> int:
 
 
 def on_gpu(shape: Shape, rank: int, tokens: int, bits: int = 16) -> int:
-    """Bytes of the GPU's memory: by LoRA the weights in so many `bits` (0.7 bytes where 4: what is not a matrix of a layer
-    stays in 16, blocks have scales), else float32 ones. Of each layer only its input is kept, in bf16; one at a time is
-    computed again. A tenth is lost between blocks."""
+    """Bytes of the GPU's memory: by LoRA the weights in so many `bits` (0.7 bytes where 4: what is not a matrix of a
+    layer stays in 16, blocks have scales), else in float32. Of each layer only its input is kept, in bf16; one at a
+    time is computed again. A tenth is lost between blocks."""
     trained = adapted(shape, rank) if rank else shape.parameters
     each = (0.7 if bits == 4 else 2) if rank else 4
     held = each * shape.parameters + (4 * trained if rank else 0) + ADAM * trained

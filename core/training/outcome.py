@@ -55,7 +55,7 @@ class Told:
         self._steps, self._tokens, self._began = steps, tokens, time.monotonic()
 
     def step(self, step: int, seen: int, loss: float) -> None:
-        """After each step: its number, the tokens so far, its loss. Raises UserError where that is no number any more."""
+        """After each step: its number, the tokens so far, its loss. Raises UserError where that is no number."""
         if not math.isfinite(loss):
             raise UserError(f"the training went astray: its loss is {loss} after step {step:,}. Lower the rate (RATE)")
         self.losses.append((seen, loss))

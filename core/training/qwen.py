@@ -1,5 +1,5 @@
-"""Dense Qwen2 and Qwen3: the names and shapes of their tensors in Hugging Face's layout and in GGUF, and their splitting
-rule."""
+"""Dense Qwen2 and Qwen3: the names and shapes of their tensors in Hugging Face's layout and in GGUF, and their
+splitting rule."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

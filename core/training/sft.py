@@ -1,8 +1,8 @@
-"""Supervised fine-tuning of a folder in Hugging Face's layout: trl's SFTTrainer, with peft's LoRA or on all weights. It
-imports torch; nothing else of core imports it. Nothing is fetched, nothing is reported to anyone.
+"""Supervised fine-tuning of a folder in Hugging Face's layout: trl's SFTTrainer, with peft's LoRA or on all weights.
+Nothing is fetched, nothing is reported to anyone. It imports torch: whoever imports it does so where it trains.
 
-On a GPU: bf16 (all weights: float32 beneath it), gradient checkpointing, and 4 bits where 16 do not fit and bitsandbytes
-is installed. On a CPU: float32, and on one machine equal data, seed and start give equal weights.
+On a GPU: bf16 (all weights: float32 beneath it), gradient checkpointing, and 4 bits where 16 do not fit and
+bitsandbytes is installed. On a CPU: float32, and on one machine equal data, seed and start give equal weights.
 """
 
 import importlib.util
@@ -147,7 +147,7 @@ def _model(start: Start, options: Options, device: str, in_4_bits: bool) -> Any:
     )
     if not options.lora_rank:
         return model
-    alpha = ALPHA * options.lora_rank
+    alpha: float = ALPHA * options.lora_rank
     if options.adapter:
         alpha = adapter_alpha(options.adapter, start, options.lora_rank)
     config = LoraConfig(

@@ -99,7 +99,7 @@ def adapter_alpha(adapter: Path, base: Start, lora_rank: int) -> float:
         raise UserError(f"{base.path} is a GGUF file, which no adapter goes with")
     if others := [name for name in ("use_dora", "use_rslora", "modules_to_save", "rank_pattern") if config.get(name)]:
         raise UserError(f"the adapter {adapter} has {others[0]}, which is not trained here. Name another")
-    wanted = {}
+    wanted: dict[str, tuple[int, ...]] = {}
     for name, (outputs, inputs) in linear_shapes(base.shape, base.architecture).items():
         first, second = lora_names(name)
         wanted |= {first: (rank, inputs), second: (outputs, rank)}

@@ -193,7 +193,7 @@ def _file(out: Path, size: int = 0) -> AbstractContextManager[Path]:
 
 
 def rewrite(path: Path, out: Path, weights: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Write the GGUF file of a Qwen3 at `path` to `out` with other `weights`, under Hugging Face's names, in float32."""
+    """Write the GGUF file of a Qwen3 at `path` to `out` with other `weights` (by Hugging Face's names), in float32."""
     reader = gguf.GGUFReader(path)
     writer = gguf.GGUFWriter(out, QWEN3.name)
     layers = reader.fields[gguf.Keys.LLM.BLOCK_COUNT.format(arch=QWEN3.name)].contents()
