@@ -44,6 +44,7 @@ MAY: dict[str, set[str]] = {
     "experiment_file": set(),
     "chosen": {"experiment_file"},
     "training": {"engines"},
+    "star": {"engines", "training"},
     "experiment": {"engines", "generate", "grading", "problems", "results", "report", "plan"},
     "runs": {"results", "report"},
     "run": {"engines", "generate", "grading", "problems", "results", "experiment", "runs"},
@@ -126,6 +127,7 @@ def test_data_flows_one_way(path: Path) -> None:
         ("core.results.read", ["openai", "core.engines", "core.generate", "torch", "sympy", "matplotlib"]),
         ("core.run", ["torch", "sympy", "matplotlib", "pyarrow", "huggingface_hub", "openai", "aiohttp"]),
         ("core.errors", ["numpy"]),
+        ("core.star.train", ["torch", "transformers", "trl", "peft", "tokenizers"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:
