@@ -87,7 +87,7 @@ def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str]:
     its end, as a box that never closes does. What holds a box is read as a box."""
     found = (line for line in final_lines(text) if not (truncated and line.end == len(text)))
     return [
-        "" if says_nothing(line.value) else line.value for line in found if not (has_box and _BOX.search(line.value))
+        "" if says_nothing(line.value) else line.value for line in found if not (has_box and BOX.search(line.value))
     ]
 
 
@@ -127,7 +127,7 @@ def canonical(answer: str, answer_type: str = "integer") -> str:
 
 # --- boxes ---
 
-_BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
+BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 # Braces, and what opens or hides one. A bare number (\boxed 42) must be all there is: \boxed 1/2 and \boxed 2\pi are
 # no boxes, for TeX would box their first digit.
 _BRACES = re.compile(
