@@ -1,6 +1,7 @@
 """Judge answers: whether one is right, which of several say the same, what a population votes for.
 
-`by_answer` is the default grader: it reads the box of each candidate and compares it with the reference.
+`by_answer` is the default grader: it reads the box (or the `Final:` line) of each candidate and compares it with the
+reference.
 """
 
 import asyncio
@@ -152,8 +153,9 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 
 async def by_answer(problem: Problem, population: Population, ask: Ask) -> Graded:
-    """Boxed answers against the reference, and the population's vote. It asks no model. In a thread: judging a hard
-    answer may take seconds, and requests must not wait for it. Raises UserError for a problem without an answer."""
+    """Answers in boxes, or `Final:` lines, against the reference, and the population's vote. It asks no model. In a
+    thread: judging a hard answer may take seconds, and requests must not wait for it. Raises UserError for a problem
+    without an answer."""
     return await asyncio.to_thread(grade_answers, problem, population)
 
 
