@@ -27,6 +27,8 @@ BUNDLED = {
     "sums_card": "sums of 4 products, for the model card",
     "sums_hard_card": "sums of 6-8 products, for the model card",
     "sums_proof": "remainders of sums of 4 products, to be proved",
+    "sums_star": "sums of 4 products to train on, with STaR",
+    "sums_star_eval": "sums of 4 products, held out, to evaluate STaR on",
 }
 BUNDLED_VERSION = "2"  # raised when one of them changes (tests hold their hashes)
 PUBLISHED = {each.name: each for each in (AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH, IMO_PROOFBENCH, PROOFBENCH)}
