@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from core.errors import UserError
 
@@ -146,10 +146,11 @@ def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
         yield from file
 
 
-def read_bytes(path: Path, what: str, remedy: str) -> bytes:
-    """The content of `path`. Raises UserError, as read_lines does."""
-    with _reading(path, what, remedy):
-        return path.read_bytes()
+@contextmanager
+def opened(path: Path, what: str, remedy: str) -> Iterator[BinaryIO]:
+    """The bytes of `path`, to be read. Raises UserError, as read_lines does."""
+    with _reading(path, what, remedy), open(path, "rb") as file:
+        yield file
 
 
 @contextmanager

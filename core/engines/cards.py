@@ -196,6 +196,8 @@ class Card:
     problem_set: str = _field(_text, "aime_2025")
     proof_set: str = _field(_text, "imo_proofbench")
     graded_set: str = _field(_text, "proofbench_graded")
+    star_set: str = _field(_text)
+    star_eval_set: str = _field(_text)
     not_learnt: tuple[str, ...] = _field(_texts, ())
     sampling: Mapping[str, float] = _field(_sampling, {})
     send: Mapping[str, Any] = _field(_send, {})
@@ -205,6 +207,11 @@ class Card:
     def own_sets(self) -> dict[str, str]:
         """The model's own problem sets, by what PROBLEMS says for them."""
         return {"auto": self.problem_set, "proofs": self.proof_set}
+
+    @property
+    def star_sets(self) -> tuple[str, str]:
+        """What DATA="auto" and EVAL="auto" are for the model in STaR (core/star/data.py); "" where it has none."""
+        return self.star_set, self.star_eval_set
 
     @property
     def told(self) -> dict[str, str]:
