@@ -119,7 +119,7 @@ def _making(each: Record) -> Table:
             shown = [str(got["samples"]), *(str(got["kept"][way]) for way in WAYS), _dropped(got["dropped"])]
             shown += [str(sum(got["unsound"].values())), _tokens(got["tokens"]), f"{got['seconds']:,.0f}"]
         shown += [str(got["rows"]), _tokens(told["tokens"]), f"{told['seconds']:,.0f}"]
-        rows.append([str(of["round"]), *shown, f"{told['first_loss']:.3f} to {told['last_loss']:.3f}"])
+        rows.append([str(of["round"]), *shown, f"{told['first_loss']:.4f} to {told['last_loss']:.4f}"])
     return Table(f"{each.label}: samples kept by way, tokens of sampling and of training", rows)
 
 
