@@ -218,7 +218,7 @@ def _problem_of(row: Any) -> Problem | str:
     answer = _text(read.get("answer"))
     if PROOF in (*kinds, answer.lower()) or any(read.get(name) not in (None, "", [], {}) for name in GRADED_BY):
         return "proof"
-    if any(map(_CHOICES.fullmatch, kinds)) or (len(answer) < LONGEST_ID and _CHOICE.fullmatch(answer)):
+    if any(map(_CHOICES.fullmatch, kinds)) or _CHOICE.fullmatch(answer):
         return "multiple choice"
     if answer.lower() in _NO_ANSWER:
         return "no answer"
