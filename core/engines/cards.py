@@ -209,11 +209,6 @@ class Card:
         return {"auto": self.problem_set, "proofs": self.proof_set}
 
     @property
-    def star_sets(self) -> tuple[str, str]:
-        """What DATA="auto" and EVAL="auto" are for the model in STaR (core/star/data.py); "" where it has none."""
-        return self.star_set, self.star_eval_set
-
-    @property
     def told(self) -> dict[str, str]:
         """What enters journal keys: all that changes what the model answers, or what is kept of it."""
         told = {"effort": self.effort, "never": " ".join(sorted(self.never))}

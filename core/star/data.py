@@ -100,15 +100,16 @@ class _Found:
 
 
 def split(config: StarConstants, own: tuple[str, str]) -> Split:
-    """What DATA and EVAL say. `own`: what they say where they are "auto", for this model (Card.star_sets); ("", "") of
-    a model without its own: openr1, and HELD_OUT problems of it. EVAL="auto" beside another DATA holds out HELD_OUT
-    problems of that.
+    """What DATA and EVAL say. `own`: what they say where they are "auto", for this model (star_set and star_eval_set of
+    its card), "" and "" of a model without: then openr1, and HELD_OUT problems of it. EVAL="auto" beside another DATA
+    holds out HELD_OUT problems of that.
 
     Whether an answer can be read is found out of those that are held out here, of others when they are drawn. Blocks as
     answers.judge does. Raises UserError for what can't be read, where no row can be used or they are too few, and where
     rows of DATA repeat what EVAL holds."""
-    data = _read(config.DATA if config.DATA != AUTO else own[0] or OPENR1.name)
-    named = config.EVAL if config.EVAL != AUTO else own[1] if config.DATA == AUTO else ""
+    name = config.DATA if config.DATA != AUTO else own[0] or OPENR1.name
+    named = config.EVAL if config.EVAL != AUTO else own[1] if name == own[0] else ""
+    data = _read(name)
     measured = _to_measure(named) if named else None
     found, unused = _collected(data.rows)
     if measured:
@@ -213,12 +214,13 @@ def _problem_of(row: Any) -> Problem | str:
         return "no statement"
     if len(statement) > LONGEST:
         return "too long"
-    asked, answer = text_of(row.get("question_type")).lower(), text_of(read.get("answer"))
-    if PROOF in (asked, read.get("answer_type"), answer.lower()) or any(text_of(read.get(name)) for name in GRADED_BY):
+    kinds = [_text(cell).lower() for cell in (row.get("question_type"), read.get("answer_type"))]
+    answer = _text(read.get("answer"))
+    if PROOF in (*kinds, answer.lower()) or any(read.get(name) not in (None, "", [], {}) for name in GRADED_BY):
         return "proof"
-    if _CHOICES.fullmatch(asked) or (len(answer) < LONGEST_ID and _CHOICE.fullmatch(answer)):
+    if any(map(_CHOICES.fullmatch, kinds)) or _CHOICE.fullmatch(answer):
         return "multiple choice"
-    if isinstance(read.get("answer"), (list, Mapping)) or answer.lower() in _NO_ANSWER:
+    if answer.lower() in _NO_ANSWER:
         return "no answer"
     judged = _judged_as(answer, read.get("answer_type"))
     if judged is None:
@@ -227,8 +229,13 @@ def _problem_of(row: Any) -> Problem | str:
     return Problem(_id_of(row, read), statement.strip(), *judged, kept)
 
 
+def _text(cell: Any) -> str:
+    """A cell that is a text or a number, as text; "" of what holds others, which may nest too deep to be read."""
+    return "" if isinstance(cell, (list, Mapping)) else text_of(cell)
+
+
 def _judged_as(answer: str, wanted: Any) -> tuple[str, str] | None:
-    """An answer and its type, `wanted` where the row names one: "integer" for a whole number from 0 to 999, else
+    """An answer and its type, `wanted` where that is one of ours: "integer" for a whole number from 0 to 999, else
     "math". None for what can't be judged as far as a look tells: core/grading's reader takes thousands of times as
     long, and is asked where an answer is used."""
     if len(answer) > MAX_ANSWER_CHARS or "\n" in answer or not can_be_sent(answer):
@@ -237,12 +244,12 @@ def _judged_as(answer: str, wanted: Any) -> tuple[str, str] | None:
     if wanted != "math" and is_aime(form):
         return form, "integer"
     is_words = WORDS.fullmatch(form) is not None and form not in NOTHING
-    return None if wanted not in (None, "math") or is_words or not form else (answer, "math")
+    return None if wanted == "integer" or is_words or not form else (answer, "math")
 
 
 def _id_of(row: Mapping[str, Any], read: Mapping[str, Any]) -> str:
     """The id of a row; "" where it has none that can be one."""
-    id_ = text_of(read.get("id", row.get("uuid")))
+    id_ = _text(read.get("id", row.get("uuid")))
     return id_ if len(id_) <= LONGEST_ID and id_.isprintable() else ""
 
 

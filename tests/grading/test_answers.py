@@ -29,6 +29,7 @@ from core.grading.answers import (
     grade_answers,
     groups,
     is_correct,
+    is_reference,
     judge,
     tally,
     vote,
@@ -612,3 +613,30 @@ def test_importing_needs_no_heavy_package() -> None:
         [sys.executable, "-c", program.replace("HEAVY", repr(heavy))], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("answer", "answer_type", "is_one"),
+    [
+        ("042", "integer", True),
+        ("1000", "integer", False),
+        (r"\frac{1}{2}", "math", True),
+        (r"$\frac{\sqrt{3}}{2}$", "math", True),
+        (r"45^\circ", "math", True),
+        (r"12.5\%", "math", True),
+        (r"5\text{ cm}", "math", True),
+        ("1 or 2", "math", True),
+        (r"x=\pm 3", "math", True),
+        ("no solution", "math", True),
+        (r"9^{9^{9^9}}", "math", True),
+        (r"x \equiv 3 \pmod{8}", "math", False),
+        ("5!!", "math", False),
+        ("isosceles", "math", False),
+        (r"\text{Yes}", "math", False),
+        (r"\frac{", "math", False),
+        ("", "math", False),
+        ("x" * 1001, "math", False),
+    ],
+)
+def test_a_reference_can_be_compared_by_what_it_says(answer: str, answer_type: str, is_one: bool) -> None:
+    assert is_reference(answer, answer_type) is is_one
