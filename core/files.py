@@ -45,16 +45,18 @@ def can_write(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+def write_atomically(path: Path, content: bytes | Iterable[bytes], is_lasting: bool = True) -> None:
     """`path` holds all of `content`, which may come in parts, or what it held before: also on a full disk, a crash or
-    a power cut. One process at a time may write a path; what a killed one leaves beside it, the next one overwrites."""
+    a power cut. One process at a time may write a path; what a killed one leaves beside it, the next one overwrites.
+    Not `is_lasting`: of thousands of files that can be made again; after a power cut one may be empty."""
     beside = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # someone may have removed it since the run began
         with open(beside, "wb") as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
-            os.fsync(file.fileno())
+            if is_lasting:
+                os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as error:
         beside.unlink(missing_ok=True)

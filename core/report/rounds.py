@@ -25,11 +25,6 @@ LEGEND = (
 )
 
 
-def is_folder(folder: Path) -> bool:
-    """Whether `folder` is that of a STaR experiment."""
-    return any(folder.glob(f"*/{record.NAME}"))
-
-
 @dataclass(frozen=True)
 class Table:
     title: str

@@ -110,7 +110,7 @@ def beginning(name: str, configs: Sequence[StarConstants]) -> Iterator[Beginning
     start = served.first()
     served.check_port(start)
     its = card() if card().name else embedded_card() if start.is_gguf else card()
-    split = data.split(config, its.star_sets)
+    split = data.split(config, (its.star_set, its.star_eval_set))
     folder = results_dir()
     train.check(start.path, config, folder, sum(of.ROUNDS for of in configs))
     print(
