@@ -4,6 +4,7 @@ Every stage follows from those before it: samples from weights, problems and SEE
 SEED. So a run that was killed goes on with the stage that it was in, and what was asked in that is in the journal.
 """
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -242,6 +243,8 @@ class Loop:
             made = Weights(self.record.folder / known["weights"])
             if made.path.exists() and made.digest == known["digest"]:
                 return made
+        if folder.exists():  # of a run that was killed before this was recorded, or of other traces
+            shutil.rmtree(folder)
         before = self.start if number == 1 or self.config.START == "base" else self._weights(number - 1)
         rank = self.config.lora_rank(self.start.is_gguf)
         adapter = None
