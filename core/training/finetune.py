@@ -40,7 +40,7 @@ def options_of(argv: Sequence[str] | None) -> Options:
         ("epochs", options.epochs, 0.01, 1000),
         ("rate", options.rate, 1e-8, 1),
         ("lora-rank", options.lora_rank, 0, 9999),
-        ("seed", options.seed, 0, 2**32 - 1),
+        ("seed", options.seed, 0, 2**63 - 1),
         ("tokens", options.tokens or 1, 1, 10**12),
     ):
         if not low <= value <= high:

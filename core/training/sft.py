@@ -7,13 +7,13 @@ bitsandbytes is installed. On a CPU: float32, and on one machine equal data, see
 
 import importlib.util
 import json
-import math
 import resource
 import shutil
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,9 +37,9 @@ from core.training.memory import LONGEST, STEP_ROWS, on_gpu, rows_at_once
 from core.training.outcome import Options, Outcome, Told
 from core.training.qwen import linear_shapes, read_object
 from core.training.rows import Row, passes
+from core.training.schedule import Schedule
 from core.training.starts import ADAPTER, Start, adapter_alpha, lora_names, write_base
 
-WARM_UP = 0.1  # of the steps
 ALPHA = 2  # of LoRA, by its rank: what the matrices add is scaled by it
 CLIP = 1.0  # norm of the gradient
 # What a folder holds beside its weights; other files may say what is not so of the new ones.
@@ -47,6 +47,7 @@ COPIED = (
     *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "model.safetensors.index.json"),
 )
+SEEDS = 2**32  # as many as numpy takes
 IGNORED = -100  # the label of a token without loss
 
 
@@ -58,7 +59,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
     if device == "cpu":
         torch.set_num_threads(physical_cores())
         torch.use_deterministic_algorithms(True)
-    transformers.set_seed(options.seed)
+    transformers.set_seed(options.seed % SEEDS)
     chat = Chat.of(start.path)
     tokenizer = Tokenizer.from_file(str(start.path / "tokenizer.json"))
     texts, left_out = encoded(tokenizer, chat, rows, min(start.longest, LONGEST))
@@ -199,13 +200,8 @@ def _train(
             num_train_epochs=1,
             per_device_train_batch_size=at_once,
             gradient_accumulation_steps=STEP_ROWS // at_once,
-            learning_rate=options.rate,
-            lr_scheduler_type="cosine",
-            warmup_steps=math.ceil(WARM_UP * len(steps)),
-            weight_decay=0.0,
             max_grad_norm=CLIP,
-            optim="adamw_torch",
-            seed=options.seed,
+            seed=options.seed % SEEDS,
             use_cpu=not is_on_gpu,
             bf16=is_on_gpu,
             gradient_checkpointing=is_on_gpu,
@@ -217,9 +213,25 @@ def _train(
             disable_tqdm=True,
         )
         reader = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=chat.end, pad_token=chat.end)
-        trainer = SFTTrainer(model, config, train_dataset=data, processing_class=reader, callbacks=[told])
+        trainer = SFTTrainer(
+            model,
+            config,
+            train_dataset=data,
+            processing_class=reader,
+            callbacks=[told],
+            optimizers=_optimizer(model, options.rate, told.tokens),
+        )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
+
+
+def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any]:
+    """AdamW and its schedule; `tokens`: of each step."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(trained, rate, weight_decay=0.0)
+    schedule, before = Schedule.of_finetuning(sum(tokens), 1.0), list(accumulate(tokens, initial=0))
+    scales = [schedule.scale(seen, size) for seen, size in zip(before, tokens, strict=False)]
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: scales[min(step, len(scales) - 1)])
 
 
 def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, folder: Path) -> None:
