@@ -5,6 +5,7 @@ On a GPU: bf16 (all weights: float32 beneath it), gradient checkpointing, and 4 
 bitsandbytes is installed. On a CPU: float32, and on one machine equal data, seed and start give equal weights.
 """
 
+import gc
 import importlib.util
 import json
 import resource
@@ -33,7 +34,7 @@ from core.engines.llamacpp import physical_cores
 from core.errors import UserError
 from core.training.chat import Chat
 from core.training.encode import Encoded, encoded
-from core.training.memory import LONGEST, STEP_ROWS, on_gpu, rows_at_once
+from core.training.memory import LONGEST, STEP_ROWS, keeps_all, on_gpu, rows_at_once
 from core.training.outcome import Options, Outcome, Told
 from core.training.qwen import linear_shapes, read_object
 from core.training.rows import Row, passes
@@ -71,7 +72,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
     in_4_bits = device == "cuda" and _needs_4_bits(start, options.lora_rank, longest)
     try:
         model = _model(start, options, device, in_4_bits)
-        _train(model, chat, tokenizer, steps, options, device, longest, Steps(told, tokens))
+        _train(model, chat, tokenizer, steps, options, start, device, Steps(told, tokens))
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else _resident()
         lora = model.peft_config["default"] if options.lora_rank else None
         trained = get_peft_model_state_dict(model) if lora else model.state_dict()
@@ -85,6 +86,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
             + (" on it (nvidia-smi lists them)" if device == "cuda" else "")
         ) from None
     del model, trained
+    gc.collect()  # the trainer holds itself, and the model with it
     try:
         _write_model(start, weights, lora, out / "model")
         _write_ends(start.path, out / "model", tokenizer.token_to_id(chat.end))
@@ -178,11 +180,12 @@ def _train(
     tokenizer: Tokenizer,
     steps: Sequence[Sequence[Encoded]],
     options: Options,
+    start: Start,
     device: str,
-    longest: int,
     told: Steps,
 ) -> None:
     rows = [row for step in steps for row in step]
+    longest = max(map(len, rows))
     at_once = rows_at_once(longest, device)
     data = datasets.Dataset.from_dict(
         {
@@ -204,7 +207,7 @@ def _train(
             seed=options.seed % SEEDS,
             use_cpu=not is_on_gpu,
             bf16=is_on_gpu,
-            gradient_checkpointing=is_on_gpu,
+            gradient_checkpointing=is_on_gpu or not keeps_all(start.shape, options.lora_rank, at_once * longest),
             dataloader_pin_memory=is_on_gpu,
             logging_steps=1,
             logging_nan_inf_filter=False,

@@ -122,13 +122,7 @@ def test_a_kill_in_the_middle_leaves_nothing_that_counts_and_the_next_gives_the_
         killed.send_signal(signal.SIGKILL)
     left = f".again.{killed.pid}"
     assert not again.exists() and left in os.listdir(folder)
-    with subprocess.Popen(
-        args, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heed_signals
-    ) as stopped:
-        assert stopped.stdout and stopped.stdout.readline().startswith("training: step 1 of")
-        stopped.send_signal(signal.SIGTERM)
-    assert stopped.returncode == 130 and not again.exists()
-    assert not [path for path in folder.iterdir() if path.name.startswith(".again")]
     done = subprocess.run(args, env=environment(), cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert not [path for path in folder.iterdir() if path.name.startswith(".again")]
     assert (again / "model.gguf").read_bytes() == (folder / "once" / "model.gguf").read_bytes()
