@@ -1,4 +1,4 @@
-"""Train a model: .venv-train/bin/python -m scripts.finetune --help"""
+"""Train a model, where torch is: bash scripts/finetune.sh, which finds that Python, says how."""
 
 from core.training.finetune import main
 

@@ -37,5 +37,5 @@ def encoded(tokenizer: Tokenizer, chat: Chat, rows: Sequence[Row], longest: int)
     kept = [text for text in texts if len(text) <= longest]
     if not kept:
         shortest = min(map(len, texts))
-        raise UserError(f"all {len(texts)} rows are longer than {longest:,} tokens, the shortest {shortest:,}")
+        raise UserError(f"each row is longer than {longest:,} tokens, the shortest {shortest:,}. Give shorter ones")
     return kept, len(texts) - len(kept)

@@ -1,4 +1,4 @@
-"""Train a model on rows of Alpaca JSON lines: python -m scripts.finetune --model PATH --data FILE.jsonl --out FOLDER
+"""Train a model on rows of JSON: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER
 
 PATH is a small model's .gguf file (all weights, --lora-rank 0) or a folder in Hugging Face's layout (Qwen2, Qwen3).
 FOLDER appears whole or not at all: model.gguf; or model/, to be served, and adapter/; and train.json. It runs in
@@ -24,7 +24,7 @@ from core.training.rows import read
 
 def options_of(argv: Sequence[str] | None) -> Options:
     """Raises UserError."""
-    parser = Parser(prog="finetune.py", description=__doc__.partition("\n")[0])
+    parser = Parser(prog="finetune.sh", description="Train a model on rows of JSON: instruction, input and output.")
     default = Options(Path(), Path(), Path())
     parser.add_argument("--model", type=Path, required=True, help="a .gguf file, or a folder in Hugging Face's layout")
     parser.add_argument("--data", type=Path, required=True, help="rows: instruction, input, output, an object a line")
@@ -40,13 +40,11 @@ def options_of(argv: Sequence[str] | None) -> Options:
         ("epochs", options.epochs, 0.01, 1000),
         ("rate", options.rate, 1e-8, 1),
         ("lora-rank", options.lora_rank, 0, 9999),
-        ("seed", options.seed, 0, 2**32 - 1),
-        ("tokens", options.tokens or 1, 1, 10**12),
+        ("seed", options.seed, 0, 2**63 - 1),
+        ("tokens", 1 if options.tokens is None else options.tokens, 1, 10**12),
     ):
         if not low <= value <= high:
             raise UserError(f"--{name} {value} is not from {low:g} to {high:,}")
-    if options.tokens == 0:
-        raise UserError("--tokens 0 is no training. Give at least 1")
     if options.adapter and not options.lora_rank:
         raise UserError("--adapter goes with a --lora-rank. Give the adapter's")
     return options
@@ -90,3 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     signals.stop_once()
     with command():
         finetune(options_of(argv))
+
+
+if __name__ == "__main__":
+    main()

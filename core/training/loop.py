@@ -4,7 +4,6 @@ give equal weights, bit by bit. It imports torch: whoever imports it does so whe
 """
 
 import json
-import math
 import random
 import resource
 import sys
@@ -25,6 +24,7 @@ from core.training.encode import encoded
 from core.training.network import Muon, Qwen3, shape_of
 from core.training.outcome import Options, Outcome, Told
 from core.training.rows import Row, passes
+from core.training.schedule import Schedule
 from core.training.to_gguf import rewrite
 from core.training.to_hf import WEIGHTS, convert
 
@@ -34,7 +34,6 @@ BATCH = 3072  # tokens of a batch of `finetune`, padding included
 MUON_RATE = 0.02  # peaks, which a schedule scales
 ADAM_RATE = 3e-3
 CLIP = 1.0  # norm of the gradient
-WARM_UP = 0.1  # of the tokens of `finetune`
 
 
 def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
@@ -124,23 +123,6 @@ def loss(model: Qwen3, batch: Batch, digits: Tensor | None) -> Tensor:
     return (losses * batch.weights).sum()
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """Rates over `tokens` (padding not counted): from a share of their peaks to another along a cosine, behind a
-    warm-up of so many tokens, the optimizers being new."""
-
-    tokens: int
-    rate_from: float
-    rate_to: float
-    warm_up: int
-
-    def scale(self, seen: int, size: int) -> float:
-        """Of the peak rates, for a batch of `size` tokens after those `seen`."""
-        cosine = (1 + math.cos(math.pi * seen / self.tokens)) / 2
-        scale = self.rate_to + (self.rate_from - self.rate_to) * cosine
-        return scale * min(1.0, (seen + size) / self.warm_up)
-
-
 def train(
     model: Qwen3,
     batches: Iterable[Batch],
@@ -180,7 +162,7 @@ def finetune(options: Options, rows: Sequence[Row], out: Path, told: Told) -> Ou
     """Train the model in a GGUF file on `rows`; writes `out`/model.gguf, in float32. Raises UserError."""
     torch.set_num_threads(THREADS)
     torch.manual_seed(options.seed)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=out) as folder:
         convert(options.model, Path(folder) / "model")
         model, tokenizer = started_from(Path(folder) / "model" / WEIGHTS)
         texts, left_out = encoded(tokenizer, Chat.of(Path(folder) / "model"), rows, model.shape.context)
@@ -188,7 +170,7 @@ def finetune(options: Options, rows: Sequence[Row], out: Path, told: Told) -> Ou
     orders = passes([len(each.tokens) for each in made], options.epochs, options.tokens, options.seed)
     batches = list(_batches(made, orders, options.seed))
     tokens = sum(len(row.tokens) for batch in batches for row in batch)
-    schedule = Schedule(tokens, options.rate / ADAM_RATE, 0.0, math.ceil(WARM_UP * tokens))
+    schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
     told.begin(len(batches), tokens)
     train(
         model,

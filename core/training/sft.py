@@ -5,15 +5,16 @@ On a GPU: bf16 (all weights: float32 beneath it), gradient checkpointing, and 4 
 bitsandbytes is installed. On a CPU: float32, and on one machine equal data, seed and start give equal weights.
 """
 
+import gc
 import importlib.util
 import json
-import math
 import resource
 import shutil
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,13 +34,13 @@ from core.engines.llamacpp import physical_cores
 from core.errors import UserError
 from core.training.chat import Chat
 from core.training.encode import Encoded, encoded
-from core.training.memory import LONGEST, STEP_ROWS, on_gpu, rows_at_once
+from core.training.memory import LONGEST, STEP_ROWS, keeps_all, on_gpu, rows_at_once
 from core.training.outcome import Options, Outcome, Told
 from core.training.qwen import linear_shapes, read_object
 from core.training.rows import Row, passes
+from core.training.schedule import Schedule
 from core.training.starts import ADAPTER, Start, adapter_alpha, lora_names, write_base
 
-WARM_UP = 0.1  # of the steps
 ALPHA = 2  # of LoRA, by its rank: what the matrices add is scaled by it
 CLIP = 1.0  # norm of the gradient
 # What a folder holds beside its weights; other files may say what is not so of the new ones.
@@ -47,6 +48,7 @@ COPIED = (
     *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "model.safetensors.index.json"),
 )
+SEEDS = 2**32  # as many as numpy takes
 IGNORED = -100  # the label of a token without loss
 
 
@@ -58,7 +60,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
     if device == "cpu":
         torch.set_num_threads(physical_cores())
         torch.use_deterministic_algorithms(True)
-    transformers.set_seed(options.seed)
+    transformers.set_seed(options.seed % SEEDS)
     chat = Chat.of(start.path)
     tokenizer = Tokenizer.from_file(str(start.path / "tokenizer.json"))
     texts, left_out = encoded(tokenizer, chat, rows, min(start.longest, LONGEST))
@@ -70,7 +72,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
     in_4_bits = device == "cuda" and _needs_4_bits(start, options.lora_rank, longest)
     try:
         model = _model(start, options, device, in_4_bits)
-        _train(model, chat, tokenizer, steps, options, device, longest, Steps(told, tokens))
+        _train(model, chat, tokenizer, steps, options, start, device, Steps(told, tokens))
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else _resident()
         lora = model.peft_config["default"] if options.lora_rank else None
         trained = get_peft_model_state_dict(model) if lora else model.state_dict()
@@ -84,6 +86,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
             + (" on it (nvidia-smi lists them)" if device == "cuda" else "")
         ) from None
     del model, trained
+    gc.collect()  # the trainer holds itself, and the model with it
     try:
         _write_model(start, weights, lora, out / "model")
         _write_ends(start.path, out / "model", tokenizer.token_to_id(chat.end))
@@ -177,11 +180,12 @@ def _train(
     tokenizer: Tokenizer,
     steps: Sequence[Sequence[Encoded]],
     options: Options,
+    start: Start,
     device: str,
-    longest: int,
     told: Steps,
 ) -> None:
     rows = [row for step in steps for row in step]
+    longest = max(map(len, rows))
     at_once = rows_at_once(longest, device)
     data = datasets.Dataset.from_dict(
         {
@@ -199,16 +203,11 @@ def _train(
             num_train_epochs=1,
             per_device_train_batch_size=at_once,
             gradient_accumulation_steps=STEP_ROWS // at_once,
-            learning_rate=options.rate,
-            lr_scheduler_type="cosine",
-            warmup_steps=math.ceil(WARM_UP * len(steps)),
-            weight_decay=0.0,
             max_grad_norm=CLIP,
-            optim="adamw_torch",
-            seed=options.seed,
+            seed=options.seed % SEEDS,
             use_cpu=not is_on_gpu,
             bf16=is_on_gpu,
-            gradient_checkpointing=is_on_gpu,
+            gradient_checkpointing=is_on_gpu or not keeps_all(start.shape, options.lora_rank, at_once * longest),
             dataloader_pin_memory=is_on_gpu,
             logging_steps=1,
             logging_nan_inf_filter=False,
@@ -217,9 +216,25 @@ def _train(
             disable_tqdm=True,
         )
         reader = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=chat.end, pad_token=chat.end)
-        trainer = SFTTrainer(model, config, train_dataset=data, processing_class=reader, callbacks=[told])
+        trainer = SFTTrainer(
+            model,
+            config,
+            train_dataset=data,
+            processing_class=reader,
+            callbacks=[told],
+            optimizers=_optimizer(model, options.rate, told.tokens),
+        )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
+
+
+def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any]:
+    """AdamW and its schedule; `tokens`: of each step."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(trained, rate, weight_decay=0.0)
+    schedule, before = Schedule.of_finetuning(sum(tokens), 1.0), list(accumulate(tokens, initial=0))
+    scales = [schedule.scale(seen, size) for seen, size in zip(before, tokens, strict=False)]
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: scales[min(step, len(scales) - 1)])
 
 
 def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, folder: Path) -> None:

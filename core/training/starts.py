@@ -92,9 +92,7 @@ def adapter_alpha(adapter: Path, base: Start, lora_rank: int) -> float:
     if config.get("peft_type") != "LORA" or type(rank) is not int or not isinstance(alpha, int | float):
         raise UserError(f"{adapter / ADAPTER_CONFIG} is not of a LoRA adapter. Name another")
     if rank != lora_rank:
-        raise UserError(
-            f"the adapter {adapter} has rank {rank} and rank {lora_rank} is asked for. Give LoRA rank {rank}"
-        )
+        raise UserError(f"the adapter {adapter} has rank {rank}, not {lora_rank}. Give the rank {rank}")
     if base.architecture is None:
         raise UserError(f"{base.path} is a GGUF file, which no adapter goes with")
     if others := [name for name in ("use_dora", "use_rslora", "modules_to_save", "rank_pattern") if config.get(name)]:

@@ -30,9 +30,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from core.errors import command
-from core.training.loop import POOL, THREADS, Batch, Schedule, Tokens, cut, started_from, train
+from core.training.loop import POOL, THREADS, Batch, Tokens, cut, started_from, train
 from core.training.network import Qwen3, Shape
 from core.training.rows import read
+from core.training.schedule import Schedule
 from core.types import FORCED_ANSWER
 from scripts.embedded.data import examples
 from scripts.embedded.gguf_file import chat_prompt, train_tokenizer, write_gguf
