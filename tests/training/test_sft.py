@@ -65,7 +65,7 @@ def said(folder: Path) -> "subprocess.CompletedProcess[str]":
     done = training.run(
         PROGRAM,
         folder,
-        f"{base} --data {folder}/64.jsonl --epochs 1.5 --lora-rank 4 --out {folder}/lora",
+        f"{base} --data {folder}/64.jsonl --epochs 1.25 --lora-rank 4 --out {folder}/lora",
         f"{on} --out {folder}/on",
         f"{on} --out {folder}/again",
         f"{few} --lora-rank 0 --tokens 1000 --out {folder}/all",
@@ -81,7 +81,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 def test_the_loss_falls_and_nothing_but_progress_is_printed(folder: Path, said: Any) -> None:
     lora = record(folder / "lora")
-    assert lora["last_loss"] < lora["first_loss"] * 0.8 and lora["steps"] == len(lora["loss"]) == 6
+    assert lora["last_loss"] < lora["first_loss"] * 0.8 and lora["steps"] == len(lora["loss"]) == 5
     assert lora["rows"] == 64 and lora["loss"][-1][0] == lora["tokens"] and lora["versions"]["trl"]
     assert lora["device"].startswith("cpu") and 0 < lora["trained_tokens"] < lora["tokens"]
     assert all(line.startswith("training: step ") for line in said.stdout.splitlines()), said.stdout
