@@ -103,6 +103,8 @@ def test_a_changed_digit_is_always_told(
     equation: tuple[str, int], around: str, equals: str, data: st.DataObject
 ) -> None:
     text, value = equation
+    if around.startswith("x") and "," in text:  # x = 1,300+1=…: or is x 1?
+        text = text.replace(",", "")
     digits = str(abs(value))
     place = data.draw(st.integers(0, len(digits) - 1))
     least = 1 if place == 0 and len(digits) > 1 else 0
@@ -118,7 +120,7 @@ def test_fractions_are_exact(one: Fraction, other: Fraction) -> None:
     for form in ("{0.numerator}/{0.denominator}", r"\frac{{{0.numerator}}}{{{0.denominator}}}"):
         left = f"{form.format(one)} + {form.format(other)} = "
         assert false_equations(left + form.format(total)) == []
-        assert len(false_equations(left + form.format(more))) == (more.denominator != 1)
+        assert len(false_equations(left + form.format(more))) == 1
 
 
 PIECES = [
