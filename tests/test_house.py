@@ -50,7 +50,6 @@ MAY: dict[str, set[str]] = {
     "spending": {"engines.shape"},
     "regrade": {"generate.journal", "grading", "problems", "results", "report", "run"},
     "grade": {"engines", "generate", "grading", "problems", "regrade", "report", "results", "run"},
-    "star": {"generate.generator", "grading", "problems"},
     "curate": {"engines.server", "grade", "grading", "problems", "report.tables"},
     "star": {
         "engines",
