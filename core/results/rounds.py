@@ -85,8 +85,7 @@ class Record:
 
 
 def read(path: Path) -> Record:
-    """The record in `path`; whatever is shown of it, or used as a path, is checked. Raises UserError where it is none.
-    """
+    """The record in `path`; what is shown of it, or used as a path, is checked. Raises UserError where it is none."""
     found = read_json(path, "the record", FIX)
     if not isinstance(found, dict) or type(found.get("schema")) is not int or found["schema"] != SCHEMA:
         raise UserError(f"{path} is not a record of STaR of schema {SCHEMA}. {FIX}")
@@ -187,7 +186,8 @@ def _check_collected(of: dict[str, Any], name: str) -> None:
     count_of(of["rows"])
     _like(_DIGEST, of["traces_sha256"])
     if _one_of((0, 1), of["repeats"]):
-        return _one_of((None,), of["results"])
+        _one_of((None,), of["results"])
+        return
     _one_of((name,), of["results"])
     for what in ("problems", "samples", "truncated", "failed", "timed_out"):
         count_of(of[what])
