@@ -175,7 +175,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 show(runs, out)
             for run in runs:
                 if run.missing:
-                    print(f"note: {run.missing} completions of {run.name} are in no journal; their texts are not shown")
+                    lacking = f"{run.missing} completions of {run.name} are in no journal; their texts are not shown"
+                    print(wrapped(f"note: {lacking}", "  "))
             for disagreement in sorted({run.disagreement for run in runs} - {""}):
                 print(f"note: {one_line(disagreement)}")
             print(f"report  {made[0]} ({os.path.getsize(made[0]) / 1e6:.1f} MB)")

@@ -247,9 +247,11 @@ def html(
     parts: Iterable[tuple[str, str]] = (),
     live: float = 0,
     beside: str = "",
+    each: int = 1,
 ) -> Iterator[bytes]:
     """The page, piece by piece. `known`: the data of `runs`; `parts`: ids and packed texts to put inside; `live`:
-    seconds between looks at the server for newer results; `beside`: the folder with the parts that are not inside."""
+    seconds between looks at the server for newer results; `beside`: the folder with the parts that are not inside, `each`
+    so many problems in a file."""
     inline, css = scripts(), style()
     pieces = template().generate(
         runs=runs,
@@ -261,6 +263,7 @@ def html(
         style=css,
         live=live,
         beside=beside,
+        each=each,
         policy=policy(inline, css, "'self' file:" if beside else "", "'self'" if live else "'none'"),
     )
     return (piece.encode(errors="replace") for piece in pieces)  # halves of surrogate pairs can't be encoded
@@ -292,6 +295,6 @@ def write(
     room = PAGE_BYTES - sum(len(piece) for piece in html(runs, known))
     inside, outside = parts.placed(room, everything)
     shutil.rmtree(beside, ignore_errors=True)
-    parts.write(outside, beside)
-    write_atomically(path, html(runs, known, parts.read(inside), beside=beside.name if outside else ""))
+    each = parts.write(outside, beside)
+    write_atomically(path, html(runs, known, parts.read(inside), beside=beside.name if outside else "", each=each))
     return [path, beside] if outside else [path]

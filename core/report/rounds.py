@@ -297,11 +297,11 @@ def _summary(found: Sequence[Record]) -> Table:
     ]
     made = [
         Column("run", [each.label for each in found]),
-        Column("round 0", [interval(of["accuracy"]) for of in firsts], rank=1),
-        Column("last", [str(of["round"]) for of in lasts], rank=2),
+        Column("round 0", [interval(of["accuracy"]) for of in firsts], rank=3),
+        Column("last", [str(of["round"]) for of in lasts], rank=1),
         Column("right at t=0", [interval(of["accuracy"]) for of in ends]),
         Column("minus round 0", [_gain(of["gain"]) for of in ends]),
-        Column("best", [str(_best(each)) for each in found], rank=3),
+        Column("best", [str(_best(each)) for each in found], rank=2),
         Column("unsound of kept", [f"{bad} of {of}" for bad, of in zip(unsound, kept, strict=True)], rank=4),
         Column("sampled tokens", [_tokens(None if None in of else sum(of)) for of in asked], rank=5),
         Column("trained on", [_tokens(of) for of in trained], rank=5),

@@ -221,7 +221,7 @@ def fitted(made: Sequence[Column], columns: int) -> str:
         notes.append(f"0 in all rows: {', '.join(column.head for column in zeros)}")
     if left_out:
         notes.append(f"no room for: {', '.join(column.head for column in left_out)}")
-    return text + (f"\n({'; '.join(notes)})" if notes else "")
+    return text + (wrapped(f"\n({'; '.join(notes)})", " ", columns) if notes else "")
 
 
 def final(document: dict[str, Any]) -> str:
