@@ -5,7 +5,8 @@
 #   bash setup.sh harness    the harness only (what scripts/run.sh calls)
 #   bash setup.sh fleet      the harness and the gateway for several servers
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
-#   bash setup.sh dev        the harness, the gateway and what the tests need
+#   bash setup.sh lean       the harness and Lean 4 without a library (core/lean; x86-64 Linux)
+#   bash setup.sh dev        the harness, the gateway, Lean and what the tests need
 #   bash setup.sh engines    the same, and vLLM's CPU build with transformers serve (scripts/test.sh engines; 3.4 GB)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/scripts/common.sh"
@@ -14,8 +15,8 @@ what=${1:-all}
 case $what in
   all | sglang) engine=sglang ;;
   vllm) engine=vllm ;;
-  harness | fleet | inspect | dev | engines) engine= ;;
-  *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, inspect, dev, engines, or nothing at all" >&2; exit 2 ;;
+  harness | fleet | inspect | lean | dev | engines) engine= ;;
+  *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, inspect, lean, dev, engines, or nothing at all" >&2; exit 2 ;;
 esac
 
 # sums FILE…: what the first line of a stamp holds.
@@ -56,6 +57,7 @@ install() {
   local size="about 700 MB on disk, 1 to 3 minutes"
   case ${2:-} in
     sglang | vllm | engines) size="several GB, 5 to 30 minutes" ;;
+    lean) size="240 MB more, half a minute" ;;
     fleet | inspect | dev) size="100 to 300 MB more, about a minute" ;;
   esac
   echo "setting up $venv from ${files[*]} (once; $size) …" >&2
@@ -125,6 +127,7 @@ fi
 install .venv
 case $what in fleet | dev | engines) install .venv fleet ;; esac
 case $what in inspect | dev | engines) install .venv inspect ;; esac
+case $what in lean | dev | engines) install .venv lean ;; esac
 case $what in dev | engines) install .venv dev ;; esac
 if [ "$what" = engines ]; then
   install .venv-vllm-cpu engines
