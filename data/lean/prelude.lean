@@ -401,6 +401,7 @@ theorem zero_le (n : Nat) : 0 ≤ n := by
   induction n with
   | zero => exact le.refl
   | succ n ih => exact le.step ih
+theorem le_succ_of_le {n m : Nat} (h : n ≤ m) : n ≤ succ m := le.step h
 theorem succ_le_succ {n m : Nat} (h : n ≤ m) : succ n ≤ succ m := by
   induction h with
   | refl => exact le.refl
