@@ -72,7 +72,6 @@ class Session:
         self._lines: list[str] = []
         self._version = 0
         self._id = 0
-        self._is_warm = False
         self._is_gone = False  # it has ended by itself
         self._done = 0  # the last version that Lean was through with
         self._through = asyncio.Event()  # news of that, or of diagnostics
@@ -120,44 +119,53 @@ class Session:
             await self._stack.aclose()
 
     async def _ask(self, statement: str, tactics: tuple[str, ...]) -> Step:
-        for attempt in (1, 2):
-            try:
-                async with asyncio.timeout(self.seconds if self._is_warm else START_SECONDS):
-                    if self._process is None:
-                        await self._begin()
-                    self.requests += 1
-                    step = await self._step(statement, tactics)
-                self._is_warm = True
-                self.open = (statement, *tactics)
-                return step
-            except TimeoutError:
-                was_warm = self._is_warm
-                await self.end()
-                if was_warm or attempt == 2:
+        try:
+            for _ in range(2):
+                if self._process is None:
+                    await self._begin()
+                was_new = not self.requests
+                self.requests += 1
+                try:
+                    async with asyncio.timeout(self.seconds):
+                        step = await self._step(statement, tactics)
+                    self.open = (statement, *tactics)
+                    return step
+                except TimeoutError:
+                    await self.end()
                     return Step(None, "timed out")
-                raise UserError(
-                    f"{self.toolchain.name} did not answer within {START_SECONDS:.0f} s. See that it works"
-                ) from None
-            except (_Died, ConnectionError, BrokenPipeError):
+                except (_Died, ConnectionError):
+                    await self.end()
+                    if was_new:
+                        break
                 # It may have died before this request, of old age or killed from outside: it is asked once more.
-                was_new = self.requests <= 1
-                await self.end()
-                if was_new or attempt == 2:
-                    return Step(None, "died")
-            except BaseException:  # cancelled: what it is busy with belongs to nobody
-                await self.end()
-                raise
-        raise AssertionError("unreachable")
+            return Step(None, "died")
+        except BaseException:  # cancelled, say: what it is busy with belongs to nobody
+            await self.end()
+            raise
 
     async def _begin(self) -> None:
-        """Start the process, and open the head alone."""
+        """Start the process with the head alone. Raises UserError where that fails twice."""
+        for is_last in (False, True):
+            try:
+                async with asyncio.timeout(START_SECONDS):
+                    await self._open()
+                return
+            except TimeoutError:
+                why = f"did not answer within {START_SECONDS:.0f} s"
+            except (_Died, ConnectionError):
+                why = "ended as soon as it was started"
+            await self.end()
+            if is_last:
+                raise UserError(f"{self.toolchain.name} {why}. See that it works here, or name another LEAN")
+
+    async def _open(self) -> None:
         self._stack = AsyncExitStack()
         args = ("-Dserver.reportDelayMs=0", "--server")
         process, folder = await self._stack.enter_async_context(self.toolchain.started(*args, stdin=True))
         self._process = process
         self._reader = asyncio.create_task(self._read(process))
         self.requests, self.born, self._version = 0, time.monotonic(), 1
-        self._done, self._is_warm, self._is_gone = 0, False, False
+        self._done, self._is_gone = 0, False
         self._said.clear()
         self.restarts += 1
         self._lines = self.toolchain.head.splitlines()
@@ -175,12 +183,10 @@ class Session:
         await self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
         wrong = [said for said in await self._diagnostics() if said["severity"] == ERROR]
         if wrong:
-            await self.end()
             raise UserError(
                 f"{self.toolchain.name} can't read what heads each file ({_shown(wrong[0])}). Build the project "
                 "(lake exe cache get, lake build), or name another LEAN"
             )
-        self._is_warm = True
 
     async def _step(self, statement: str, tactics: tuple[str, ...]) -> Step:
         head = self.toolchain.head.splitlines()

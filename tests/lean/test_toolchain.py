@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import UserError
-from core.lean import cage, toolchain
+from core.lean import cage, session, toolchain
 from core.lean.accept import accept
 from core.lean.session import Session, State
 from core.lean.theorem import Theorem
@@ -82,6 +82,17 @@ def test_what_is_no_lean_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("LEAN_HEAD", str(tmp_path / "missing"))
     with pytest.raises(UserError, match="LEAN_HEAD's file"):
         toolchain.find()
+
+
+def test_a_program_that_is_no_lean_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = tmp_path / "lean"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    for program, said in (("/bin/true", "ended as soon as it was started"), (silent, "did not answer within 1 s")):
+        monkeypatch.setenv("LEAN", str(program))
+        monkeypatch.setattr(session, "START_SECONDS", 1.0)
+        with pytest.raises(UserError, match=said):
+            asyncio.run(_start(toolchain.find()))
 
 
 def test_the_prelude_has_no_error_and_no_axiom_beside_the_three_and_sorry(lean: Toolchain) -> None:
