@@ -5,7 +5,7 @@
 Propositional ones (logic.py) and ones about natural numbers (numbers.py), of 1 to 14 tactics, each with a proof that
 core/lean/accept.py accepts; a hash of the statement decides which are held out. `teach` marks those whose proofs, of
 TAUGHT tactics at most, train the tiny policy; the others of the training set are left to search. The false ones are for
-tests: formulas that some truth table refutes, and wrong statements about numbers. About ten minutes on two cores.
+tests: formulas that some truth table refutes, and wrong statements about numbers. About two minutes on two cores.
 """
 
 import argparse
