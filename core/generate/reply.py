@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from core.errors import one_line
+from core.files import storable
 from core.prices import Counted
 
 LONGEST_WORDS = 300  # characters of a server's own words that are shown
@@ -289,8 +290,7 @@ def _string(value: Any) -> str:
 def _text(value: Any) -> str:
     """A field that should be text, as text that can be sent again: half a surrogate pair can't. The halves of one that
     was cut between two chunks are joined."""
-    text = "" if value is None else _string(value)
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return "" if value is None else storable(_string(value))
 
 
 def _count(value: Any) -> int:
