@@ -144,6 +144,7 @@ def test_what_is_written_is_read_again_whatever_the_texts(
     texts = [(storable(state), storable(tactic)) for state, tactic, *_ in told]
     assert [(row["state_pp"], row["tactic_applied"]) for row in table.to_pylist()[1:]] == texts
     assert {row["theorem_name"] for row in table.to_pylist()} == {storable(theorem)}
+    assert [row["timestamp_ms"] - began for row in table.to_pylist()] == [0, *[1500] * len(told)]
 
 
 @given(GRAPHS, st.integers(1, 30))
