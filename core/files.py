@@ -141,6 +141,12 @@ def trouble(path: Path, error: OSError, kept: str) -> UserError:
     return UserError(f"{path}: {why} and run the same command again; {kept}")
 
 
+def storable(text: str) -> str:
+    """`text` as files and requests can hold it: the two halves of a surrogate pair are joined, and one alone, which is
+    no character, becomes U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
     """The lines of the text in `path`. Raises UserError where it can't be read: `what` the file is, and the `remedy`
     that."""

@@ -90,6 +90,8 @@ class Sampling:
     top_logprobs: int = 0  # alternatives to report for the first answer token; only together with `opening`
     waits: int = 0  # times that thinking which ended is gone on with, at most
     wait_word: str = WAIT  # behind this
+    stop: str = ""  # a text at which the server ends the completion, which does not hold it; "" is off
+    sum_logprobs: bool = False  # whether Completion.logprob is wanted
 
     @classmethod
     def of(cls, config: Constants, is_proof: bool = False) -> "Sampling":
@@ -120,6 +122,11 @@ class Completion:
     at the cap (None: not forced). `before_waits`: its answers before each wait, and `tokens_before_waits` what they had
     taken, in completion tokens. Token counts include all of that, and are 0 where nobody has counted: see `counted`.
     `seconds` is wall time, waiting included.
+
+    `logprob` is the sum over the tokens of the whole reply, those of thinking and, where the server lists it, the one
+    that ends the reply included: how likely the model was to write this. llama.cpp and vLLM give the model's own
+    probabilities, whatever the temperature; SGLang those that were sampled from. None also where the reply is no single
+    piece of the model's (forced answers, waits), or where probabilities of some of its tokens are missing.
     """
 
     key: str
@@ -138,6 +145,7 @@ class Completion:
     tokens_before_waits: list[int] = field(default_factory=list)
     not_waited: str | None = None  # why thinking that should have gone on did not
     logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
+    logprob: float | None = None  # of all that the model wrote, natural; None: not asked for, or not given
     origin: str = field(default="", compare=False)  # who answered (Server.origin); "" where that was not recorded
     reused: bool = field(default=False, compare=False)  # it came from the journal, which does not hold this
 

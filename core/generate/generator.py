@@ -408,8 +408,11 @@ class Generator:
             body |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
         if sampling.opening:
             body |= continued(messages, "", sampling.opening, self.server)
-        if sampling.top_logprobs:
-            body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
+        if sampling.stop:
+            body["stop"] = [sampling.stop]
+        if sampling.top_logprobs or sampling.sum_logprobs:
+            # One alternative at least: for none, llama.cpp gives no probabilities at all.
+            body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs or 1}
         return self.server.card.body(body)
 
     async def _patiently(self, body: dict[str, Any], pay: _Payment, prompt: str = "") -> Reply:
@@ -594,6 +597,7 @@ class Generator:
             cached_tokens=reply.cached_tokens,
             completion_tokens=reply.completion_tokens,
             logprobs=reply.logprobs if sampling.opening and not is_new_turn else {},
+            logprob=reply.logprob if sampling.sum_logprobs and not is_new_turn else None,
         )
 
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
@@ -781,6 +785,7 @@ def _summed(made: Completion, reply: Reply) -> Completion:
         prompt_tokens=is_told * (made.prompt_tokens + reply.prompt_tokens),
         cached_tokens=is_told * (made.cached_tokens + reply.cached_tokens),
         completion_tokens=is_told * (made.completion_tokens + reply.completion_tokens),
+        logprob=None,  # what was put between the two is not the model's
     )
 
 

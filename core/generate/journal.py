@@ -353,7 +353,7 @@ def _key(line: bytes) -> bytes | None:
 def from_record(key: str, record: Mapping[str, Any]) -> Completion:
     """The completion that is kept under `key`. Raises ValueError where its fields are none of a completion's."""
     for name, value in record.items():
-        if name not in _FIELDS or not _fits(value, _FIELDS[name]):
+        if name not in _FIELDS or not _fits(value, _FIELDS[name], is_signed=name == "logprob"):
             raise ValueError(f"{name}: {value!r:.40}")
     if "seed" not in record:
         raise ValueError("no seed")
@@ -365,16 +365,17 @@ def to_record(completion: Completion) -> dict[str, Any]:
     return {name: value for name, value in vars(completion).items() if name in _FIELDS}
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value read from JSON may stand in a field of this type; numbers are counts or amounts."""
+def _fits(value: Any, hint: Any, is_signed: bool = False) -> bool:
+    """Whether a value read from JSON may stand in a field of this type; numbers that have no sign are counts or
+    amounts."""
     if isinstance(hint, UnionType):
-        return any(_fits(value, each) for each in hint.__args__)
+        return any(_fits(value, each, is_signed) for each in hint.__args__)
     if get_origin(hint) is list:
         return isinstance(value, list) and all(_fits(each, hint.__args__[0]) for each in value)
     if get_origin(hint) is dict:
         return isinstance(value, dict) and all(type(each) in (int, float) for each in value.values())
     if hint in (int, float):
-        return type(value) in (int, hint) and 0 <= value < math.inf
+        return type(value) in (int, hint) and (is_signed or value >= 0) and -math.inf < value < math.inf
     return isinstance(value, hint or NoneType)
 
 

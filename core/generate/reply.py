@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from core.errors import one_line
+from core.files import storable
 from core.prices import Counted
 
 LONGEST_WORDS = 300  # characters of a server's own words that are shown
@@ -50,6 +51,7 @@ class Reply:
     cached_tokens: int
     completion_tokens: int
     logprobs: dict[str, float]  # alternatives for the first token -> natural log of its probability
+    logprob: float | None = None  # the sum of the natural logs of all tokens' probabilities; None: not all are given
 
     @property
     def counted(self) -> Counted:
@@ -133,7 +135,7 @@ class _Message:
 
     texts: dict[str, list[str]] = field(default_factory=dict)
     finish_reason: Any = None
-    logprobs: Any = None
+    tokens: list[Any] = field(default_factory=list)  # with their probabilities, where they are given
     usage: Any = None
     model: Any = None
 
@@ -152,12 +154,12 @@ class _Message:
             if text := delta.get(name):
                 self.texts.setdefault(name, []).append(_string(text))
         self.finish_reason = choices[0].get("finish_reason") or self.finish_reason
-        self.logprobs = self.logprobs or choices[0].get("logprobs")
+        self.tokens += _listed(choices[0].get("logprobs"))
 
     def whole(self) -> dict[str, Any]:
         """As the server would have sent it without streaming."""
         message = {name: "".join(parts) for name, parts in self.texts.items()}
-        choice = {"message": message, "finish_reason": self.finish_reason, "logprobs": self.logprobs}
+        choice = {"message": message, "finish_reason": self.finish_reason, "logprobs": {"content": self.tokens}}
         return {"model": self.model, "choices": [choice], "usage": self.usage}
 
 
@@ -246,15 +248,19 @@ def reply_from(found: dict[str, Any]) -> Reply:
         broken_off = Malformed(f"the reply has no end (finish_reason {finish or None})")
         broken_off.counted = _counted(found.get("usage"))
         raise broken_off
+    content = _text(message.get("content"))
+    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    tokens = _listed(choice.get("logprobs"))
     return Reply(
         model=_text(found.get("model")),
-        content=_text(message.get("content")),
-        reasoning=_text(message.get("reasoning_content")) or _text(message.get("reasoning")),
+        content=content,
+        reasoning=reasoning,
         finish_reason=finish,
         prompt_tokens=prompt,
         cached_tokens=cached,
         completion_tokens=completion,
-        logprobs=_logprobs(choice.get("logprobs")),
+        logprobs=_logprobs(tokens),
+        logprob=_logprob(tokens, completion, finish, content or reasoning),
     )
 
 
@@ -284,8 +290,7 @@ def _string(value: Any) -> str:
 def _text(value: Any) -> str:
     """A field that should be text, as text that can be sent again: half a surrogate pair can't. The halves of one that
     was cut between two chunks are joined."""
-    text = "" if value is None else _string(value)
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return "" if value is None else storable(_string(value))
 
 
 def _count(value: Any) -> int:
@@ -293,12 +298,41 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST_TOKENS else 0
 
 
-def _logprobs(found: Any) -> dict[str, float]:
+def _listed(logprobs: Any) -> list[Any]:
+    """The tokens of a field "logprobs", whatever they are."""
+    listed = logprobs.get("content") if isinstance(logprobs, dict) else None
+    return listed if isinstance(listed, list) else []
+
+
+def _logprobs(tokens: list[Any]) -> dict[str, float]:
+    """Alternatives for the first token."""
     try:
-        given = {_text(t["token"]): float(t["logprob"]) for t in found["content"][0]["top_logprobs"]}
-    except (KeyError, IndexError, TypeError, ValueError):
+        given = {_text(t["token"]): float(t["logprob"]) for t in tokens[0]["top_logprobs"]}
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return {}
     return {token: logprob for token, logprob in given.items() if not math.isnan(logprob)}
+
+
+def _logprob(tokens: list[Any], counted: int, finish: str, text: str) -> float | None:
+    """The sum over all `tokens`, None where some are missing of those that the server has `counted` (0: nobody has).
+
+    llama.cpp lists a character that takes several tokens with the probability of the last alone, and neither the stop
+    text nor the token that it was in. So one token may be missing at the end, where those listed end as the `text` does
+    and the last of them is part of it: that which ends a turn is listed with the text ""."""
+    try:
+        given = [(_text(token["token"]), float(token["logprob"])) for token in tokens]
+        total = math.fsum(logprob for _, logprob in given)
+    except (KeyError, TypeError, ValueError, OverflowError, Malformed):
+        return None
+    if not given or not math.isfinite(total):
+        return None
+    missing = counted - len(given)
+    if missing > 0:
+        said, text = "".join(token for token, _ in given).strip(), text.strip()
+        is_whole = said.endswith(text) or text.endswith(said)  # one may hold more: thinking, or an answer's opening
+        if missing > 1 or finish != "stop" or not given[-1][0] or not is_whole:
+            return None
+    return total
 
 
 def _words(error: Any, depth: int = 0) -> str:

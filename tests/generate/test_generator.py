@@ -91,6 +91,8 @@ LEFT_OUT = {
     "top_logprobs": 0,
     "waits": 0,
     "wait_word": "Wait",
+    "stop": "",
+    "sum_logprobs": False,
 }
 
 
@@ -126,13 +128,13 @@ def test_a_journal_keyed_by_version_2_is_reused_without_a_request(
 def test_a_field_that_older_versions_did_not_know_has_no_older_key(engine: Server, tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Newer(Sampling):
-        stop: str = ""
+        grammar: str = ""
 
     with Journal(tmp_path / "a.jsonl") as journal, pytest.MonkeyPatch.context() as patch:
         made = Generator(engine, journal, 1, 60)
         before = made.key(MESSAGES, 5, SHORT)
         patch.setattr(generator, "DEFAULTS", vars(Newer()))
-        plain, changed = Newer(max_tokens=300), Newer(max_tokens=300, stop="x")
+        plain, changed = Newer(max_tokens=300), Newer(max_tokens=300, grammar="x")
         assert made.key(MESSAGES, 5, plain) == before != made.key(MESSAGES, 5, changed)
         assert list(made._older_keys(MESSAGES, 5, plain)) == list(made._older_keys(MESSAGES, 5, SHORT)) != []
         assert list(made._older_keys(MESSAGES, 5, changed)) == []

@@ -1,0 +1,55 @@
+"""The constants of proof search in Lean."""
+
+import re
+from dataclasses import dataclass
+
+from core.constants import Constants, constant
+from core.errors import UserError
+
+# Tactics are joined by ";" in PROBES, and "<;>" is a part of one.
+_BETWEEN = re.compile(r"(?<!<);|;(?!>)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeanConstants(Constants):
+    """A node is a tactic that Lean was sent, whatever came of it: that is what takes Lean's time, and what no order of
+    states makes cheaper. So searches with equal MAX_NODES have done the same work, however many states they expanded,
+    and however many tactics the model repeated."""
+
+    ALPHA: float = constant(0.5, "weight of log probability against energy in a state's priority; 1: it alone", 0, 1)
+    CANDIDATES: int = constant(4, "tactics that the model is asked for in a state, each by itself", 1, 1024)
+    MAX_NODES: int = constant(100, "tactics that Lean is sent in one search, at most", 1, 1_000_000)
+    MAX_DEPTH: int = constant(50, "tactics of one proof, at most", 1, 10_000)
+    SECONDS: float = constant(120.0, "of one search, at most, but for the check of its proof", 0.1, 1_000_000)
+    BATCH: int = constant(32, "states that are expanded together, at most; 1 is best-first to the letter", 1, 1024)
+    LENGTH_NORMALISED: int = constant(0, "1: a state's log probability is the mean over its tactics, not the sum", 0, 1)
+    PROBES: str = constant("assumption", 'tactics tried in every state before the model\'s, joined by ";"; "" is none')
+    PROBE_LOGPROB: float = constant(-2.0, "log probability that a probe counts with", -1000, 0)
+    NUM_WORKERS: int = constant(2, "processes of Lean", 1, 1024)
+    TACTIC_SECONDS: float = constant(30.0, "that Lean may take for one tactic", 0.1, 100_000)
+    ACCEPT_SECONDS: float = constant(300.0, "that the check of a whole proof may take", 1, 100_000)
+    TEMPERATURE: float = constant(1.0, "sampling temperature of tactics", 0, 5)
+    MAX_TOKENS: int = constant(256, "cap of one tactic", 1, 1_000_000)
+    ENDS: str = constant(
+        "line", "where a tactic ends: with its line, or where the model ends it", choices=("line", "model")
+    )
+    OPENING: str = constant("", 'words that a tactic is begun with for a model that would think first; "" is none')
+    ANSWER_TOKENS: int = constant(0, "0: nothing is forced out of a tactic that the cap cut off", 0, 0)
+    WAITS: int = constant(0, "0: a policy does not think", 0, 0)
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """PROBES, each once."""
+        return tuple(dict.fromkeys(filter(None, (probe.strip() for probe in _BETWEEN.split(self.PROBES)))))
+
+    def check(self) -> None:
+        if not self.TEMPERATURE and self.CANDIDATES > 1:
+            raise UserError(
+                f"CANDIDATES={self.CANDIDATES} at TEMPERATURE=0 would be the same tactic {self.CANDIDATES} times. Give "
+                "CANDIDATES=1, or a TEMPERATURE such as 0.7"
+            )
+        if len(self.probes) >= self.MAX_NODES:
+            raise UserError(
+                f"PROBES are {len(self.probes)} tactics and MAX_NODES={self.MAX_NODES} leaves the model none. Give "
+                "fewer PROBES or more MAX_NODES"
+            )

@@ -1,0 +1,210 @@
+"""The summed log probability of a completion: what the model itself says of these tokens, whole or not at all."""
+
+import asyncio
+import json
+import math
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import prompts
+from core.engines.server import Server
+from core.generate import generator
+from core.generate.generator import Generator
+from core.generate.journal import Journal, from_record, to_record
+from core.generate.reply import assembled, reply_from
+from core.types import Completion, Sampling
+from tests.fakes.http import Proxy, answer
+from tests.generate.test_generator import MESSAGES, SHORT, ask, chat
+
+SUMMED = replace(SHORT, sum_logprobs=True)
+LINE = replace(SUMMED, stop="\n")
+OPENED = replace(LINE, opening="9*15")
+
+
+def post(server: Server, path: str, body: dict[str, Any]) -> Any:
+    sent = urllib.request.Request(path, json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(sent) as reply:
+        return json.load(reply)
+
+
+def teacher_forced(server: Server, prompt: str, tokens: Sequence[int]) -> float:
+    """The sum of what the model says of each token behind the prompt and the tokens before it."""
+    root = server.base_url.removesuffix("/v1")
+    told = post(server, f"{root}/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"]
+    total = 0.0
+    for place, token in enumerate(tokens):
+        body = {"prompt": [*told, *tokens[:place]], "max_tokens": 1, "logprobs": 1000, "temperature": 1}
+        (choice,) = post(server, f"{server.base_url}/completions", body)["choices"]
+        total += next(t["logprob"] for t in choice["logprobs"]["content"][0]["top_logprobs"] if t["id"] == token)
+    return total
+
+
+@pytest.mark.parametrize("sampling", [SUMMED, replace(SUMMED, max_tokens=7), LINE], ids=["whole", "cut", "a line"])
+@pytest.mark.parametrize("temperature", [0.7, 3.0])
+def test_the_sum_is_the_teacher_forced_log_probability_of_the_same_tokens(
+    engine: Server, proxy: Proxy, tmp_path: Path, sampling: Sampling, temperature: float
+) -> None:
+    """At any temperature: it is the model's own. The tokens are read from the server's reply to the same request."""
+    sampling = replace(sampling, temperature=temperature)
+    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, sampling)])
+    (again,) = post(engine, f"{engine.base_url}/chat/completions", json.loads(json.dumps(proxy.bodies[0])))["choices"]
+    tokens = [token["id"] for token in again["logprobs"]["content"]]
+    root = engine.base_url.removesuffix("/v1")
+    prompt = post(engine, f"{root}/apply-template", {"messages": MESSAGES})["prompt"]
+    assert made.logprob is not None and made.logprob < 0 and len(tokens) > 3
+    assert made.logprob == pytest.approx(teacher_forced(engine, prompt, tokens), abs=2e-3)
+
+
+def test_it_is_given_where_it_is_asked_for_alone_and_kept(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    through = replace(engine, base_url=proxy.url)
+    plain, summed = ask(through, tmp_path, [(5, SHORT), (5, SUMMED)], limit=1)
+    assert plain.logprob is None and summed.logprob is not None
+    assert (plain.thinking, plain.answer) == (summed.thinking, summed.answer)
+    assert "logprobs" not in proxy.bodies[0] and "stop" not in proxy.bodies[0]
+    again = ask(through, tmp_path, [(5, SHORT), (5, SUMMED)])
+    assert again == [plain, summed] and all(one.reused for one in again) and len(proxy.bodies) == 2
+
+
+def test_a_streamed_reply_has_the_same_sum(
+    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for thinking that llama.cpp keeps apart: its end is in no event of the stream."""
+    asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, replace(SUMMED, max_tokens=7))]
+    whole = ask(engine, tmp_path / "whole", asked)
+    monkeypatch.setattr(Server, "streams", True)
+    streamed = ask(replace(engine, base_url=proxy.url), tmp_path / "streamed", asked)
+    assert all(body["stream"] for body in proxy.bodies)
+    assert [(one.thinking, one.text) for one in whole] == [(one.thinking, one.text) for one in streamed]
+    assert whole[0].logprob is not None and streamed[0].logprob is None
+    for one, other in zip(whole[1:], streamed[1:], strict=True):
+        assert one.logprob is not None and other.logprob == pytest.approx(one.logprob, abs=1e-3)
+
+
+def test_a_stop_ends_an_answer_before_its_line_does(engine: Server, tmp_path: Path) -> None:
+    whole, line = ask(engine, tmp_path, [(5, replace(OPENED, stop="")), (5, OPENED)])
+    assert "\n" in whole.text and line.text == whole.text.partition("\n")[0]
+    assert line.finish_reason == "stop" and whole.logprob < line.logprob < 0  # type: ignore[operator]
+
+
+def test_what_is_gone_on_with_is_no_single_text_of_the_models(engine: Server, tmp_path: Path) -> None:
+    forced, waited = ask(
+        engine,
+        tmp_path,
+        [(5, Sampling(max_tokens=12, answer_tokens=16, sum_logprobs=True)), (5, replace(SUMMED, waits=1))],
+    )
+    assert forced.forced is not None and forced.logprob is None
+    assert waited.before_waits and waited.logprob is None
+
+
+def test_characters_of_several_tokens_of_which_llama_cpp_lists_the_last_leave_no_sum(
+    engine: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = Generator._body
+
+    def told(grammar: str) -> Completion:
+        monkeypatch.setattr(Generator, "_body", lambda *args: body(*args) | {"grammar": f'root ::= "{grammar}"'})
+        return ask(engine, tmp_path / str(len(grammar)), [(5, replace(SUMMED, opening="So", stop=""))])[0]
+
+    ascii, symbols = told(" a -> b"), told(" a → b → c")
+    assert ascii.text == "So a -> b" and ascii.logprob is not None
+    assert symbols.text == "So a → b → c" and symbols.logprob is None
+
+
+def listed(*tokens: tuple[str, float]) -> dict[str, Any]:
+    return {"content": [{"token": token, "logprob": logprob, "bytes": None} for token, logprob in tokens]}
+
+
+END = ("", -0.5)
+SUMS: dict[str, tuple[Any, int, str, float | None]] = {
+    "all": (listed(("int", -1.0), ("ro", -2.0), END), 3, "stop", -3.5),
+    "more than counted": (listed(("int", -1.0), ("ro", -2.0), END), 2, "stop", -3.5),
+    "not counted": (listed(("int", -1.0), ("ro", -2.0)), 0, "stop", -3.0),
+    "no end": (listed(("int", -1.0), ("ro", -2.0)), 3, "stop", -3.0),
+    "cut off, one missing": (listed(("int", -1.0), ("ro", -2.0)), 3, "length", None),
+    "an end, and one missing": (listed(("int", -1.0), ("ro", -2.0), END), 4, "stop", None),
+    "two missing": (listed(("int", -1.0), ("ro", -2.0)), 4, "stop", None),
+    "the last is not whole": (listed(("int", -1.0), ("r", -2.0)), 3, "stop", None),
+    "none": ({"content": []}, 3, "stop", None),
+    "null": (None, 3, "stop", None),
+    "old form": ({"tokens": ["a"], "token_logprobs": [-1.0]}, 3, "stop", None),
+    "no number": (listed(("int", -1.0), ("ro", None)), 2, "stop", None),  # type: ignore[arg-type]
+    "no text": ({"content": [{"token": 5, "logprob": -1.0}]}, 1, "stop", None),
+    "no list": ({"content": {"0": 1}}, 1, "stop", None),
+    "infinite": (listed(("int", -1.0), ("ro", -math.inf)), 2, "stop", None),
+    "both ways": (listed(("int", math.inf), ("ro", -math.inf)), 2, "stop", None),
+    "no number at all": (listed(("int", -1.0), ("ro", math.nan)), 2, "stop", None),
+    "huge": ({"content": [{"token": "intro", "logprob": -(10**400)}]}, 1, "stop", None),
+}
+
+
+@pytest.mark.parametrize("kind", SUMS)
+def test_a_sum_is_that_of_all_tokens_or_none(kind: str) -> None:
+    """Also of a stream, with a token in each event."""
+    given, counted, finish, expected = SUMS[kind]
+    usage = {"prompt_tokens": 5, "completion_tokens": counted}
+    found = chat({"role": "assistant", "content": "intro"}, logprobs=given, finish_reason=finish) | {"usage": usage}
+    assert reply_from(found).logprob == expected
+    content = given.get("content") if isinstance(given, dict) else None
+    parts = [{"content": [token]} for token in content] if isinstance(content, list) else [given]
+    choices: list[dict[str, Any]] = [{"delta": {}, "logprobs": part} for part in parts]
+    choices.append({"delta": {"content": "intro"}, "finish_reason": finish})
+    chunks: list[dict[str, Any]] = [{"choices": [choice]} for choice in choices]
+    chunks.append({"choices": [], "usage": usage})
+    assert reply_from(asyncio.run(streamed(chunks))).logprob == expected
+
+
+async def streamed(chunks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    async def rest() -> Any:
+        for chunk in chunks:
+            yield b"data: " + json.dumps(chunk).encode() + b"\n\n"
+        yield b"data: [DONE]\n\n"
+
+    return await assembled(b"", rest())
+
+
+def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed() -> None:
+    first, second = (
+        {"token": name, "logprob": -1.0, "top_logprobs": [{"token": name, "logprob": -1.0}]} for name in "ab"
+    )
+    choices: list[dict[str, Any]] = [
+        {"delta": {"role": "assistant"}, "logprobs": {"content": []}},
+        {"delta": {"content": "a"}, "logprobs": {"content": [first]}},
+        {"delta": {"content": "b"}, "logprobs": {"content": [second]}, "finish_reason": "stop"},
+    ]
+    reply = reply_from(asyncio.run(streamed([{"choices": [choice]} for choice in choices])))
+    assert reply.logprobs == {"a": -1.0} and reply.logprob == -2.0
+
+
+def test_a_server_that_gives_none_is_none(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [answer(200, chat({"role": "assistant", "content": "intro h"}))]
+    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SUMMED)])
+    assert made.answer == "intro h" and made.logprob is None
+
+
+@given(st.none() | st.floats(-1e6, 1e3))
+def test_a_journal_keeps_sums_of_either_sign(logprob: float | None) -> None:
+    made = Completion("k", 1, logprob=logprob)
+    assert from_record("k", json.loads(json.dumps(to_record(made)))) == made
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, "x", True, [1.0]])
+def test_a_sum_that_is_no_number_is_no_record(value: Any) -> None:
+    with pytest.raises(ValueError, match="logprob"):
+        from_record("k", {"seed": 1, "logprob": value})
+
+
+def test_keys_of_requests_without_it_are_as_they_were(engine: Server, tmp_path: Path) -> None:
+    with Journal(tmp_path / "a.jsonl") as journal:
+        made = Generator(engine, journal, 1, 60)
+        keys = {made.key(MESSAGES, 5, sampling) for sampling in (SHORT, SUMMED, LINE, replace(SHORT, stop="\n"))}
+        assert len(keys) == 4 and list(made._older_keys(MESSAGES, 5, SUMMED)) == []
+        opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
+        assert len(list(made._older_keys(MESSAGES, 5, opened))) == (2 if engine.told else 1)
+    assert generator.DEFAULTS["sum_logprobs"] is False
