@@ -51,7 +51,6 @@ MAY: dict[str, set[str]] = {
     "spending": {"engines.shape"},
     "regrade": {"generate.journal", "grading", "problems", "results", "report", "run"},
     "grade": {"engines", "generate", "grading", "problems", "regrade", "report", "results", "run"},
-    "lean": set(),
     "curate": {"engines.server", "grade", "grading", "problems", "report.tables"},
     "star": {
         "engines",
