@@ -250,8 +250,8 @@ def html(
     each: int = 1,
 ) -> Iterator[bytes]:
     """The page, piece by piece. `known`: the data of `runs`; `parts`: ids and packed texts to put inside; `live`:
-    seconds between looks at the server for newer results; `beside`: the folder with the parts that are not inside, `each`
-    so many problems in a file."""
+    seconds between looks at the server for newer results; `beside`: the folder with the parts that are not inside,
+    `each` so many problems in a file."""
     inline, css = scripts(), style()
     pieces = template().generate(
         runs=runs,
