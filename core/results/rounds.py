@@ -106,8 +106,8 @@ def paths(folder: Path) -> list[Path]:
 
 
 def records(folder: Path) -> list[Record]:
-    """What stands in them. Raises UserError."""
-    return [read(path) for path in paths(folder)]
+    """What stands in them, in the order in which they were begun. Raises UserError."""
+    return sorted((read(path) for path in paths(folder)), key=lambda each: (str(each.head["started"]), each.label))
 
 
 def results(of: Record) -> list[Path]:
