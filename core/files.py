@@ -135,10 +135,14 @@ def _flush(path: Path) -> None:
 
 
 def open_log(path: Path, again: bool = True) -> TextIO:
-    """A log to write to, at its end (`again`) or anew. Only its owner may read it: servers print their settings."""
+    """A log to write to, at its end (`again`) or anew. Only its owner may read it: servers print their settings.
+    Raises UserError."""
     flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if again else os.O_TRUNC)
-    log = os.open(path, flags, 0o600)
-    os.fchmod(log, 0o600)  # one that an earlier version left may be open to all
+    try:
+        log = os.open(path, flags, 0o600)
+        os.fchmod(log, 0o600)  # one that an earlier version left may be open to all
+    except OSError as error:
+        raise trouble(path, error, "nothing finished is lost") from None
     return open(log, "w", encoding="utf-8")
 
 

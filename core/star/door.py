@@ -115,7 +115,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
     folder = results_dir() / name
-    left = sum(_untrained(folder / label, of.ROUNDS) for label, of in runs.items())
+    left = sum(untrained(folder / label, of.ROUNDS) for label, of in runs.items())
     for label, of in runs.items():
         if start.path.resolve().is_relative_to((folder / label).resolve()):
             raise UserError(
@@ -134,7 +134,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
         yield Beginning(name, folder, start, split, journal)
 
 
-def _untrained(own: Path, rounds: int) -> int:
+def untrained(own: Path, rounds: int) -> int:
     """How many models the run in `own` has yet to keep."""
     return sum(not (own / f"round{number}" / "trained").exists() for number in range(1, rounds + 1))
 

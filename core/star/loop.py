@@ -249,8 +249,10 @@ class Loop:
         tokens = self.tokens[number - 1] if self.tokens else None
         if known := self.record.stage(number, "trained"):
             made = Weights(self.record.folder / known["weights"])
-            if made.path.exists() and self._trained_as(number, made, tokens).items() <= known.items():
-                return made
+            if made.path.exists():
+                its = self._trained_as(number, made, tokens)
+                if all(known.get(name) == value for name, value in its.items()):
+                    return made
             self.say(f"round {number}: what it trained is gone or changed, and is trained again")
         _remove(folder)  # of a run that was killed before this was recorded, or of other traces
         before = self.start if number == 1 or self.config.START == "base" else self._weights(number - 1)
