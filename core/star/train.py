@@ -11,7 +11,7 @@ from typing import Any
 from core.engines import environment, gpus, leash, llamacpp
 from core.engines.need import PROMPT_TOKENS
 from core.errors import UserError
-from core.files import ROOT, read_json, trouble
+from core.files import ROOT, in_words, make_folder, read_json
 from core.star.constants import StarConstants
 from core.training import memory, starts
 from core.training.outcome import LINE, RECORD
@@ -105,8 +105,8 @@ def _check_disk(start: Start, rank: int, folder: Path, rounds: int) -> None:
     need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
     if need > free:
         raise UserError(
-            f"{rounds} rounds keep {rounds} models of {start.path.name}, {need / GB:.1f} GB, and {there} has "
-            f"{free / GB:.1f} free. Make room, lower ROUNDS, or set RESULTS_DIR to a larger disk"
+            f"{rounds} rounds keep {rounds} models of {start.path.name}, {in_words(need)}, and {there} has "
+            f"{in_words(free)} free. Make room, lower ROUNDS, or set RESULTS_DIR to a larger disk"
         )
 
 
@@ -132,10 +132,7 @@ def train(
     args += ["--adapter", str(adapter)] if adapter else []
     args += ["--tokens", str(tokens)] if tokens is not None else []
     log, told = out.with_name(f"{out.name}.log"), ""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise trouble(out.parent, error, "nothing was trained") from None
+    make_folder(out.parent)
     with leash.running("training", args, 0, log) as process:
         while (status := process.status()) is None:
             time.sleep(POLL)
