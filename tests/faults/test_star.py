@@ -2,6 +2,8 @@
 embedded model, the real training."""
 
 import os
+import random
+import signal
 import subprocess
 import sys
 import time
@@ -61,3 +63,19 @@ def test_controls_with_more_rounds_keep_what_they_have_trained(tmp_path: Path) -
     asked = [[of["trained"]["tokens_asked"] for of in each.rounds[1:]] for each in arms if "again" in each.label]
     took = [[of["trained"]["tokens"] for of in each.rounds[1:]] for each in arms if "star" in each.label]
     assert asked == took and len(asked[0]) == 3
+
+
+def test_killed_ten_times_anywhere_it_comes_to_the_same_files(tmp_path: Path) -> None:
+    whole, results = tmp_path / "whole", tmp_path / "results"
+    began = time.monotonic()
+    assert star(whole, *SMALL)[0] == 0
+    took = time.monotonic() - began
+    rng = random.Random(int(os.environ.get("FAULTS_SEED", "0")))
+    for sign in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL) * 2:
+        process = start("21_star", *SMALL, RESULTS_DIR=str(results))
+        time.sleep(rng.uniform(0, took))
+        process.send_signal(sign)
+        _, _, err = ended(process)
+        assert "Traceback" not in err and "error: " not in err, err
+    assert star(results, *SMALL)[0] == 0
+    assert made(results) == made(whole)

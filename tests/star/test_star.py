@@ -97,11 +97,12 @@ def test_the_same_command_again_asks_nothing_and_trains_nothing(whole: Path) -> 
 
 
 def test_more_rounds_go_on_behind_the_last(whole: Path, tmp_path: Path) -> None:
-    status, out, err = star(tmp_path, *SMALL, "ROUNDS=1")
-    assert status == 0 and record(tmp_path).head["last"] == 1, err
-    status, out, err = star(tmp_path, *SMALL)
-    assert status == 0 and "round 1: training" not in out, err
-    assert made(tmp_path)["record"] == made(whole)["record"]
+    results = tmp_path / "results"
+    shutil.copytree(whole, results)
+    status, out, err = star(results, *SMALL, "ROUNDS=3")
+    assert status == 0 and out.count("training on") == 1 and "round 3: training on" in out, err
+    assert record(results).head["last"] == 3
+    assert timeless(record(results).rounds[:3]) == made(whole)["record"]
 
 
 def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path, tmp_path: Path) -> None:
@@ -165,8 +166,10 @@ def _is_evaluating_the_next(results: Path) -> bool:
     return any((results / "21_star" / "seed0").glob("round1/trained/model.gguf"))
 
 
-@pytest.mark.parametrize("moment", [_is_collecting, _is_training, _is_evaluating_the_next])
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
+QUICK = ((_is_collecting, signal.SIGKILL), (_is_training, signal.SIGINT), (_is_evaluating_the_next, signal.SIGKILL))
+
+
+@pytest.mark.parametrize(("moment", "sign"), QUICK)  # more in tests/faults
 def test_killed_anywhere_the_same_command_gives_the_same_files(
     moment: Callable[[Path], bool], sign: signal.Signals, whole: Path, tmp_path: Path
 ) -> None:
