@@ -5,6 +5,8 @@
 #   bash setup.sh harness    the harness only (what scripts/run.sh calls)
 #   bash setup.sh fleet      the harness and the gateway for several servers
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
+#   bash setup.sh train      what trains a model (scripts/finetune.py), in a venv of its own; where there is no GPU, have pip
+#                            find torch's CPU build (requirements-train.txt)
 #   bash setup.sh dev        the harness, the gateway and what the tests need
 #   bash setup.sh engines    the same, and vLLM's CPU build with transformers serve (scripts/test.sh engines; 3.4 GB)
 set -euo pipefail
@@ -14,8 +16,8 @@ what=${1:-all}
 case $what in
   all | sglang) engine=sglang ;;
   vllm) engine=vllm ;;
-  harness | fleet | inspect | dev | engines) engine= ;;
-  *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, inspect, dev, engines, or nothing at all" >&2; exit 2 ;;
+  harness | fleet | inspect | train | dev | engines) engine= ;;
+  *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, inspect, train, dev, engines, or nothing at all" >&2; exit 2 ;;
 esac
 
 # sums FILE…: what the first line of a stamp holds.
@@ -56,6 +58,7 @@ install() {
   local size="about 700 MB on disk, 1 to 3 minutes"
   case ${2:-} in
     sglang | vllm | engines) size="several GB, 5 to 30 minutes" ;;
+    train) size="1.5 GB with torch for the CPU, 7 GB with CUDA; 1 to 10 minutes" ;;
     fleet | inspect | dev) size="100 to 300 MB more, about a minute" ;;
   esac
   echo "setting up $venv from ${files[*]} (once; $size) …" >&2
@@ -100,8 +103,13 @@ install() {
   done
   # For a first run, what a run imports; all of it would take as long as the rest of the set-up. Where Python may write no
   # bytecode (PYTHONDONTWRITEBYTECODE), it would compile anew at every start.
-  if [ "$what" = harness ]; then
-    env -u PYTHONDONTWRITEBYTECODE PYTHONPATH="$root" "$venv/bin/python" -c "import core.run, core.generate.wire, core.grading.math_verify, xllamacpp" 2>/dev/null || true
+  local imports=
+  case ${2:-$what} in
+    harness) imports="core.run, core.generate.wire, core.grading.math_verify, xllamacpp" ;;
+    train) imports="core.training.sft, peft, trl.trainer.sft_trainer" ;;
+  esac
+  if [ -n "$imports" ]; then
+    env -u PYTHONDONTWRITEBYTECODE PYTHONPATH="$root" "$venv/bin/python" -c "import $imports" >/dev/null 2>&1 || true
   else
     "$venv/bin/python" -m compileall -q -q -j 0 "$venv"/lib/python*/site-packages || true
   fi
@@ -122,6 +130,19 @@ if command -v flock >/dev/null; then
   }
 fi
 
+# room GB WHAT: ends where this disk has less.
+room() {
+  local free
+  free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
+  [ "$free" -ge "$1" ] || { echo "error: $2 $1 GB and this disk has $free GB free. Make room" >&2; exit 2; }
+}
+
+if [ "$what" = train ]; then
+  gb=3; if nvidia-smi -L >/dev/null 2>&1; then gb=10; fi
+  [ -f .venv-train/.installed-requirements-train ] || room "$gb" "what trains a model needs"
+  install .venv-train train
+  exit 0
+fi
 install .venv
 case $what in fleet | dev | engines) install .venv fleet ;; esac
 case $what in inspect | dev | engines) install .venv inspect ;; esac
@@ -144,8 +165,7 @@ if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then
   if [ -n "${!own:-}" ] || "$python" -c "import $engine" >/dev/null 2>&1; then
     echo "$engine: the one that ${!own:-$python} imports" >&2
   else
-    free=$(df -Pk . | awk 'NR == 2 { print int($4 / 1048576) }')
-    [ "$free" -ge 20 ] || { echo "error: $engine and the weights need 20 GB and this disk has $free GB free. Make room" >&2; exit 2; }
+    room 20 "$engine and the weights need"
     install ".venv-$engine" "$engine"
   fi
   [ -d "${MODEL:-}" ] || PYTHONPATH=$PWD .venv/bin/python -m core.engines.weights

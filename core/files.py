@@ -3,6 +3,7 @@
 Files of JSON are read here too, whoever wrote them: what can't be read is said in one line."""
 
 import errno
+import glob
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from core.errors import UserError
 
@@ -44,16 +45,18 @@ def can_write(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+def write_atomically(path: Path, content: bytes | Iterable[bytes], is_lasting: bool = True) -> None:
     """`path` holds all of `content`, which may come in parts, or what it held before: also on a full disk, a crash or
-    a power cut. One process at a time may write a path; what a killed one leaves beside it, the next one overwrites."""
+    a power cut. One process at a time may write a path; what a killed one leaves beside it, the next one overwrites.
+    Not `is_lasting`: of thousands of files that can be made again; after a power cut one may be empty."""
     beside = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # someone may have removed it since the run began
         with open(beside, "wb") as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
-            os.fsync(file.fileno())
+            if is_lasting:
+                os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as error:
         beside.unlink(missing_ok=True)
@@ -65,8 +68,9 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
 
 @contextmanager
 def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
-    """A path beside `out`, for a file or a folder, that becomes `out` at the end; stopped or broken off before, nothing
-    is left. `what` needs `size` bytes free on the disk. Raises UserError, also where `out` is there already."""
+    """A path beside `out`, for a file or a folder, that becomes `out` at the end, on the disk; stopped or broken off
+    before, nothing is left (but of a killed process: `sweep`). `what` needs `size` bytes free on the disk. Raises
+    UserError, also where `out` is there already."""
     if out.exists():
         raise UserError(f"{out} exists. Remove it, or choose another name")
     if not out.parent.is_dir():
@@ -76,6 +80,8 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
     beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         yield beside
+        for file in [beside, *beside.rglob("*")]:
+            _flush(file)
         os.replace(beside, out)
     except OSError as error:
         raise UserError(
@@ -83,10 +89,31 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
             "room, and run the same command again; nothing is left of this attempt"
         ) from None
     finally:
-        if beside.is_dir():
-            shutil.rmtree(beside, ignore_errors=True)
-        else:
-            beside.unlink(missing_ok=True)
+        _discard(beside)
+
+
+def sweep(out: Path) -> None:
+    """Remove what killed processes left of `whole(out)`. Nobody else may be at work on it."""
+    for beside in out.parent.glob(f".{glob.escape(out.name)}.*"):
+        if beside.suffix[1:].isdigit():
+            _discard(beside)
+
+
+def _discard(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """What was written to a file, or the names in a folder, to the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def open_log(path: Path, again: bool = True) -> TextIO:
@@ -127,10 +154,11 @@ def read_lines(path: Path, what: str, remedy: str) -> Iterator[str]:
         yield from file
 
 
-def read_bytes(path: Path, what: str, remedy: str) -> bytes:
-    """The content of `path`. Raises UserError, as read_lines does."""
-    with _reading(path, what, remedy):
-        return path.read_bytes()
+@contextmanager
+def opened(path: Path, what: str, remedy: str) -> Iterator[BinaryIO]:
+    """The bytes of `path`, to be read. Raises UserError, as read_lines does."""
+    with _reading(path, what, remedy), open(path, "rb") as file:
+        yield file
 
 
 @contextmanager

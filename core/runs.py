@@ -1,6 +1,6 @@
 """RUNS of a whole experiment: each a run like any other, under a seed of its own; together, one results file."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Generic
 
@@ -11,14 +11,19 @@ from core.report import tables
 from core.results.merge import merge
 
 
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
 class Runs(Generic[C]):
     """The runs of an experiment, one after the other: the name, the constants and the folder of each. A single one has
     its place in `folder`; several (RUNS) have theirs in a folder of the experiment's name, and that place is for what
     they come to together: `path` and `document`, of those that have ended."""
 
-    def __init__(self, name: str, config: C, folder: Path) -> None:
-        """Raises UserError where the seeds leave their range, or the folder can't be made."""
-        self._name, self._folder, self._all = name, folder, config.runs()
+    def __init__(self, name: str, config: C, folder: Path, say: Callable[[str], None] = _print) -> None:
+        """`say`: what several are told by. Raises UserError where the seeds leave their range, or the folder can't be
+        made."""
+        self._name, self._folder, self._all, self._say = name, folder, config.runs(), say
         self._paths: list[Path] = []
         self.path, self.document = folder, dict[str, Any]()
         if len(self._all) > 1:
@@ -32,7 +37,7 @@ class Runs(Generic[C]):
             yield self._name, self._all[0], self._folder
             return
         for number, config in enumerate(self._all, 1):
-            print(f"run {number} of {len(self._all)}: SEED={config.SEED}", flush=True)
+            self._say(f"run {number} of {len(self._all)}: SEED={config.SEED}")
             yield f"{self._name}-seed{config.SEED}", config, self._folder / self._name
 
     def ended(self, path: Path, document: dict[str, Any]) -> None:
@@ -40,6 +45,6 @@ class Runs(Generic[C]):
         self._paths.append(path)
         self.path, self.document = path, document
         if len(self._all) > 1:
-            print(f"{terminal.wrapped(tables.final(document))}; {path}", flush=True)
+            self._say(f"{terminal.wrapped(tables.final(document))}; {path}")
             is_last = len(self._paths) == len(self._all)
             self.path, self.document = merge(self._paths, self._name, self._folder, complete=is_last)

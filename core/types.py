@@ -60,7 +60,7 @@ class Problem:
 
     @property
     def is_proof(self) -> bool:
-        """Whether a proof is asked for: nobody votes on it, and it has no box."""
+        """Whether a proof is asked for: nobody votes on it, and it states no answer."""
         return self.answer_type == PROOF
 
 

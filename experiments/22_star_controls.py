@@ -30,6 +30,7 @@ arms = [
     arm("from_base", START="base"),
 ]
 seeds = (0, 1, 2)
+controls = Controls(arms, seeds)
 
 if __name__ == "__main__":
-    control(Controls(arms, seeds), globals())
+    control(controls, globals())

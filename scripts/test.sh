@@ -7,6 +7,9 @@ set -euo pipefail
 cd "$root"
 [ "${1:-}" = engines ] && what=engines || what=dev
 bash setup.sh "$what"
+status=0
+# Where what trains can't be set up, the tests of training are skipped, and this ends with status 1.
+bash setup.sh train || status=1
 # The report page is tested in a real browser. Where none is and none can be installed, those tests are skipped.
 if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   echo "installing chromium by apt-get, for the tests of the report page (once; about 400 MB, nothing else) …" >&2
@@ -19,7 +22,6 @@ case ${1:-} in
   "") # three files at a time also on two cores: tests wait as much as they compute
     echo "the suite: about 12 minutes on 2 cores, then ruff and mypy" >&2; set -- -n 3 --dist loadfile ;;
 esac
-status=0
 .venv/bin/python -m pytest "$@" || status=$?
 .venv/bin/ruff check . || status=1
 .venv/bin/ruff format --check . || status=1

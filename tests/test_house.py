@@ -52,6 +52,19 @@ MAY: dict[str, set[str]] = {
     "grade": {"engines", "generate", "grading", "problems", "regrade", "report", "results", "run"},
     "lean": set(),
     "curate": {"engines.server", "grade", "grading", "problems", "report.tables"},
+    "star": {
+        "engines",
+        "experiment",
+        "generate",
+        "grading",
+        "problems",
+        "report",
+        "results",
+        "run",
+        "runs",
+        "scaffolds",
+        "training",
+    },
     "equal_compute": {
         "engines",
         "grading",
@@ -114,6 +127,7 @@ def test_data_flows_one_way(path: Path) -> None:
         ("core.results.read", ["openai", "core.engines", "core.generate", "torch", "sympy", "matplotlib"]),
         ("core.run", ["torch", "sympy", "matplotlib", "pyarrow", "huggingface_hub", "openai", "aiohttp"]),
         ("core.errors", ["numpy"]),
+        ("core.star.train", ["torch", "transformers", "trl", "peft", "tokenizers"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:

@@ -68,6 +68,16 @@ def test_a_set_up_says_what_it_does_how_much_and_how_long(fresh: Path, python: s
     assert "setting up .venv from locks/requirements.lock (once; about 700 MB on disk, 1 to 3 minutes)" in done.stderr
 
 
+def test_a_disk_without_room_for_what_trains_is_one_line_before_anything_is_installed(fresh: Path, python: str) -> None:
+    (fresh / "df").write_text("#!/bin/sh\necho Filesystem; echo disk 9 9 2000000 9% /\n")
+    (fresh / "df").chmod(0o755)
+    done = bash(fresh, "setup.sh", "train", PYTHON=python, PATH=f"{fresh}:{os.environ['PATH']}")
+    assert done.returncode == 2 and "error: what trains a model needs" in done.stderr, done.stderr
+    assert "GB and this disk has 1 GB free. Make room" in done.stderr and "setting up" not in done.stderr
+    done = bash(fresh, "setup.sh", "train", PYTHON=python)
+    assert done.returncode == 2 and "1.5 GB with torch for the CPU, 7 GB with CUDA" in done.stderr
+
+
 @pytest.mark.skipif(not shutil.which("flock"), reason="no flock here")
 def test_a_second_terminal_says_that_it_waits(fresh: Path, python: str) -> None:
     holding = ["flock", ".venv.lock", "sh", "-c", "echo held; read line"]

@@ -1,9 +1,9 @@
 """RSA as a model: POST /v1/chat/completions in front of any server, answered by RSA. `bash scripts/serve_rsa.sh`.
 
-The answer is a member of the last population: of those that hold the majority answer, the first. Without a box (a
-proof, a chat) nobody votes, and it is the first member that says anything. Members of a population are exchangeable,
-so that "the first" is a fair draw; drawing from the last population and voting are the RSA paper's two ways to end
-(arXiv 2509.26626). With n > 1 the next members follow, those of larger minorities first.
+The answer is a member of the last population: of those that hold the majority answer, the first. Without an answer
+(a proof, a chat) nobody votes, and it is the first member that says anything. Members of a population are
+exchangeable, so that "the first" is a fair draw; drawing from the last population and voting are the RSA paper's two
+ways to end (arXiv 2509.26626). With n > 1 the next members follow, those of larger minorities first.
 """
 
 import argparse
@@ -75,7 +75,7 @@ VOTING = ThreadPoolExecutor(max_workers=4, thread_name_prefix="vote")
 
 @dataclass(frozen=True)
 class Step:
-    """What came of one step: votes by answer, most first; members without an answer in a box, failed, and cut off."""
+    """What came of one step: votes by answer, most first; members without an answer, failed, and cut off."""
 
     step: int
     answers: dict[str, int]
@@ -89,7 +89,7 @@ class Step:
         shown = [f"{answer:.40} ×{count}" for answer, count in votes[:SHOWN_ANSWERS]]
         if len(votes) > SHOWN_ANSWERS:
             shown.append(f"{len(votes) - SHOWN_ANSWERS} others")
-        counts = ((self.unread, "without a boxed answer"), (self.failed, "failed"), (self.truncated, "cut off"))
+        counts = ((self.unread, "without an answer"), (self.failed, "failed"), (self.truncated, "cut off"))
         told = [f"answers {', '.join(shown)}"] * bool(shown) + [f"{count} {what}" for count, what in counts if count]
         return f"step {self.step} of {config.T}: {config.N} solutions, {'; '.join(told)}\n"
 

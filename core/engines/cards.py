@@ -196,6 +196,8 @@ class Card:
     problem_set: str = _field(_text, "aime_2025")
     proof_set: str = _field(_text, "imo_proofbench")
     graded_set: str = _field(_text, "proofbench_graded")
+    star_set: str = _field(_text)
+    star_eval_set: str = _field(_text)
     not_learnt: tuple[str, ...] = _field(_texts, ())
     sampling: Mapping[str, float] = _field(_sampling, {})
     send: Mapping[str, Any] = _field(_send, {})

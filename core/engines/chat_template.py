@@ -2,12 +2,14 @@
 files say."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from core.engines import client
 from core.engines.identity import weights_at
 from core.engines.server import MARK, Server, is_local
 from core.errors import UserError
+from core.types import Message
 
 
 def tail_on_llamacpp(server: Server) -> str | None:
@@ -52,18 +54,25 @@ def tail_of(prompt: Any) -> str | None:
     return tail if mark else None
 
 
-def rendered(template: Any) -> str | None:
-    """The prompt that a chat template makes of MARK; None where we can't render it."""
+def rendered(
+    template: Any, messages: Sequence[Message] = (), add_generation_prompt: bool = True, **settings: Any
+) -> str | None:
+    """The prompt that a chat template makes of `messages` (else of MARK); None where we can't render it."""
     from jinja2.sandbox import ImmutableSandboxedEnvironment  # it is someone else's program
 
     if not isinstance(template, str):
         return None
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.add_extension("jinja2.ext.loopcontrols")
-    messages = [{"role": "user", "content": MARK}]
     try:
         return environment.from_string(template).render(
-            messages=messages, add_generation_prompt=True, bos_token="", eos_token="", tools=None, strftime_now=str
+            messages=messages or [{"role": "user", "content": MARK}],
+            add_generation_prompt=add_generation_prompt,
+            bos_token="",
+            eos_token="",
+            tools=None,
+            strftime_now=str,
+            **settings,
         )
     except Exception:  # of any kind: it may do what it likes
         return None

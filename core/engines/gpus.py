@@ -113,12 +113,23 @@ def from_file(path: Path) -> Gpu:
 def detect() -> Gpu | None:
     """The first GPU of this machine, with the memory its driver reports; None without one. Raises UserError for one
     that the table does not hold."""
-    said = _nvidia_smi("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
-    name, _, memory = (said or "").partition("\n")[0].rpartition(",")
+    name, size = _first()
     if not name:
         return None
-    gpu = named(name.strip())
-    return replace(gpu, memory=float(memory) * MIB) if memory.strip().isdigit() else gpu
+    gpu = named(name)
+    return replace(gpu, memory=size) if size else gpu
+
+
+def memory() -> float | None:
+    """Bytes of the first GPU's memory, whichever it is; None where its driver does not say."""
+    return _first()[1]
+
+
+def _first() -> tuple[str, float | None]:
+    """The name of the first GPU of this machine, and the memory its driver reports, in bytes; "" without one."""
+    said = _nvidia_smi("--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
+    name, _, size = (said or "").partition("\n")[0].rpartition(",")
+    return name.strip(), float(size) * MIB if size.strip().isdigit() else None
 
 
 @cache  # a driver may take seconds to answer

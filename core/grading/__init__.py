@@ -1,4 +1,5 @@
-"""What a candidate is worth. The default grader, answers.by_answer, reads the box and compares it with the reference.
+"""What a candidate is worth. The default grader, answers.by_answer, reads the box (or the `Final:` line) and compares
+it with the reference.
 
 To add a grader takes one function and an experiment that gives it to the door, run(RSA, globals(), grader=by_length):
 

@@ -1,6 +1,7 @@
 """Judge answers: whether one is right, which of several say the same, what a population votes for.
 
-`by_answer` is the default grader: it reads the box of each candidate and compares it with the reference.
+`by_answer` is the default grader: it reads the box (or the `Final:` line) of each candidate and compares it with the
+reference.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from core.errors import UserError
 from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract, is_aime
-from core.grading.math_verify import math_equal
+from core.grading.math_verify import math_equal, math_readable
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
 MAX_COMPARISONS = 600  # that one vote asks of the judge: enough for 35 answers of which no two are equal
@@ -62,6 +63,18 @@ def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool 
     if WORDS.fullmatch(mine) or WORDS.fullmatch(theirs):  # words are no products: star is not rats
         return mine in NOTHING and theirs in NOTHING
     return math_equal(clean(answer, "math") or "", clean(truth, "math") or "")
+
+
+def is_reference(answer: str, answer_type: str = "integer") -> bool:
+    """Whether answers can be compared with `answer` by what they say, and not only by how they are spelled: words
+    can't, but for those that say that there is nothing. Blocks and raises as judge does."""
+    text = canonical(answer, answer_type)
+    if answer_type == "integer":
+        return is_aime(text)
+    if NUMBER.fullmatch(text) or text in NOTHING:
+        return True
+    read = clean(answer, "math")
+    return bool(read) and not WORDS.fullmatch(text) and math_readable(read or "") is True
 
 
 def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> bool:
@@ -152,8 +165,9 @@ def _joined(spelled: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 
 async def by_answer(problem: Problem, population: Population, ask: Ask) -> Graded:
-    """Boxed answers against the reference, and the population's vote. It asks no model. In a thread: judging a hard
-    answer may take seconds, and requests must not wait for it. Raises UserError for a problem without an answer."""
+    """Answers in boxes, or `Final:` lines, against the reference, and the population's vote. It asks no model. In a
+    thread: judging a hard answer may take seconds, and requests must not wait for it. Raises UserError for a problem
+    without an answer."""
     return await asyncio.to_thread(grade_answers, problem, population)
 
 

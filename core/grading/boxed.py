@@ -1,4 +1,5 @@
-r"""Read an answer from a text: what stands in the last complete \boxed{}, cleaned, with the doubt that is left.
+r"""Read an answer from a text: what stands in the last complete \boxed{}, cleaned, with the doubt that is left. Where
+there is no box at all, what the last line that begins with `Final:` says (final.py).
 
 It is cleaned, never guessed: \frac{1}{2} does not become 1, nor 1,024 become 1. "integer" answers are AIME's, 0 to 999,
 and are compared as text; "math" answers are compared as text and then by what they mean (answers.py).
@@ -9,7 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 
+from core.grading.final import final_lines, says_nothing
 from core.grading.units import unit_of
 from core.types import MAX_ANSWER_CHARS
 
@@ -20,19 +23,20 @@ MAX_OTHERS = 8  # answers of earlier boxes that are compared with the last one's
 DOUBTS = {
     "truncated": "the completion was cut off, so that this may not be its last word",
     "unclosed": "the last box never closes; the answer, if any, is from the complete box before it",
-    "none": "there is no box",
-    "empty": "every box is empty",
-    "unreadable": f"the last box is longer than {MAX_ANSWER_CHARS} characters, or wrapped too deeply, to be an answer",
-    "not an integer": "the answer type is integer and the box holds anything but an integer from 0 to 999",
-    "several": "there are boxes with different answers; the last one counts",
+    "none": "there is no box, and no line that begins with Final:",
+    "empty": "every box is empty; or, without a box, every Final: line is empty or holds a placeholder",
+    "unreadable": f"the last box (or Final: line) is longer than {MAX_ANSWER_CHARS} characters, or wrapped too deeply",
+    "not an integer": "the answer type is integer and what is stated is anything but an integer from 0 to 999",
+    "several": "there are different answers, in boxes or Final: lines; the last box counts, without one the last line",
 }
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """`answer`: the text of the last complete box, cleaned; None without one. `doubt`: None or a key of DOUBTS.
-    `others`: with the doubt "several", the answers of the other boxes, one of each canonical form; answers.groups()
-    says whether they say the same all the same. Empty where they are more than MAX_OTHERS, or one is unreadable."""
+    """`answer`: the text of the last complete box (or `Final:` line), cleaned; None without one. `doubt`: None or a key
+    of DOUBTS. `others`: with the doubt "several", the other answers that are stated, one of each canonical form;
+    answers.groups() says whether they say the same all the same. Empty where they are more than MAX_OTHERS, or one is
+    unreadable."""
 
     answer: str | None
     doubt: str | None
@@ -40,13 +44,18 @@ class Extraction:
 
 
 def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
-    r"""The answer that `text`, a completion without its thinking, states in its last complete \boxed{} or \fbox{}.
+    r"""The answer that `text`, a completion without its thinking, states in its last complete \boxed{} or \fbox{};
+    where it has no box, complete or not, in its last line that begins with `Final:`.
 
     Integers come back canonical: "042" is "42", "1{,}024" is "1024". A box inside a box belongs to the outer one,
-    unless that never closes. Empty boxes are passed over. Never raises, and takes time linear in `text`.
+    unless that never closes. Empty boxes are passed over, and so are `Final:` lines that say nothing. A line is read as
+    a box is: "Final: The answer is 42." states no integer. Never raises, and takes time linear in `text`.
     """
     boxes, unclosed = _boxes(text)
-    answers = (_answer(box, answer_type) for box in reversed(boxes))  # lazily: some that differ end the reading
+    has_box = bool(boxes) or unclosed
+    lines = _lines(text, has_box, truncated)
+    first, beside = (boxes, lines) if has_box else (lines, [])
+    answers = (_answer(each, answer_type) for each in reversed(first))  # lazily: some that differ end the reading
     answer = next((a for a in answers if a != ""), "")
     doubt = None
     others: list[str | None] = []
@@ -55,13 +64,31 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     elif unclosed:
         doubt = "unclosed"
     elif not answer:
-        doubt = "unreadable" if answer is None else "empty" if boxes else "none"
+        doubt = "unreadable" if answer is None else "empty" if first else "none"
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
-    elif others := _others(answers, answer, answer_type):
+    elif others := _others(
+        chain(answers, (_answer(each, answer_type) for each in reversed(beside))), answer, answer_type
+    ):
         doubt = "several"
     told = tuple(other for other in others if other is not None)
     return Extraction(answer or None, doubt, told if len(told) == len(others) <= MAX_OTHERS else ())
+
+
+def stated(text: str, answer_type: str = "integer") -> list[str | None]:
+    """All answers that `text` states, in boxes and `Final:` lines, cleaned, each once; None for what is no answer."""
+    boxes, unclosed = _boxes(text)
+    found = (_answer(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
+    return [answer for answer in dict.fromkeys(found) if answer != ""]
+
+
+def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str]:
+    """What the `Final:` lines of `text` say, "" for a placeholder. The last line of a text that was cut off may lack
+    its end, as a box that never closes does. What holds a box is read as a box."""
+    found = (line for line in final_lines(text) if not (truncated and line.end == len(text)))
+    return [
+        "" if says_nothing(line.value) else line.value for line in found if not (has_box and BOX.search(line.value))
+    ]
 
 
 def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
@@ -100,6 +127,7 @@ def canonical(answer: str, answer_type: str = "integer") -> str:
 
 # --- boxes ---
 
+BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 # Braces, and what opens or hides one. A bare number (\boxed 42) must be all there is: \boxed 1/2 and \boxed 2\pi are
 # no boxes, for TeX would box their first digit.
 _BRACES = re.compile(
@@ -112,8 +140,14 @@ _BRACES = re.compile(
 
 
 def _boxes(text: str) -> tuple[list[str], bool]:
-    """The contents of the complete boxes that no complete box holds, in order; and whether a box is still open after
-    the last of them."""
+    """What the boxes of box_spans() hold."""
+    spans, unclosed = box_spans(text)
+    return [text[start:end] for start, end in spans], unclosed
+
+
+def box_spans(text: str) -> tuple[list[tuple[int, int]], bool]:
+    """Where the contents of the complete boxes stand that no complete box holds, in order; and whether a box is still
+    open after the last of them."""
     depth = 0
     opened: list[tuple[int, int]] = []  # start of the content, depth outside
     complete: list[tuple[int, int]] = []
@@ -134,8 +168,7 @@ def _boxes(text: str) -> tuple[list[str], bool]:
                     complete.pop()
                 complete.append((start, token.start() + depth - outside - 1))
             depth = left
-    unclosed = bool(opened) and (not complete or opened[-1][0] > complete[-1][1])
-    return [text[start:end] for start, end in complete], unclosed
+    return complete, bool(opened) and (not complete or opened[-1][0] > complete[-1][1])
 
 
 # --- cleaning ---

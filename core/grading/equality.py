@@ -56,6 +56,15 @@ def equal(answer: str, truth: str) -> bool:
         return _letters(answer) == _letters(truth)
 
 
+def readable(text: str) -> bool:
+    """Whether such an answer can be told from others by what it says; else only by how it is spelled."""
+    try:
+        read = _read(_spell(text))
+        return _guarded(_same, read, read) is True
+    except (Unreadable, RecursionError):
+        return False
+
+
 def _letters(text: str) -> list[str]:
     """The tokens of a text that can't be read, without spaces and the braces of single tokens."""
     token = r"\\[A-Za-z]+|[0-9]+|\S"

@@ -63,6 +63,12 @@ def math_equal(answer: str, truth: str) -> bool | None:
     return verdict
 
 
+def math_readable(text: str) -> bool | None:
+    """Whether `text`, LaTeX without dollar signs, can be compared with answers that are spelled otherwise; None when
+    there was no verdict within DEADLINE_S. Safe and raises as math_equal."""
+    return _JUDGE.readable(text)
+
+
 def stop() -> None:
     """End the child, also in the middle of a comparison; every comparison from now on is undecided. For a run that is
     being stopped, and must not wait for what hangs."""
@@ -89,6 +95,12 @@ class _Judge:
         atexit.register(self._stop)
 
     def equal(self, answer: str, truth: str) -> bool | None:
+        return self._verdict(answer, truth)
+
+    def readable(self, text: str) -> bool | None:
+        return self._verdict(text)
+
+    def _verdict(self, *texts: str) -> bool | None:
         with self._lock:
             if self._ended:
                 return None
@@ -97,7 +109,7 @@ class _Judge:
                 self._start()
             assert self._process and self._process.stdin and self._process.stdout
             try:
-                self._process.stdin.write(json.dumps([answer, truth, DEADLINE_S]) + "\n")
+                self._process.stdin.write(json.dumps([*texts, DEADLINE_S]) + "\n")
                 self._process.stdin.flush()
                 reply = self._process.stdout.readline()
             except OSError:  # it ended before it could read
@@ -146,12 +158,13 @@ _JUDGE = _Judge()
 
 
 def _serve() -> None:
-    """The child: a JSON list [answer, truth, deadline in s] a line in, true or false a line out. It says "ready" when a
-    first comparison costs no more than a later one, and ends by itself when the parent is gone."""
+    """The child: a JSON list [answer, truth, deadline in s] (of one that is to be read, without the truth) a line in,
+    true or false a line out. It says "ready" when a first comparison costs no more than a later one, and ends by itself
+    when the parent is gone."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not pass for a reply
     with _ending_after(START_S):
-        from core.grading.equality import equal
+        from core.grading.equality import equal, readable
 
         if sys.platform != "win32":
             import resource
@@ -163,7 +176,7 @@ def _serve() -> None:
     for line in sys.stdin:
         *texts, deadline = json.loads(line)
         with _ending_after(deadline):
-            verdict = equal(*texts)
+            verdict = equal(*texts) if len(texts) == 2 else readable(*texts)
         print(json.dumps(verdict), file=replies, flush=True)
 
 

@@ -30,7 +30,7 @@ import pyarrow
 import pyarrow.parquet
 
 from core.errors import UserError, one_line
-from core.files import read_bytes, storable, write_atomically
+from core.files import opened, storable, write_atomically
 from core.lean.search import Failed, Found, Node, Step, begun, ended, plain
 
 POSITIVE, NEGATIVE = "positive", "negative"
@@ -172,7 +172,8 @@ def read(path: Path) -> Any:
 
 
 def _read(path: Path) -> Any:
-    content = read_bytes(path, WHAT, REMEDY)
+    with opened(path, WHAT, REMEDY) as stored:
+        content = stored.read()
     try:
         # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down with SIGABRT.
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content), pre_buffer=False)

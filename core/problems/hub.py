@@ -26,6 +26,11 @@ class Spec:
     revision: str
     split: str
 
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        return f"{self.repo}:{self.split}" if self.split else self.repo
+
     @classmethod
     def read(cls, text: str) -> "Spec":
         """Raises UserError."""

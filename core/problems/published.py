@@ -25,6 +25,7 @@ class Published:
     file: str = ""
     split: str = "train"
     splits: Mapping[str, str] = field(default_factory=dict)  # by their names, the file of each
+    splits_of_hub: tuple[str, ...] = ()  # in place of these, what hub.split_of calls them, where files are many
     revision: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     columns: str = "problem and answer"  # that a local copy needs

@@ -17,7 +17,7 @@ from core.problems.imo import ANSWERBENCH
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
 from core.problems.proofbench import PROOFBENCH
 from core.problems.published import Published
-from core.problems.tables import READERS, Rows, read_rows
+from core.problems.tables import READERS, Rows, Wanted, read_rows
 from core.types import ANSWERS, Problem
 
 # Sets of the embedded model, made by scripts/embedded/make_sums.py.
@@ -27,6 +27,8 @@ BUNDLED = {
     "sums_card": "sums of 4 products, for the model card",
     "sums_hard_card": "sums of 6-8 products, for the model card",
     "sums_proof": "remainders of sums of 4 products, to be proved",
+    "sums_star": "sums of 4 products to train on, with STaR",
+    "sums_star_eval": "sums of 4 products, held out, to evaluate STaR on",
 }
 BUNDLED_VERSION = "2"  # raised when one of them changes (tests hold their hashes)
 PUBLISHED = {each.name: each for each in (AIME_2024, AIME_2025, HMMT_2025, ANSWERBENCH, IMO_PROOFBENCH, PROOFBENCH)}
@@ -82,10 +84,10 @@ class ProblemSet:
         return replace(self, name=f"{self.name}:{split}", problems=kept)
 
 
-def load(name: str, wanted: str = ANSWERS) -> ProblemSet:
+def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> ProblemSet:
     """A problem set by name ("sums", "aime_2025", …) or name:part ("imo_proofbench:Advanced"),
     "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet file; what is not known by
-    name may lack answers unless they are what is `wanted` by the grader.
+    name may lack answers unless they are what is `wanted` by the grader. `constant`: the one that names it.
 
     Raises UserError, with the place and the remedy, for an unknown name, an unreadable or malformed file, or a hub
     that can't be reached or holds another set than the one that is known.
@@ -95,10 +97,10 @@ def load(name: str, wanted: str = ANSWERS) -> ProblemSet:
         return ProblemSet(name, problems, f"bundled: {BUNDLED[name]}", "MIT", BUNDLED_VERSION)
     known_as, _, part = name.partition(":")
     if known_as in PUBLISHED:
-        whole = _published(PUBLISHED[known_as])
+        whole = _published(PUBLISHED[known_as], constant)
         return whole.part(part) if part else whole
     if name.startswith("hub:"):
-        return _of_hub(hub.Spec.read(name), wanted)
+        return _of_hub(hub.Spec.read(name), wanted, constant)
     path = Path(os.path.expanduser(name))
     if path.suffix or path.exists():
         return ProblemSet(path.stem, read_file(path, wanted), f"file {path.name}")
@@ -109,9 +111,9 @@ def load(name: str, wanted: str = ANSWERS) -> ProblemSet:
     )
 
 
-def _published(known: Published) -> ProblemSet:
+def _published(known: Published, constant: str) -> ProblemSet:
     """A set that is known: its copy in COPIES, or else the hub's. Raises UserError where it is another."""
-    read = read_published(known)
+    read = read_published(known, constant)
     problems = known.settled(check(read.rows, read.place))
     if fault := known.fault(problems):
         raise UserError(f"{known.name} from {read.origin} {fault}. {read.way_out}")
@@ -119,12 +121,11 @@ def _published(known: Published) -> ProblemSet:
     return replace(made, version=known.version(made.sha256))
 
 
-def _of_hub(asked: hub.Spec, wanted: str) -> ProblemSet:
+def _of_hub(asked: hub.Spec, wanted: str, constant: str) -> ProblemSet:
     """Any set of the hub, at one commit, which results name."""
-    read = read_hub(asked)
+    read = read_hub(asked, constant)
     problems = check(read.rows, read.place, wanted)
-    name = f"{asked.repo}:{asked.split}" if asked.split else asked.repo
-    return ProblemSet(name, problems, read.source, read.licence, None, read.commit)
+    return ProblemSet(asked.name, problems, read.source, read.licence, None, read.commit)
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,9 @@ class Read:
     licence: str | None = None
 
 
-def read_published(known: Published, constant: str = "PROBLEMS") -> Read:
-    """The rows of a set that is known: of its copy in COPIES, or else of the hub's. Raises UserError, which tells of
-    the `constant` that takes a file."""
+def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
+    """The rows of a set that is known: of its copy in COPIES, or else of the hub's; with `wanted`, without their other
+    columns. Raises UserError, which tells of the `constant` that takes a file."""
     way_out = (
         f"{ONLINE}, or give a local copy, one file with the columns {known.columns}: {known.address} as "
         f"{COPIES / known.name}.parquet (or .csv, .json, .jsonl), or {constant}=path/to/{known.name}.json"
@@ -156,27 +157,30 @@ def read_published(known: Published, constant: str = "PROBLEMS") -> Read:
         with hub.told(known.name, way_out):
             if known.splits:
                 found = hub.together(hub.fetched(known.repo, known.revision, file) for file in known.splits.values())
+            elif known.splits_of_hub:
+                every = (hub.fetched_split(known.repo, known.revision, split) for split in known.splits_of_hub)
+                found = hub.together(every)
             elif known.file:
                 found = hub.fetched(known.repo, known.revision, known.file)
             else:
                 found = hub.fetched_split(known.repo, known.revision, known.split)
         source = f"hub {known.repo} at {found.commit}"
     splits = list(known.splits) if len(found.paths) == len(known.splits) else [""] * len(found.paths)
-    rows = [row for path, split in zip(found.paths, splits, strict=True) for row in _rows(path, split)]
+    rows = [row for path, split in zip(found.paths, splits, strict=True) for row in _rows(path, split, wanted)]
     return Read(rows, str(found.paths[0]), source, str(copy or "the hub"), way_out, found.commit or None)
 
 
-def read_hub(asked: hub.Spec, constant: str = "PROBLEMS") -> Read:
+def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
     """The same of any set of the hub."""
     way_out = f"{ONLINE}, or download a file of it and give {constant}=path/to/file.parquet (or .csv, .json, .jsonl)"
     with hub.told(asked.repo, way_out):
         found = hub.fetched_split(asked.repo, asked.revision, asked.split)
-    rows = [row for path in found.paths for row in _rows(path)]
+    rows = [row for path in found.paths for row in _rows(path, "", wanted)]
     source = f"hub {asked.repo} at {found.commit}"
     return Read(rows, str(found.paths[0]), source, "the hub", way_out, found.commit, found.licence)
 
 
-def _rows(path: Path, split: str = "") -> Rows:
+def _rows(path: Path, split: str, wanted: Wanted | None) -> Rows:
     """The rows of a file, which say that they are of `split` where that is given."""
     of = {"split": split} if split else {}
-    return [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path)]
+    return [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path, wanted)]

@@ -6,16 +6,18 @@ import hashlib
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.files import parse_json, read_bytes, read_text
+from core.files import opened, parse_json, read_text
 
 WHAT, REMEDY, FIX = "problem file", "Check its path", "Fix it there"
 
 Rows = list[tuple[str, Any]]  # each with the place it came from
+Wanted = Callable[[str], bool]  # whether a column of this name is
+ROWS_AT_ONCE = 4096  # of a parquet file, on their way from its columns to rows
 
 # Published CSV files with one quote missing, by the sha256 of their text: the place in it, in characters, where the
 # quote belongs. Read as it is, the row would lose a column and take the next one for its answer.
@@ -25,8 +27,9 @@ MISSING_QUOTES = {
 }
 
 
-def read_rows(path: Path) -> Rows:
-    """The rows of a file, in order. Raises UserError for a file of another kind, and for what can't be read."""
+def read_rows(path: Path, wanted: Wanted | None = None) -> Rows:
+    """The rows of a file, in order; with `wanted`, without their other columns, which of a parquet file are not even
+    read. Raises UserError for a file of another kind, and for what can't be read."""
     kind = path.suffix.lower()
     if kind not in READERS:
         raise UserError(
@@ -34,7 +37,14 @@ def read_rows(path: Path) -> Rows:
             'objects with "problem" and "answer"), a .jsonl file (such an object a line), or a .csv or .parquet file '
             "with these columns"
         )
-    return READERS[kind](path)
+    if kind == PARQUET:
+        return _parquet(path, wanted)
+    rows = READERS[kind](path)
+    return rows if wanted is None else [(where, _only(wanted, row)) for where, row in rows]
+
+
+def _only(wanted: Wanted, row: Any) -> Any:
+    return {name: cell for name, cell in row.items() if wanted(name)} if isinstance(row, dict) else row
 
 
 def _json(path: Path) -> Rows:
@@ -96,21 +106,24 @@ def _records(path: Path, text: str) -> Iterator[tuple[str, list[str]]]:
         raise UserError(f"{WHAT} {path}, line {first} is not valid CSV ({error}). {FIX}") from None
 
 
-def _parquet(path: Path) -> Rows:
-    content = read_bytes(path, WHAT, REMEDY)
+def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
     try:
         import pyarrow.parquet  # half a second, so only where there is a file for it
     except ImportError:
         raise UserError(f"{WHAT} {path} can't be read without pyarrow: pip install pyarrow") from None
-    try:
-        # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down with SIGABRT.
-        table = pyarrow.parquet.read_table(pyarrow.BufferReader(content), use_threads=False, pre_buffer=False)
-        names = table.column_names
-        if len(set(names)) < len(names):
-            raise ValueError("several columns have one name")
-        found = table.to_pylist()
-    except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-        raise UserError(f"{WHAT} {path} is no parquet file that can be read ({error}). Fetch it again") from None
+    found: list[Any] = []
+    with opened(path, WHAT, REMEDY) as content:
+        try:
+            file = pyarrow.parquet.ParquetFile(content, pre_buffer=False)
+            names = file.schema_arrow.names
+            if len(set(names)) < len(names):
+                raise ValueError("several columns have one name")
+            columns = None if wanted is None else [name for name in names if wanted(name)]
+            # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down (SIGABRT).
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):
+                found += batch.to_pylist()
+        except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+            raise UserError(f"{WHAT} {path} is no parquet file that can be read ({error}). Fetch it again") from None
     return [(f"{path}, row {n}", row) for n, row in enumerate(found, 1)]
 
 
@@ -120,4 +133,5 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-READERS = {".parquet": _parquet, ".jsonl": _jsonl, ".csv": _csv, ".json": _json}  # on the hub, the first kind it has
+PARQUET = ".parquet"
+READERS = {PARQUET: _parquet, ".jsonl": _jsonl, ".csv": _csv, ".json": _json}  # on the hub, the first kind it has

@@ -18,6 +18,7 @@ from core.report.labels import Named, labels
 from core.report.page import Run
 from core.results.find import comparison, found
 from core.results.read import StepResult
+from core.results.rounds import is_folder as is_rounds
 from core.results.warnings import is_ungraded
 from core.terminal import columns, wrapped
 
@@ -144,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             return lines(found(args.results, folder), args.jsonl)
         if args.markdown:
             folders = [comparison([name], folder) for name in args.results]
-            if not folders or not all(each and rounds.is_folder(each) for each in folders):
+            if not folders or not all(each and is_rounds(each) for each in folders):
                 raise UserError("--markdown is of experiments in rounds. Name one, such as 21_star")
             return print("\n\n".join(rounds.markdown(each) for each in folders if each))
         runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
@@ -163,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             table = read_text(compared / "table.txt", "the table", "Run the comparison again") if compared else ""
             made = page.write(runs, out, args.all_inside, table)
             if compared:
-                print(rounds.show(compared) if rounds.is_folder(compared) else at_budgets(compared))
+                print(rounds.show(compared) if is_rounds(compared) else at_budgets(compared))
             else:
                 show(runs, out)
             for run in runs:

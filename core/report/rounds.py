@@ -1,4 +1,4 @@
-"""What runs in rounds (STaR) came to, as tables for people (text or markdown) and as a curve, from their records alone."""
+"""What runs in rounds (STaR) came to, from their records: tables for people (text or markdown), and a curve."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,11 +23,6 @@ LEGEND = (
     "first and of the last tenth",
     "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
 )
-
-
-def is_folder(folder: Path) -> bool:
-    """Whether `folder` is that of a STaR experiment."""
-    return any(folder.glob(f"*/{record.NAME}"))
 
 
 @dataclass(frozen=True)
@@ -119,7 +114,7 @@ def _making(each: Record) -> Table:
             shown = [str(got["samples"]), *(str(got["kept"][way]) for way in WAYS), _dropped(got["dropped"])]
             shown += [str(sum(got["unsound"].values())), _tokens(got["tokens"]), f"{got['seconds']:,.0f}"]
         shown += [str(got["rows"]), _tokens(told["tokens"]), f"{told['seconds']:,.0f}"]
-        rows.append([str(of["round"]), *shown, f"{told['first_loss']:.3f} to {told['last_loss']:.3f}"])
+        rows.append([str(of["round"]), *shown, f"{told['first_loss']:.4f} to {told['last_loss']:.4f}"])
     return Table(f"{each.label}: samples kept by way, tokens of sampling and of training", rows)
 
 

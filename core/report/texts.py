@@ -187,4 +187,4 @@ class Parts:
     def write(self, ids: Iterable[str], folder: Path) -> None:
         """Write a script to `folder` for each of `ids`, which hands its text to the page that loads it."""
         for id, text in self.read(ids):
-            write_atomically(folder / f"{id}.js", f'part("{id}","{text}")\n'.encode())
+            write_atomically(folder / f"{id}.js", f'part("{id}","{text}")\n'.encode(), is_lasting=False)

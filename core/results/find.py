@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import UserError
+from core.results import rounds
 
 
 class NoResults(UserError):
@@ -55,10 +56,12 @@ def _meant(name: str, folder: Path, also_comparisons: bool = False) -> Path:
 
 
 def _all_in(meant: Path) -> list[Path]:
-    """A file, or the results of a comparison, in the order of its table: the one that others are compared with
-    first."""
+    """A file; or the results of a comparison, in the order of its table: the one that others are compared with first;
+    or those of runs in rounds."""
     if not meant.is_dir():
         return [meant]
+    if rounds.is_folder(meant):
+        return [path for each in rounds.records(meant) for path in rounds.results(each)]
     told = [line.split() for line in (meant / "table.txt").read_text(encoding="utf-8").splitlines()]
     rank = {words[0]: place for place, words in reversed([*enumerate(told)]) if words}
     return sorted(_within(meant), key=lambda path: (rank.get(path.stem.rpartition("-seed")[0], len(told)), path.stem))

@@ -21,6 +21,7 @@ SCHEMA = 1
 NAME = "record.json"
 WAYS = ("first", "retry", "rationalised")  # in which a trace came to be: the last was shown the answer
 STAGES = ("collected", "trained", "evaluated")  # of a round, in their order; round 0 has the last alone
+SHOWN = (("collected", "results"), ("evaluated", "greedy"))
 FIX = "Move its folder away and run the command again; what was asked is in the journal"
 
 
@@ -89,6 +90,19 @@ def read(path: Path) -> Record:
     if not all(isinstance(each, dict) and each.get("round") == number for number, each in enumerate(rounds)):
         raise UserError(f"{path} does not hold rounds 0, 1, 2 … {FIX}")
     return Record(path.parent.parent, path.parent.name, found, rounds)
+
+
+def is_folder(folder: Path) -> bool:
+    """Whether `folder` is that of an experiment in rounds."""
+    return any(folder.glob(f"*/{NAME}"))
+
+
+def results(of: Record) -> list[Path]:
+    """The results of a run, round by round: evaluated at temperature 0 and then collected; those that are there. (What
+    SEEDS drew has its own, beside them.)"""
+    names = [each.get(stage, {}).get(what) for each in of.rounds for stage, what in SHOWN]
+    paths = [of.folder / f"{name}.json" for name in names if isinstance(name, str)]
+    return [path for path in paths if path.parent == of.folder and path.exists()]
 
 
 def records(folder: Path) -> list[Record]:

@@ -89,7 +89,7 @@ async def _not_right(problem: Problem, made: Completion, ask: Ask, form: str) ->
 
 def _betrays(problem: Problem, made: Completion) -> str:
     whole = f"{made.thinking}\n{made.text}"
-    return "told" if told(whole) else "another value" if states_another(whole, problem) else ""
+    return "told" if told(whole, problem.statement) else "another value" if states_another(whole, problem) else ""
 
 
 @dataclass

@@ -19,7 +19,7 @@ class StarConstants(Constants):
         "auto", 'problems to train on: "auto" (the model\'s own), "openr1", a name, hub:owner/name, or a file'
     )
     EVAL: str = constant(
-        "auto", 'problems to evaluate on: "auto" (HELD_OUT of DATA), a name, hub:owner/name, or a file'
+        "auto", 'evaluated on: "auto" (the model\'s own, or HELD_OUT of DATA), a name, hub:owner/name, or a file'
     )
     HELD_OUT: int = constant(
         200, "problems of DATA that are held out, chosen by a hash of their statements", 1, 100_000
@@ -47,6 +47,7 @@ class StarConstants(Constants):
     PATIENCE: int = constant(2, "rounds without a gain after which it ends; 0: never", 0, 100)
     RUNS: int = constant(1, "1: SEED says which run", 1, 1)
     ANSWER_TOKENS: int = constant(0, "0: nothing is forced out of a sample that the cap cut off", 0, 0)
+    MAX_DOLLARS: float = constant(0.0, "0: tokens of a model that is served here have no price", 0, 0)
 
     def check(self) -> None:
         if self.TRIES > 1 and not self.TEMPERATURE:

@@ -60,21 +60,22 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     """Run all arms. Ends the process as core.run.run does."""
     with command():
         if constants.asks_for_help(sys.argv[1:]):
-            arms = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
-            about = f"Arms (edit the file for others): {arms}; seeds {', '.join(map(str, controls.seeds))}"
-            return print(f"{constants.explained(controls.constants, namespace)}\n\n{terminal.wrapped(about)}")
+            listed = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
+            told = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
+            return print(f"{constants.explained(controls.constants, namespace)}\n\n{terminal.wrapped(told)}")
         stop = Stop()
         config = read(controls.constants, namespace)
         arms = controls.configs(config)
+        total = len(arms) * len(controls.seeds)
         with beginning(Path(namespace["__file__"]).stem, [of for _, of in arms]) as begun:
             for number, seed in enumerate(controls.seeds):
                 tokens: list[int] | None = None
                 for place, (each, of) in enumerate(arms, number * len(arms) + 1):
                     label = f"{each.name}-seed{config.SEED + seed}"
-                    print(
-                        f"\n{place} of {len(arms) * len(controls.seeds)}: {label} {_changes(each)}".rstrip(), flush=True
-                    )
-                    made = begun.run(label, replace(of, SEED=config.SEED + seed), stop, tokens)
+                    print(f"\n{place} of {total}: {label} {_changes(each)}".rstrip(), flush=True)
+                    ended = len(tokens) if tokens else of.ROUNDS  # PATIENCE may have ended the first
+                    own = replace(of, SEED=config.SEED + seed, ROUNDS=min(of.ROUNDS, ended))
+                    made = begun.run(label, own, stop, tokens)
                     tokens = tokens or [of["trained"]["tokens"] for of in rounds.done(made)[1:]]
             print(f"\n{rounds.show(begun.folder)}")
             print(f"results {begun.folder}")

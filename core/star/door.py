@@ -112,10 +112,12 @@ def beginning(name: str, configs: Sequence[StarConstants]) -> Iterator[Beginning
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
     folder = results_dir()
-    train.check(start.path, config, folder, sum(of.ROUNDS for of in configs))
+    for of in configs:
+        train.check(start.path, of, folder, sum(each.ROUNDS for each in configs))
+    train.python_of()
     print(
         f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.name}, "
-        f"evaluated on {len(split.held_out.first(config.LIMIT).problems)} of {split.held_out.name}",
+        f"evaluated on {len(split.held_out.problems)} of {split.held_out.name}",
         flush=True,
     )
     (folder / name).mkdir(exist_ok=True)

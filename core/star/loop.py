@@ -4,6 +4,7 @@ Every stage follows from those before it: samples from weights, problems and SEE
 SEED. So a run that was killed goes on with the stage that it was in, and what was asked in that is in the journal.
 """
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -13,12 +14,14 @@ from statistics import fmean
 from typing import Any
 
 from core import seeds
+from core.bar import Bar
 from core.constants import Constants, rules
 from core.engines.need import Need
 from core.engines.server import Server
-from core.experiment import Experiment
+from core.errors import UserError
+from core.experiment import Experiment, Part
 from core.generate.journal import Journal
-from core.problems.sets import ProblemSet
+from core.progress import ANY, Expected, Forecast
 from core.report import compare
 from core.report.tables import interval, shift
 from core.results.rounds import WAYS, Record, sha256
@@ -93,10 +96,19 @@ class Loop:
     def _evaluate(self, number: int, server: Server) -> None:
         """The weights of round `number` on the held-out problems: at temperature 0 and, where there is one, at
         TEMPERATURE with each of SEEDS."""
-        held_out = self.split.held_out.first(self.config.LIMIT)
+        held_out = self.split.held_out
         shared = {name: getattr(self.config, name) for name in rules(Constants)} | {"PROBLEMS": self.config.EVAL}
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
-        path, made, spent = self._asked(self._name(number), greedy, server, held_out)
+        of_seeds = self.config.seeds if self.config.TEMPERATURE else range(0)
+        total = len(held_out.problems) * (1 + len(of_seeds) * self.config.VOTES)
+        with Bar(self._name(number), total, Forecast({ANY: Expected(total, 1.0, 1.0)}, is_bound=False)) as bar:
+            path, made, spent = self._asked(self._name(number), greedy, server, bar)
+            sampled = None
+            if of_seeds:
+                own = {"SEED": of_seeds[0], "RUNS": len(of_seeds), "N": self.config.VOTES}
+                name = self._name(number, "-sampled")
+                sampled, _, more = self._asked(name, SampleConstants(**shared | own), server, bar)
+                spent = {what: _sum(spent[what], more[what]) for what in spent}
         completions = [completion for of in made.values() for completion in of]
         form = {name: [self._form(each) for each in of] for name, of in made.items()}
         whole = [steps for of in form.values() for reason, steps in of if not reason]
@@ -115,15 +127,11 @@ class Loop:
             "failed": sum(each.error is not None for each in completions),
             "timed_out": sum(bool(each.error) and str(each.error).startswith(TIMED_OUT) for each in completions),
         }
-        if self.config.TEMPERATURE:
-            of_seeds = self.config.seeds
-            sampled = SampleConstants(**shared | {"SEED": of_seeds[0], "RUNS": len(of_seeds), "N": self.config.VOTES})
-            path, _, more = self._asked(self._name(number, "-sampled"), sampled, server, held_out)
-            spent = {name: None if None in (spent[name], more[name]) else spent[name] + more[name] for name in spent}
-            told |= {"sampled": path.stem, "sampled_accuracy": _accuracy(path), "vote": _accuracy(path, 1)}
+        if sampled:
+            told |= {"sampled": sampled.stem, "sampled_accuracy": _accuracy(sampled), "vote": _accuracy(sampled, 1)}
             if number:
                 first = self.record.rounds[0]["evaluated"]["sampled"]
-                told["sampled_gain"] = _gain(self._results(first), path)
+                told["sampled_gain"] = _gain(self._results(first), sampled)
         self.record.ended(number, "evaluated", told | spent)
         self.say(_evaluated(number, told))
 
@@ -131,13 +139,14 @@ class Loop:
         return str(self.record.rounds[number]["evaluated"]["greedy"])
 
     def _asked(
-        self, name: str, config: SampleConstants, server: Server, chosen: ProblemSet
+        self, name: str, config: SampleConstants, server: Server, bar: Bar
     ) -> tuple[Path, dict[str, list[Completion]], dict[str, Any]]:
         """Held-out problems as the constants have it: the results, all completions by problem, and what they took."""
         answering = Answering(self.config)
-        runs = Runs(name, config, self.record.folder)
+        runs = Runs(name, config, self.record.folder, say=lambda _: None)
         for called, each, where in runs:
-            experiment = Experiment(called, answering.scaffold, each, server, chosen, where)
+            part = Part(bar, called, config.N)
+            experiment = Experiment(called, answering.scaffold, each, server, self.split.held_out, where, part=part)
             runs.ended(experiment.finish(self.journal, self.stop), experiment.document)
         return runs.path, answering.completions, _spent(runs.document)
 
@@ -201,7 +210,10 @@ class Loop:
             told |= counted(samples) | _spent(experiment.document)
             self.say(_collected(number, told))
         if not rows:
-            raise train.nothing_kept(told)
+            raise UserError(
+                f"round {number} kept no trace of {told['problems']} problems, so that there is nothing to train on: "
+                f"{_reasons(told)}. Give more TRIES, or easier problems"
+            )
         write_traces(self._traces(number), rows)
         ways = Counter(row.way for row in rows)
         told |= {"by_way": {way: ways[way] for way in WAYS if ways[way]}}
@@ -231,6 +243,8 @@ class Loop:
             made = Weights(self.record.folder / known["weights"])
             if made.path.exists() and made.digest == known["digest"]:
                 return made
+        if folder.exists():  # of a run that was killed before this was recorded, or of other traces
+            shutil.rmtree(folder)
         before = self.start if number == 1 or self.config.START == "base" else self._weights(number - 1)
         rank = self.config.lora_rank(self.start.is_gguf)
         adapter = None
@@ -293,10 +307,20 @@ def _gain(first: Path, other: Path) -> dict[str, Any]:
     return dict(vars(compare.pair(one, two, anyway=True).metrics[compare.METRICS[0]]))
 
 
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
 def _spent(document: dict[str, Any]) -> dict[str, Any]:
     """Completion tokens (None: the server counts none) and seconds of a run, or of several."""
     metrics = document["metrics"]
     return {"tokens": metrics["tokens"]["completion"], "seconds": metrics["seconds"]}
+
+
+def _reasons(told: dict[str, Any]) -> str:
+    """Why samples were dropped, in words."""
+    reasons = sum((Counter(of) for of in told.get("dropped", {}).values()), Counter[str]())
+    return ", ".join(f"{count} {why}" for why, count in reasons.most_common()) or "no sample"
 
 
 def _evaluated(number: int, told: dict[str, Any]) -> str:

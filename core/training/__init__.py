@@ -1,1 +1,2 @@
-"""Weights converted: between Hugging Face's layout and GGUF. torch is never imported here."""
+"""Models trained (network, loop, encode and sft import torch and are loaded where it trains), and converted between
+Hugging Face's layout and GGUF without it."""

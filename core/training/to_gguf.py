@@ -1,7 +1,7 @@
-"""Convert a Qwen3 model (QED-Nano) from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf
+"""Convert a Qwen3 (QED-Nano) or Qwen2 model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf
 
 llama.cpp's own converter is in no installable package and needs torch and transformers; where LLAMA_CPP names a
-checkout of llama.cpp, it is called. Else this one does what it does for a dense Qwen3, a tensor at a time.
+checkout of llama.cpp, it is called. Else this one does what it does for a dense model, a tensor at a time.
 """
 
 import json
@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from tqdm import tqdm
 from core.arguments import Parser
 from core.engines.shape import Shape
 from core.errors import UserError, command
-from core.files import read_json, whole
-from core.training.qwen3 import QWEN2_SPLIT, gguf_names, tensor_shapes
+from core.files import whole
+from core.training.qwen import QWEN2_SPLIT, QWEN3, architecture_of, gguf_names, read_object, tensor_shapes
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ: dict[str, type[np.generic]] = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32}
@@ -33,23 +33,21 @@ CONTEXT = 32768  # tokens, where config.json does not say
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     """Write the model in `folder` to `out`. Matrices get `type`, norms float32. Raises UserError; then there is no
     `out`."""
-    config = _json(folder / "config.json")
-    if config.get("architectures") != ["Qwen3ForCausalLM"]:
-        raise UserError(
-            f"{folder / 'config.json'} is of {config.get('architectures')}, not of a Qwen3ForCausalLM. Convert others "
-            "with llama.cpp's own converter: LLAMA_CPP=path of a checkout"
-        )
+    config = read_object(folder / "config.json")
+    architecture = architecture_of(
+        config, folder, "Convert others with llama.cpp's own converter: LLAMA_CPP=path of a checkout"
+    )
     shape = Shape.from_config(folder / "config.json")
-    tensors = _tensors(folder, shape)
+    tensors = read_tensors(folder, tensor_shapes(shape, architecture))
     kinds = {name: _kind(tensor.shape, type) for name, tensor in tensors.items()}
     sizes = {name: _bytes(tensor.shape, kinds[name]) for name, tensor in tensors.items()}
 
-    writer = gguf.GGUFWriter(None, "qwen3")
+    writer = gguf.GGUFWriter(None, architecture.name)
     _describe(writer, config, shape, folder)
     writer.add_file_type(gguf.LlamaFileType[TYPES[type]])
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     _add_tokenizer(writer, folder, shape.vocab)
-    names = gguf_names(tensors, shape.layers)
+    names = gguf_names(tensors, shape.layers, architecture)
     for name, tensor in tensors.items():
         writer.add_tensor_info(names[name], tensor.shape, np.dtype(np.float32), sizes[name], raw_dtype=kinds[name])
     with _file(out, sum(sizes.values())) as beside:
@@ -63,15 +61,9 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.close()
 
 
-def _json(path: Path) -> dict[str, Any]:
-    found = read_json(path, "the model's", "Give the folder of a Hugging Face model, fetched whole")
-    if not isinstance(found, dict):
-        raise UserError(f"{path} does not hold an object. Fetch it again")
-    return found
-
-
-def _tensors(folder: Path, shape: Shape) -> dict[str, LocalTensor]:
-    """The tensors of all safetensors files in `folder`, not read yet, in the order of the layers."""
+def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, LocalTensor]:
+    """The tensors of all safetensors files in `folder`, not read yet, in the order of those `wanted`, whose names and
+    shapes they have. Raises UserError."""
     found: dict[str, LocalTensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         try:
@@ -86,12 +78,11 @@ def _tensors(folder: Path, shape: Shape) -> dict[str, LocalTensor]:
         found |= tensors
     if not found:
         raise UserError(f"{folder} holds no safetensors files. Fetch the model again")
-    wanted = tensor_shapes(shape)
     if missing := [name for name in wanted if name not in found]:
         raise UserError(f"{folder} lacks {len(missing)} tensors, the first is {missing[0]}. Is a file missing?")
     unknown = found.keys() - wanted.keys() - {"lm_head.weight"}  # which a tied model may repeat
     if unknown:
-        raise UserError(f"{folder} holds {min(unknown)}, which a dense Qwen3 does not have. Is it another model?")
+        raise UserError(f"{folder} holds {min(unknown)}, which such a model does not have. Is it another one?")
     for name, size in wanted.items():
         tensor = found[name]
         if tensor.shape != size or tensor.dtype not in READ:
@@ -129,8 +120,6 @@ def _describe(writer: gguf.GGUFWriter, config: dict[str, Any], shape: Shape, fol
         raise UserError(
             f"config.json asks for {kind} scaling of positions; convert it with LLAMA_CPP=path of a checkout"
         )
-    if config.get("use_sliding_window") or config.get("attention_bias"):
-        raise UserError("config.json asks for a sliding window or biases; convert it with LLAMA_CPP=path of a checkout")
     try:
         eps, base = float(config["rms_norm_eps"]), float(config.get("rope_theta") or rope["rope_theta"])
         context = int(config.get("max_position_embeddings", CONTEXT))
@@ -141,7 +130,7 @@ def _describe(writer: gguf.GGUFWriter, config: dict[str, Any], shape: Shape, fol
 
 
 def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, base: float) -> None:
-    """A dense Qwen3's sizes. `context`: tokens it was trained for; `eps`: of its norms; `base`: of its rotations."""
+    """A dense model's sizes. `context`: tokens it was trained for; `eps`: of its norms; `base`: of its rotations."""
     writer.add_context_length(context)
     writer.add_embedding_length(shape.hidden)
     writer.add_block_count(shape.layers)
@@ -158,7 +147,7 @@ def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, b
 def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
     """Byte-level BPE from tokenizer.json; special tokens and the chat template from the files beside it."""
     path = folder / "tokenizer.json"
-    tokenizer = _json(path)
+    tokenizer = read_object(path)
     if json.dumps(QWEN2_SPLIT) not in json.dumps(tokenizer.get("pre_tokenizer")):
         raise UserError(f"{path} does not split text as Qwen2 does. Convert it with LLAMA_CPP=path of a checkout")
     try:
@@ -203,6 +192,26 @@ def _file(out: Path, size: int = 0) -> AbstractContextManager[Path]:
     return whole(out, "the file", size)
 
 
+def rewrite(path: Path, out: Path, weights: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Write the GGUF file of a Qwen3 at `path` to `out` with other `weights` (by Hugging Face's names), in float32."""
+    reader = gguf.GGUFReader(path)
+    writer = gguf.GGUFWriter(out, QWEN3.name)
+    layers = reader.fields[gguf.Keys.LLM.BLOCK_COUNT.format(arch=QWEN3.name)].contents()
+    given = {gguf.Keys.General.ARCHITECTURE, gguf.Keys.General.FILE_TYPE}
+    for name, field in reader.fields.items():
+        if name not in given and not name.startswith("GGUF."):
+            kind, *inner = field.types
+            writer.add_key_value(name, field.contents(), kind, inner[-1] if inner else None)
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    names = {found: name for name, found in gguf_names(weights, layers).items()}
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, np.ascontiguousarray(weights[names[tensor.name]], dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def convert_with(checkout: Path, folder: Path, out: Path, type: str) -> None:
     """The same with the converter in a checkout of llama.cpp, run by the python3 of the environment."""
     script = checkout / "convert_hf_to_gguf.py"
@@ -220,7 +229,7 @@ def convert_with(checkout: Path, folder: Path, out: Path, type: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3 model to GGUF, for llama.cpp.")
+    parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3 or Qwen2 model to GGUF, for llama.cpp.")
     parser.add_argument("folder", type=Path, help="with config.json, *.safetensors, tokenizer.json")
     parser.add_argument("out", type=Path, help="the .gguf file to write")
     parser.add_argument("--type", choices=TYPES, default="q8_0", help="of the matrices (default: q8_0)")

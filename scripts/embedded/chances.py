@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 from core import prompts
+from core.training.loop import started_from
 from core.types import Message
 from scripts.embedded.gguf_file import chat_prompt
 from scripts.embedded.measure_wordings import REWORDED
 from scripts.embedded.sums import Terms, held_out, problem
 from scripts.embedded.texts import products, solution, without_carry
-from scripts.embedded.train import started_from
 
 SEED = 41
 K = 3

@@ -8,9 +8,9 @@ import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from core.engines.shape import Shape as Qwen3Shape
-from core.training.qwen3 import QWEN2_SPLIT, gguf_names
+from core.training.network import Shape
+from core.training.qwen import QWEN2_SPLIT, gguf_names
 from core.training.to_gguf import add_shape
-from scripts.embedded.model import Shape
 from scripts.embedded.texts import END_THINK, IM_END, THINK
 
 VOCAB = 900  # tokens, the tags included

@@ -1,16 +1,18 @@
-"""Write a set of held-out sums for the embedded model:
+"""Write a set of sums for the embedded model, all of them held out:
 
     python -m scripts.embedded.make_sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs]
 
-The bundled sets are made by: python -m scripts.embedded.make_sums --bundled
+The bundled sets are made by: python -m scripts.embedded.make_sums --bundled (of these, those in STAR are for STaR: one
+to train on, which is not held out, and one to evaluate on).
 """
 
 import argparse
 import json
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from scripts.embedded.sums import Terms, answer, claim, guidelines, held_out, statement
+from scripts.embedded.sums import Term, Terms, answer, claim, guidelines, held_out, statement, to_train_on
 from scripts.embedded.texts import solution
 
 # name -> (seed, problems, fewest terms, most terms).
@@ -21,12 +23,27 @@ BUNDLED = {
     "sums_hard_card": (4, 100, 6, 8),
 }
 PROOFS = {"sums_proof": (5, 20, 4, 4)}  # the same, of remainders that are to be proved
+STAR = {
+    "sums_star": (7, 1500, 4, 4),  # five rounds of 300
+    "sums_star_eval": (8, 200, 4, 4),
+}
+TO_TRAIN_ON = ("sums_star",)
 
 
 def rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
+    return _rows(f"{name}_{{:03d}}", islice(held_out(seed, low, high), n))
+
+
+def star_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
+    """The same under short ids, star-0001 or star-eval-001, which stand in every trace."""
+    made = to_train_on if name in TO_TRAIN_ON else held_out
+    ids = f"{name.removeprefix('sums_').replace('_', '-')}-{{:0{len(str(n))}d}}"
+    return _rows(ids, islice(made(seed, low, high), n))
+
+
+def _rows(ids: str, drawn: Iterator[list[Term]]) -> list[dict[str, object]]:
     return [
-        {"id": f"{name}_{i:03d}", "problem": statement(terms), "answer": answer(terms)}
-        for i, terms in enumerate(islice(held_out(seed, low, high), n), 1)
+        {"id": ids.format(i), "problem": statement(terms), "answer": answer(terms)} for i, terms in enumerate(drawn, 1)
     ]
 
 
@@ -65,6 +82,8 @@ def main() -> None:
             write(data / f"{name}.json", rows(name, seed, n, low, high))
         for name, (seed, n, low, high) in PROOFS.items():
             write(data / f"{name}.json", proof_rows(name, seed, n, low, high))
+        for name, (seed, n, low, high) in STAR.items():
+            write(data / f"{name}.json", star_rows(name, seed, n, low, high))
     elif args.out is None:
         parser.error("give the file to write, or --bundled")
     else:

@@ -96,11 +96,20 @@ def draw_terms(rng: random.Random, count: int) -> list[Term]:
 
 def held_out(seed: int, low: int, high: int) -> Iterator[list[Term]]:
     """Endless held-out problems with `low`..`high` terms, no two with the same factors; equal seeds, equal problems."""
+    return _of_one_side(seed, low, high, True)
+
+
+def to_train_on(seed: int, low: int, high: int) -> Iterator[list[Term]]:
+    """The same of the problems that training may see."""
+    return _of_one_side(seed, low, high, False)
+
+
+def _of_one_side(seed: int, low: int, high: int, side: bool) -> Iterator[list[Term]]:
     rng = random.Random(seed)
     seen: set[tuple[Term, ...]] = set()
     while True:
         terms = draw_terms(rng, rng.randint(low, high))
         key = tuple(sorted(terms))
-        if is_held_out(terms) and key not in seen:
+        if is_held_out(terms) is side and key not in seen:
             seen.add(key)
             yield terms

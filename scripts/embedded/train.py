@@ -16,36 +16,31 @@ assistant's; its thinking ends with </think>, and where there is none, thinking 
 import argparse
 import hashlib
 import json
-import math
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
-import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from core.training.to_hf import WEIGHTS, convert
+from core.errors import command
+from core.training.loop import POOL, THREADS, Batch, Tokens, cut, started_from, train
+from core.training.network import Qwen3, Shape
+from core.training.rows import read
+from core.training.schedule import Schedule
 from core.types import FORCED_ANSWER
 from scripts.embedded.data import examples
 from scripts.embedded.gguf_file import chat_prompt, train_tokenizer, write_gguf
-from scripts.embedded.model import Muon, Qwen3, Shape, shape_of
 from scripts.embedded.texts import END_THINK, IM_END, THINK, Example, Mix, digit_chances, user
 
 SEED = 1
-THREADS = 1
 BATCH = 24_576  # tokens, padding included
-POOL = 1024  # examples drawn at a time and batched by length
-MUON_RATE = 0.02  # peaks; phases scale them
-ADAM_RATE = 3e-3
-CLIP = 1.0  # norm of the gradient
 WARM_UP = 100_000  # tokens at the start of a phase, the optimizers being new
 MARK_WEIGHT = 3.0  # loss of a mark on a differing digit: rare, and the verdict hangs on it
 SUM_WEIGHT = 4.0  # loss of a running sum's digits in the last phases: else the noise of the products drowns them
@@ -78,28 +73,12 @@ PHASES = (
 
 def given_texts(path: Path, seed: int) -> Iterator[Example]:
     """The examples in a JSON lines file, again and again, each time in another order."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    if not rows:
-        raise SystemExit(f"{path} holds no texts")
+    rows = read(path)
     rng = random.Random(seed)
     while True:
         for row in rng.sample(rows, len(rows)):
-            asked = "\n\n".join(filter(None, (row["instruction"], row.get("input"))))
-            said = row["output"].removeprefix(f"{THINK}\n")
-            yield Example(user(asked), END_THINK in said, "", said + IM_END)
-
-
-def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
-    """The model and the tokenizer of a checkpoint (the tokenizer lies beside it), or of a GGUF file."""
-    with TemporaryDirectory() as folder:
-        if path.suffix == ".gguf":
-            convert(path, Path(folder) / "model")
-            path = Path(folder) / "model" / WEIGHTS
-        tokenizer = Tokenizer.from_file(str(path.with_name("tokenizer.json")))
-        weights = load_file(path)
-        model = Qwen3(shape_of(weights))
-        model.load_state_dict(weights)
-    return model, tokenizer
+            said = row.said.removeprefix(f"{THINK}\n")
+            yield Example(user(row.asked), END_THINK in said, "", said + IM_END)
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:
@@ -108,13 +87,6 @@ def tokenizer_texts(seed: int) -> Iterator[str]:
         yield from (message["content"] for message in example.messages)
         yield example.target.split("</think>")[-1]
         yield f"{FORCED_ANSWER} ok no"
-
-
-@dataclass(frozen=True)
-class Row:
-    tokens: list[int]
-    weights: list[float]  # of the loss of each token; 0 for what was given
-    digits: dict[int, list[float]]  # where a token is a drawn digit: the chances of 0 to 9 there
 
 
 def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
@@ -131,7 +103,7 @@ def target_weights(pieces: list[str], sum_weight: float) -> list[float]:
     return weights
 
 
-def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Iterator[Row]:
+def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Iterator[Tokens]:
     for example in stream:
         given = tokenizer.encode(chat_prompt(example.messages, example.thinking) + example.given).ids
         target = tokenizer.encode(example.target)
@@ -149,50 +121,13 @@ def rows(tokenizer: Tokenizer, stream: Iterator[Example], phase: Phase) -> Itera
             for begin, product in example.drawn.items()
             for place, chances in enumerate(digit_chances(product, example.target[begin : begin + 3]))
         }
-        yield Row(given + target.ids, [0.0] * len(given) + weights, digits)
+        yield Tokens(given + target.ids, [0.0] * len(given) + weights, digits)
 
 
 def last_line_of_thinking(target: str) -> int:
     """Where it begins; 0 in a target without thinking."""
     thinking, found, _ = target.partition(f"\n{END_THINK}")
     return thinking.rfind("\n") + 1 if found else 0
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Rows of similar length, padded."""
-
-    tokens: Tensor  # (rows, length)
-    places: Tensor  # (trained,) of the tokens that are trained on, in all that `tokens[:, 1:]` holds
-    weights: Tensor  # (trained,) of their losses; they add up to 1
-    drawn: Tensor  # (drawn,) which of the trained were drawn digits,
-    chances: Tensor  # (drawn, 10) and what from
-    size: int  # tokens, padding not counted
-
-    @classmethod
-    def of(cls, rows: Sequence[Row]) -> "Batch":
-        longest = max(len(row.tokens) for row in rows)
-        tokens = torch.zeros(len(rows), longest, dtype=torch.long)
-        weights = torch.zeros(len(rows), longest)
-        chances = torch.zeros(len(rows), longest, 10)
-        for i, row in enumerate(rows):
-            tokens[i, : len(row.tokens)] = torch.tensor(row.tokens)
-            weights[i, : len(row.tokens)] = torch.tensor(row.weights)
-            for place, of in row.digits.items():
-                chances[i, place] = torch.tensor(of)
-        weights, chances = weights[:, 1:].flatten(), chances[:, 1:].flatten(0, 1)
-        places = weights.nonzero().squeeze(1)
-        weights, chances = weights[places], chances[places]
-        drawn = chances.sum(1).nonzero().squeeze(1)
-        size = sum(len(row.tokens) for row in rows)
-        return cls(tokens, places, weights / weights.sum(), drawn, chances[drawn], size)
-
-    def on(self, device: torch.device) -> "Batch":
-        moved = {
-            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
-            for name, value in vars(self).items()
-        }
-        return Batch(**moved)
 
 
 class Batches(IterableDataset[Batch]):
@@ -209,57 +144,9 @@ class Batches(IterableDataset[Batch]):
         stream = rows(self.tokenizer, made, self.phase)
         rng = random.Random(seed)
         while True:
-            pool = sorted(islice(stream, POOL), key=lambda row: len(row.tokens), reverse=True)
-            cut: list[list[Row]] = []
-            while pool:
-                size = max(1, self.tokens // len(pool[0].tokens))
-                cut.append(pool[:size])
-                pool = pool[size:]
-            for each in rng.sample(cut, len(cut)):
+            pool = cut(islice(stream, POOL), self.tokens)
+            for each in rng.sample(pool, len(pool)):
                 yield Batch.of(each)
-
-
-def loss(model: Qwen3, batch: Batch, digits: Tensor) -> Tensor:
-    """Weighted mean cross-entropy of the tokens that are trained on; where a digit was drawn, against the chances that
-    it was drawn from (`digits`: the tokens of 0 to 9), which a single draw tells only roughly."""
-    with torch.autocast(batch.tokens.device.type, torch.bfloat16):
-        logits = model.logits(model.hidden(batch.tokens[:, :-1]).flatten(0, 1)[batch.places])
-    said = logits.float().log_softmax(-1)
-    losses = F.nll_loss(said, batch.tokens[:, 1:].flatten()[batch.places], reduction="none")
-    known = -(batch.chances * said[batch.drawn][:, digits]).sum(-1)
-    return (losses.index_copy(0, batch.drawn, known) * batch.weights).sum()
-
-
-def train(model: Qwen3, tokenizer: Tokenizer, phase: Phase, batches: Iterable[Batch], device: torch.device) -> int:
-    """One phase; returns its steps."""
-    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
-    others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
-    optimizers = (
-        (Muon(matrices, MUON_RATE), MUON_RATE),
-        (torch.optim.AdamW(others, ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0), ADAM_RATE),
-    )
-    digits = torch.tensor([tokenizer.token_to_id(str(digit)) for digit in range(10)], device=device)
-    seen, step, began = 0, 0, time.monotonic()
-    for batch in batches:
-        cosine = (1 + math.cos(math.pi * seen / phase.tokens)) / 2
-        scale = phase.rate_to + (phase.rate_from - phase.rate_to) * cosine
-        scale *= min(1.0, (seen + batch.size) / WARM_UP)
-        value = loss(model, batch.on(device), digits)
-        value.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        for optimizer, rate in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate * scale
-            optimizer.step()
-            optimizer.zero_grad()
-        seen += batch.size
-        step += 1
-        if step % LOG_EVERY == 0:
-            speed = seen / (time.monotonic() - began)
-            print(f"{phase.name} step {step} tokens {seen} loss {value.item():.3f} tokens/s {speed:.0f}", flush=True)
-        if seen >= phase.tokens:
-            break
-    return step
 
 
 def export(model: Qwen3, tokenizer: Tokenizer, path: Path) -> None:
@@ -268,6 +155,18 @@ def export(model: Qwen3, tokenizer: Tokenizer, path: Path) -> None:
     merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in spec["merges"]]
     weights = {name: weight.detach().float().cpu().numpy() for name, weight in model.named_parameters()}
     write_gguf(path, model.shape, weights, vocab, merges)
+
+
+def logging(name: str) -> Callable[[int, int, Tensor], None]:
+    """Prints a line of the phase `name` now and then."""
+    began = time.monotonic()
+
+    def told(step: int, seen: int, value: Tensor) -> None:
+        if step % LOG_EVERY == 0:
+            speed = seen / (time.monotonic() - began)
+            print(f"{name} step {step} tokens {seen} loss {value.item():.3f} tokens/s {speed:.0f}", flush=True)
+
+    return told
 
 
 def main() -> None:
@@ -300,6 +199,7 @@ def main() -> None:
     tokenizer.save(str(args.out / "tokenizer.json"))
     device = torch.device(args.device)
     model.to(device)
+    digits = torch.tensor([tokenizer.token_to_id(str(digit)) for digit in range(10)], device=device)
     print(f"seed {args.seed}, {sum(p.numel() for p in model.parameters())} parameters", flush=True)
     phases = [Phase("texts", args.tokens, args.rate, 0.0, TOKENIZER_MIX)] if args.texts else PHASES
     for number, phase in enumerate(phases):
@@ -309,7 +209,8 @@ def main() -> None:
         made = Batches(tokenizer, phase, args.texts, args.seed * 100 + number, args.batch)
         ahead = {"prefetch_factor": 8, "pin_memory": device.type == "cuda"} if args.workers else {}
         batches = DataLoader(made, batch_size=None, num_workers=args.workers, **ahead)
-        steps = train(model, tokenizer, phase, batches, device)
+        schedule = Schedule(phase.tokens, phase.rate_from, phase.rate_to, WARM_UP)
+        steps = train(model, batches, schedule, logging(phase.name), device, digits)
         save_file(model.state_dict(), args.out / f"{phase.name}.safetensors")
         export(model, tokenizer, args.out / "model.gguf")
         print(f"{phase.name} done: {steps} steps, {phase.tokens} tokens", flush=True)
@@ -317,4 +218,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with command():
+        main()

@@ -369,7 +369,7 @@ def test_failed_and_cut_off_members_are_told_and_the_others_answer(engine: Serve
     assert made.choices[0].message.content == "\\boxed{4}" and made.choices[1].message.content == "half a"
     assert [choice.finish_reason for choice in made.choices] == ["stop", "length"]
     said = made.choices[0].message.reasoning_content
-    assert said == "step 0 of 0: 4 solutions, answers 4 ×1; 1 without a boxed answer; 2 failed; 1 cut off\n"
+    assert said == "step 0 of 0: 4 solutions, answers 4 ×1; 1 without an answer; 2 failed; 1 cut off\n"
 
 
 @pytest.mark.parametrize(("stop", "kept"), [("=", "9*15"), (["6*41", ", "], None), (["<never>"], None)])

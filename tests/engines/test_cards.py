@@ -100,6 +100,12 @@ def test_roles_that_a_model_may_not_have_learnt_are_those_that_a_comparison_name
     assert not cards.named("embedded").not_learnt
 
 
+def test_the_embedded_model_alone_has_sets_of_its_own_for_star() -> None:
+    own = {name: (cards.named(name).star_set, cards.named(name).star_eval_set) for name in PLAIN}
+    assert {name: both for name, both in own.items() if any(both)} == {"embedded": ("sums_star", "sums_star_eval")}
+    assert set(own["embedded"]) <= set(sets.BUNDLED)
+
+
 def test_what_a_card_changes_enters_keys_and_what_it_does_not_does_not() -> None:
     assert cards.named("openai").told == {
         "never": "logprobs min_p seed temperature top_k top_p",

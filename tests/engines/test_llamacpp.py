@@ -29,7 +29,7 @@ from core.engines.server import Server
 from core.engines.weights import sha256
 from core.errors import UserError
 from core.problems import sets
-from core.training.qwen3 import QWEN2_SPLIT, gguf_names
+from core.training.qwen import QWEN2_SPLIT, gguf_names
 from core.training.to_gguf import convert
 from tests.conftest import ROOT, environment, heed_signals, run
 
@@ -366,7 +366,7 @@ BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
     "weights cut off": (lambda f: cut(f / "model.safetensors"), "model.safetensors is cut off: "),
     "no safetensors": (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "is no safetensors file"),
     "a tensor less": (lose_a_tensor, "lacks 1 tensors, the first is model.layers.2.mlp.up_proj.weight"),
-    "a tensor more": (add_a_tensor, "q_proj.bias, which a dense Qwen3 does not have"),
+    "a tensor more": (add_a_tensor, "q_proj.bias, which such a model does not have"),
     "other shapes": (lambda f: edit(f / "config.json", {"vocab_size": 901}), "is F32 [900, 128]; BF16, F16, F32 and"),
     "other model": (lambda f: edit(f / "config.json", {"architectures": ["MambaForCausalLM"]}), "MambaForCausalLM"),
     "yarn": (lambda f: edit(f / "config.json", {"rope_scaling": {"rope_type": "yarn"}}), "asks for yarn scaling"),

@@ -16,23 +16,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from core.errors import UserError
+from core.grading import boxed
 from core.grading import math_verify as judge_module
 from core.grading.answers import (
     MAX_COMPARISONS,
     NEUTRAL,
     equivalent,
+    grade_answers,
     groups,
     is_correct,
+    is_reference,
     judge,
     tally,
     vote,
 )
-from core.grading.boxed import DOUBTS, Extraction, canonical, extract
+from core.grading.boxed import DOUBTS, Extraction, canonical, extract, stated
+from core.grading.final import final_lines, says_nothing
 from core.stats import pass_at_k
+from core.types import Completion, Member, Problem
 
 FOLDER = Path(__file__).parents[1] / "cases"
 CASES: list[dict[str, Any]] = json.loads((FOLDER / "boxed.json").read_text(encoding="utf-8"))
@@ -118,6 +123,99 @@ def test_the_only_box_is_found_anywhere(before: str, after: str, answer: int) ->
     assert (found.answer, found.doubt) == (str(answer), None)
 
 
+# --- Final: lines ---
+
+FINALS = (
+    "Final",
+    "Final:",
+    "final",
+    "ANSWER",
+    "answer:",
+    "**",
+    "_",
+    "`",
+    ">",
+    "#",
+    "...",
+    "<answer>",
+    "7",
+    "41",
+    "The",
+)
+BOXES = ("\\boxed{", "}", "\\boxed{7}")
+LINES = st.lists(
+    st.sampled_from([*FINALS, *BOXES, " ", "\n", "\n", "\r\n", "\u2028", "\x85", "\ud800"]), max_size=25
+).map("".join)
+
+
+def read_as_boxes_alone(text: str, kind: str, truncated: bool) -> Extraction:
+    """What extract() said before it knew of lines."""
+    boxes, unclosed = boxed._boxes(text)
+    answers = (boxed._answer(box, kind) for box in reversed(boxes))
+    answer = next((a for a in answers if a != ""), "")
+    others = boxed._others(answers, answer, kind) if answer else []
+    doubts = {
+        "truncated": truncated,
+        "unclosed": unclosed,
+        "unreadable": answer is None,
+        "empty": not answer and boxes,
+        "none": not answer,
+        "not an integer": kind == "integer" and not boxed.is_aime(answer or ""),
+        "several": others,
+    }
+    doubt = next((doubt for doubt, is_so in doubts.items() if is_so), None)
+    told = tuple(other for other in others if doubt == "several" and other is not None)
+    return Extraction(answer or None, doubt, told if len(told) == len(others) <= boxed.MAX_OTHERS else ())
+
+
+@given(st.one_of(LATEX, st.text(max_size=200)), TYPES, st.booleans())
+def test_without_a_final_line_a_text_is_read_as_ever(text: str, kind: str, truncated: bool) -> None:
+    assume(not final_lines(text))
+    for whole in (text, f"So finally 41 {text}", f"{text} and the Final: 41"):
+        read, before = extract(whole, kind, truncated), read_as_boxes_alone(whole, kind, truncated)
+        assert (read, read.others) == (before, before.others)
+
+
+@given(LINES, TYPES, st.booleans())
+def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -> None:
+    found = extract(text, kind, truncated)
+    lines = final_lines(text)
+    assert found.doubt is None or found.doubt in DOUBTS
+    assert [text[line.start : line.end] for line in lines] == [line for line in text.splitlines() if final_lines(line)]
+    if "box" not in text:
+        said = [
+            line.value for line in lines if not says_nothing(line.value) and (not truncated or line.end < len(text))
+        ]
+        expected = extract(rf"\boxed{{{said[-1]}}}", kind) if said else Extraction(None, None)
+        assert found.answer == expected.answer
+    assert found.answer is None or found.answer in stated(text, kind)
+
+
+@given(
+    st.integers(0, 999), st.sampled_from(["Final: %d", "**Final:** %d", "FINAL ANSWER: $%d$", "> Final: `%d`."]), LATEX
+)
+def test_the_only_line_is_found_anywhere(answer: int, form: str, around: str) -> None:
+    around = around.replace("box", "")
+    assert extract(f"{around}\n{form % answer}\n{around}") == Extraction(str(answer), None)
+    assert extract(f"{around}\n{form % answer}\n{around}\n\\boxed{{{answer}}}") == Extraction(str(answer), None)
+    assert extract(f"\\boxed{{{answer + 1}}}\n{form % answer}").doubt in ("several", "not an integer")
+
+
+def test_a_line_and_a_box_that_spell_one_answer_are_no_doubt() -> None:
+    problem = Problem("p", "?", r"2\sqrt{2}", "math")
+    texts = ("Final: \\sqrt{8}\n\\boxed{2\\sqrt2}", "Final: \\sqrt{8}\nFinal: 2\\sqrt2", "Final: 3\nFinal: 2\\sqrt2")
+    made = [Member(Completion("", 0, answer=text, finish_reason="stop")) for text in texts]
+    grades = grade_answers(problem, made).grades
+    assert [(grade.value, grade.doubt) for grade in grades] == [(1.0, None), (1.0, None), (1.0, "several")]
+
+
+def test_all_that_a_text_states() -> None:
+    text = "\\boxed{42} and \\boxed{042}\nFinal: ...\nFinal: 41\nFinal: so \\boxed{7}\nFinal answer: 41"
+    assert stated(text) == ["42", "7", "41"]
+    assert stated("Final: 1/2\nthe answer is 42", "math") == ["1/2"] and stated("", "math") == []
+    assert stated("\\boxed{" + "9" * 2000 + "}") == [None]
+
+
 @given(
     st.integers(0, 999), st.integers(0, 999), st.sampled_from([r"\frac{%d}{%d}", "%d/%d", "%d, %d", "%d %d", "%d^{%d}"])
 )
@@ -145,6 +243,11 @@ def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) 
         r"\boxed " * 1_000_000,
         r"\boxed " + "9" * 10_000_000,
         r"\boxed{" + "9" * 10_000_000 + "}",
+        "Final:" * 1_000_000,
+        "Final: 7\n" * 500_000,
+        "*" * 5_000_000 + "Final: " + "*" * 5_000_000,
+        "> " * 5_000_000,
+        "Final: " + "[*" * 5_000_000,
         "".join(rf"\boxed{{{'{' * (i % 400)}7{'}' * (i % 400)}}}" for i in range(2_000)),
     ],
     ids=lambda text: text[:12],
@@ -510,3 +613,30 @@ def test_importing_needs_no_heavy_package() -> None:
         [sys.executable, "-c", program.replace("HEAVY", repr(heavy))], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("answer", "answer_type", "is_one"),
+    [
+        ("042", "integer", True),
+        ("1000", "integer", False),
+        (r"\frac{1}{2}", "math", True),
+        (r"$\frac{\sqrt{3}}{2}$", "math", True),
+        (r"45^\circ", "math", True),
+        (r"12.5\%", "math", True),
+        (r"5\text{ cm}", "math", True),
+        ("1 or 2", "math", True),
+        (r"x=\pm 3", "math", True),
+        ("no solution", "math", True),
+        (r"9^{9^{9^9}}", "math", True),
+        (r"x \equiv 3 \pmod{8}", "math", False),
+        ("5!!", "math", False),
+        ("isosceles", "math", False),
+        (r"\text{Yes}", "math", False),
+        (r"\frac{", "math", False),
+        ("", "math", False),
+        ("x" * 1001, "math", False),
+    ],
+)
+def test_a_reference_can_be_compared_by_what_it_says(answer: str, answer_type: str, is_one: bool) -> None:
+    assert is_reference(answer, answer_type) is is_one

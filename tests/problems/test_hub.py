@@ -149,9 +149,14 @@ for name in sys.argv[1:]:
 
 def load(root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
     """What becomes of each set, with the hub at `root` and its cache in `home`."""
+    return told_by(PROGRAM, root, home, *names, **more)
+
+
+def told_by(program: str, root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
+    """What a program tells, a line of JSON each, with that hub."""
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     environment |= {"HF_ENDPOINT": root, "HF_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
-    command = [sys.executable, "-c", PROGRAM, *names]
+    command = [sys.executable, "-c", program, *names]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -21,6 +21,7 @@ from core.problems import sets
 from core.problems.aime import AIME_2025
 from core.problems.columns import NAMES, understood
 from core.problems.imo import ANSWERBENCH
+from core.problems.tables import read_rows
 from core.types import Completion, Member
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -203,6 +204,26 @@ def test_a_parquet_file_that_is_none_is_refused(tmp_path: Path) -> None:
             sets.load(str(parquet(path, rows)))
     with pytest.raises(UserError, match=r"set.parquet holds no problems"):
         sets.load(str(parquet(path, [])))
+
+
+def test_of_a_parquet_file_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    path = parquet(tmp_path / "large.parquet", [{**row, "generations": ["so"] * 5} for row in PROBLEMS])
+    column = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(4)
+    assert column.path_in_schema.startswith("generations")
+    content = bytearray(path.read_bytes())
+    content[column.dictionary_page_offset : column.dictionary_page_offset + column.total_compressed_size] = (
+        b"\xff" * column.total_compressed_size
+    )
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="is no parquet file that can be read"):
+        read_rows(path)
+    found = read_rows(path, lambda name: name in ("id", "answer"))
+    assert [row for _, row in found] == [{"id": row["id"], "answer": row["answer"]} for row in PROBLEMS]
+    assert found[1][0].endswith("large.parquet, row 2")
+    for other in written(tmp_path, PROBLEMS):
+        assert [row for _, row in read_rows(other, lambda name: name in ("id", "answer"))] == [row for _, row in found]
 
 
 def test_pyarrow_is_loaded_for_parquet_alone(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ function showChosen() {
   if (inner.top < outer.top || inner.bottom > outer.bottom) frame.scrollTop += inner.top - outer.top - outer.height / 2;
 }
 
-const said = (member) => (member.error ? "failed" : isProof(member) ? pointsOf(member) : member.answer ?? (member.correct == null ? "proof" : "no box"));
+const said = (member) => (member.error ? "failed" : isProof(member) ? pointsOf(member) : member.answer ?? (member.correct == null ? "proof" : "no answer"));
 /** An answer's LaTeX as short plain text, for a label. */
 const plainly = (tex) => tex.replace(/\\[dt]?frac\{(\w+)\}\{(\w+)\}/g, "$1/$2").replace(/\\sqrt\{(\w+)\}/g, "√$1")
   .replace(/\\pi(?![a-z])/g, "π").replace(/\\(?:left|right|[,;! ])/g, "");

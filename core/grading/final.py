@@ -1,0 +1,70 @@
+r"""Lines that state an answer as `Final: 42`, for models that were taught that form in place of a box.
+
+Such a line begins with the word, in any case ("Final answer:" too), perhaps behind marks of Markdown; within a line the
+word states nothing. Whatever any reader takes for the end of a line ends one here (as str.splitlines has it), so that
+none of them hides a line.
+"""
+
+import re
+from dataclasses import dataclass
+
+LINE_ENDS = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"  # of a character class
+LONGEST_PLACEHOLDER = 80  # characters: who says more says something
+
+_LINE = re.compile(
+    rf"(?:\A|(?<=[{LINE_ENDS}]))(?P<before>[ \t\u00a0>#*_`\"'“‘]*+)(?ai:final(?:[ \t]++answer)?+)"
+    rf"(?P<behind>[ \t*_`\"'”’]*+)[:：](?P<value>[^{LINE_ENDS}]*+)"
+)
+_OPENING = "*_`\"'“‘"
+_CLOSING = str.maketrans("“‘", "”’")
+_EMPHASIS = re.compile(r"(?P<mark>\*{1,3}|_{1,3}|`)(?P<inner>(?:(?!(?P=mark)).)+)(?P=mark)\.?", re.DOTALL)
+
+# What stands where an answer belongs: "...", "<answer>", "[your answer]", "ANSWER", "the final value here".
+_DRESS = " \t\u00a0.,;:!?…*_`\"'$~|#-–—"
+_BRACKETS = {"<>", "[]", "{}", "()"}
+_SLOT = re.compile(
+    r"(?:(?:the|your|my|an?|final|correct|numeric(?:al)?|integer|exact|short|single|actual|computed|insert|put|write|give"
+    r"|state|enter|fill in)[ _-])*+(?:answer|result|value|number|solution)(?:[ _-](?:goes[ _-])?here)?"
+    r"|(?:goes )?here|fill in|placeholder|blank|todo|tbd|\\[lc]?dots",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"[A-Za-z]{2,}(?:[ _-][A-Za-z]+)*")
+
+
+@dataclass(frozen=True)
+class FinalLine:
+    """`start`, `end`: of the whole line in the text. `value`: what it states, without Markdown; "" for nothing."""
+
+    start: int
+    end: int
+    value: str
+
+
+def final_lines(text: str) -> list[FinalLine]:
+    """The lines of `text` that begin with `Final:`, in order. Takes time linear in `text`."""
+    return [FinalLine(*line.span(), _value(line)) for line in _LINE.finditer(text)]
+
+
+def says_nothing(value: str) -> bool:
+    """Whether `value` is empty, or stands where an answer should."""
+    if len(value) > LONGEST_PLACEHOLDER:
+        return not value.strip(_DRESS)
+    inner = value.strip(_DRESS)
+    if inner[:1] + inner[-1:] in _BRACKETS:
+        is_slot = inner[0] == "<" and _WORDS.fullmatch(inner[1:-1].strip(_DRESS))
+        inner = "" if is_slot else inner[1:-1].strip(_DRESS)
+    return not inner or _SLOT.fullmatch(inner) is not None
+
+
+def _value(line: "re.Match[str]") -> str:
+    """What stands behind the colon. Marks that were opened before the word close behind it, behind the colon, or at
+    the end of the line (**Final:** 42, **Final: 42**); others may stand around the value."""
+    value = line["value"].strip()
+    opened = line["before"][len(line["before"].rstrip(_OPENING)) :]
+    closing = "" if line["behind"].strip() else opened[::-1].translate(_CLOSING)
+    if closing and value.startswith(closing):
+        value = value[len(closing) :].strip()
+    elif closing:
+        value = value.removesuffix(".").removesuffix(closing).strip()
+    wrapped = _EMPHASIS.fullmatch(value)
+    return wrapped["inner"].strip() if wrapped else value

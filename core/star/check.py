@@ -1,0 +1,95 @@
+r"""The format guard: which solutions a model may learn from, by their form alone.
+
+A solution that is kept has so many steps, a line each, and then one last line that states the answer: one that begins
+with `Final:` or, for models that box, one that holds the box. What states an answer is what core/grading reads, so that
+a solution that is kept is graded by its last line. `text` is the answer behind the thinking, and untrusted.
+"""
+
+import re
+from dataclasses import dataclass
+
+from core.grading.boxed import BOX, box_spans, clean
+from core.grading.final import FinalLine, final_lines, says_nothing
+
+# Why a solution is dropped: the first that applies.
+REASONS = {
+    "empty": "it holds nothing but blanks",
+    "control characters": "it holds characters that steer a terminal or the direction of writing, or that nobody sees",
+    "no final line": "its last line neither begins with Final: nor holds a box that closes",
+    "text after it": "more text stands behind the line that states the answer",
+    "several finals": "it states an answer more than once: another Final: line, or another box, closed or not",
+    "placeholder": "its last line says nothing, or holds a placeholder such as <answer>",
+    "unreadable": "its last line states what is too long, or wrapped too deeply, to be an answer",
+    "too few steps": "it has fewer lines before the last one than MIN_STEPS",
+    "too many steps": "it has more lines before the last one than MAX_STEPS",
+}
+
+# A line is what "\n" ends, or "\r\n". To some readers (str.splitlines, terminals, JavaScript, TeX) other characters end
+# one too: "\r", form feeds, U+2028 and the like. Behind those a line could hide from the count here and be read
+# elsewhere, or be read here and hide there, and so a text with any of them is not kept. Nor is one with what can't be
+# seen or changes what is seen: escapes, marks of direction, blanks without width, tags, half characters.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]|\r(?!\n)"
+)
+_MARKS = " \t\u00a0$`*_#>-"  # a line of nothing else, or of \[ or \], is as good as empty
+_DISPLAY = {"", r"\[", r"\]"}
+# What may stand behind the box in its line, and below.
+_CLOSING = re.compile(r"\}?(?:[\s.$*_]|\\[\])])*")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """`reason`: why it is dropped, a key of REASONS; "" of one that is kept. `steps`: the lines before the one that
+    states the answer last, or all where none does, without empty ones."""
+
+    reason: str
+    steps: int
+
+
+def check(text: str, least: int, most: int) -> Checked:
+    """Whether `text` has the form: `least` to `most` steps, and the answer last. Never raises, and takes time linear in
+    `text`."""
+    lines, boxes = final_lines(text), box_spans(text)[0]
+    starts = [line.start for line in lines[-1:]] + [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:]]
+    start = max(starts, default=len(text))  # of the line that states the answer
+    steps = sum(_is_step(line) for line in text[:start].split("\n"))
+    return Checked(_reason(text, start, lines, boxes) or _of_steps(steps, least, most), steps)
+
+
+def _is_step(line: str) -> bool:
+    return line.strip().strip(_MARKS) not in _DISPLAY
+
+
+def _of_steps(steps: int, least: int, most: int) -> str:
+    return "too few steps" if steps < least else "too many steps" if steps > most else ""
+
+
+def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]]) -> str:
+    """What is wrong with the form, but for the number of steps. The last line that states an answer begins at
+    `start`."""
+    if not text.strip():
+        return "empty"
+    if _STEERING.search(text):
+        return "control characters"
+    within = [box for box in boxes if box[0] > start]
+    if lines and not text[lines[-1].end :].strip():
+        value = text[slice(*within[-1])] if within else lines[-1].value
+        others = lines[:-1]
+    elif boxes and _is_last(text, *boxes[-1]):
+        value = text[slice(*boxes[-1])]
+        others = [line for line in lines if line.value]  # a heading above the box states nothing
+    else:
+        return "text after it" if lines or boxes else "no final line"
+    if others or len(within) > 1 or BOX.search(text, 0, start):
+        return "several finals"
+    said = clean(value, "math")
+    if said is None:
+        return "unreadable"
+    return "placeholder" if says_nothing(said) else ""
+
+
+def _is_last(text: str, start: int, end: int) -> bool:
+    """Whether the box that holds text[start:end] stands in one line, the last one."""
+    closing = _CLOSING.match(text, end)
+    return "\n" not in text[start:end] and closing is not None and closing.end() == len(text)

@@ -1,0 +1,96 @@
+"""Dense Qwen2 and Qwen3: the names and shapes of their tensors in Hugging Face's layout and in GGUF, and their
+splitting rule."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gguf
+
+from core.engines.shape import Shape
+from core.errors import UserError
+from core.files import read_json
+
+# Qwen2's splitting rule, which llama.cpp knows by the name "qwen2": every digit is a token of its own.
+QWEN2_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """`name`: llama.cpp's; `biases`: whether queries, keys and values have some; `norms`: whether queries and keys."""
+
+    name: str
+    table: gguf.MODEL_ARCH
+    biases: bool
+    norms: bool
+
+
+QWEN3 = Architecture("qwen3", gguf.MODEL_ARCH.QWEN3, biases=False, norms=True)
+ARCHITECTURES = {
+    "Qwen2ForCausalLM": Architecture("qwen2", gguf.MODEL_ARCH.QWEN2, biases=True, norms=False),
+    "Qwen3ForCausalLM": QWEN3,
+}
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """What a JSON file of a model's folder says. Raises UserError."""
+    found = read_json(path, "the model's", "Give the folder of a Hugging Face model, fetched whole")
+    if not isinstance(found, dict):
+        raise UserError(f"{path} does not hold an object. Fetch it again")
+    return found
+
+
+def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
+    """The one that the `config` of `folder` names. Raises UserError for others, with the `remedy`."""
+    named = config.get("architectures")
+    found = ARCHITECTURES.get(named[0]) if isinstance(named, list) and len(named) == 1 else None
+    if found is None or config.get("model_type", found.name) != found.name:
+        raise UserError(f"{folder / 'config.json'} is of {named}, not of a {' or '.join(ARCHITECTURES)}. {remedy}")
+    if config.get("use_sliding_window") or (config.get("attention_bias") and found is QWEN3):
+        raise UserError(f"{folder / 'config.json'} asks for a sliding window or biases. {remedy}")
+    return found
+
+
+def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str, tuple[int, ...]]:
+    """Hugging Face's names of a dense model's tensors, with their shapes."""
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    layer: dict[str, tuple[int, ...]] = {
+        "input_layernorm.weight": (shape.hidden,),
+        "self_attn.q_proj.weight": (queries, shape.hidden),
+        "self_attn.k_proj.weight": (keys, shape.hidden),
+        "self_attn.v_proj.weight": (keys, shape.hidden),
+        "self_attn.o_proj.weight": (shape.hidden, queries),
+    }
+    if architecture.biases:
+        layer |= {f"self_attn.{part}_proj.bias": (keys if part != "q" else queries,) for part in "qkv"}
+    if architecture.norms:
+        layer |= {f"self_attn.{part}_norm.weight": (shape.head_dim,) for part in "qk"}
+    layer |= {
+        "post_attention_layernorm.weight": (shape.hidden,),
+        "mlp.gate_proj.weight": (shape.intermediate, shape.hidden),
+        "mlp.up_proj.weight": (shape.intermediate, shape.hidden),
+        "mlp.down_proj.weight": (shape.hidden, shape.intermediate),
+    }
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (shape.vocab, shape.hidden)}
+    for i in range(shape.layers):
+        shapes |= {f"model.layers.{i}.{name}": size for name, size in layer.items()}
+    shapes["model.norm.weight"] = (shape.hidden,)
+    if not shape.tied:
+        shapes["lm_head.weight"] = (shape.vocab, shape.hidden)
+    return shapes
+
+
+def linear_shapes(shape: Shape, architecture: Architecture) -> dict[str, tuple[int, int]]:
+    """Of the layers' matrices alone, which LoRA adapts: outputs and inputs."""
+    found = tensor_shapes(shape, architecture).items()
+    return {name: (size[0], size[1]) for name, size in found if ".layers." in name and len(size) == 2}
+
+
+def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = QWEN3) -> dict[str, str]:
+    """GGUF's names of tensors that Hugging Face's layout calls `names`."""
+    table = gguf.get_tensor_name_map(architecture.table, layers)
+    found = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name in names}
+    return {name: its for name, its in found.items() if its}

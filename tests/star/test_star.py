@@ -1,0 +1,194 @@
+"""STaR, end to end: the real embedded model, the real training, as a user runs it."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.files import DATA
+from core.results import rounds
+from core.results.data import Results
+from core.results.rounds import Record
+from tests.conftest import ended, run, start
+
+SMALL = ("LIMIT=12", "ROUNDS=2", "TRIES=2", "SEEDS=63", "EPOCHS=1")
+TIMES = ("started", "ended", "seconds", "provenance", "peak_memory")
+
+
+def star(results: Path, *overrides: str, **changes: str) -> tuple[int, str, str]:
+    return run("21_star", *overrides, RESULTS_DIR=str(results), **changes)
+
+
+def record(results: Path, label: str = "seed0") -> Record:
+    return rounds.read(results / "21_star" / label / rounds.NAME)
+
+
+def timeless(value: Any) -> Any:
+    """The same without what the clock decides."""
+    if isinstance(value, dict):
+        return {name: timeless(of) for name, of in value.items() if name not in TIMES}
+    return [timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def made(results: Path) -> dict[str, Any]:
+    """All that a run has come to but for times: traces and weights, bit by bit."""
+    folder = results / "21_star"
+    found: dict[str, Any] = {
+        str(path.relative_to(folder)): rounds.sha256(path)
+        for ending in ("traces.jsonl", "model.gguf")
+        for path in folder.rglob(ending)
+    }
+    return found | {"record": timeless(record(results).rounds)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a small run that nothing disturbed."""
+    results = tmp_path_factory.mktemp("whole")
+    status, out, err = star(results, *SMALL)
+    assert status == 0, err
+    assert "round 2: " in out and "minus round 0" in out
+    return results
+
+
+def test_a_run_leaves_traces_weights_results_a_table_and_a_curve(whole: Path) -> None:
+    folder, found = whole / "21_star", record(whole)
+    assert found.head["complete"] and len(found.rounds) == 3 and found.head["last"] == 2
+    for number in (1, 2):
+        of = found.rounds[number]
+        rows = [json.loads(line) for line in (folder / f"seed0/round{number}/traces.jsonl").read_text().splitlines()]
+        assert len(rows) == of["collected"]["rows"] == of["trained"]["rows"] > 0
+        assert {"instruction", "input", "output", "problem", "round", "way", "key"} == set(rows[0])
+        assert len({row["problem"] for row in rows}) == len(rows)
+        assert (folder / of["trained"]["weights"]).read_bytes()[:4] == b"GGUF"
+        assert of["evaluated"]["model"].endswith(of["trained"]["digest"][:12])
+    assert (folder / "rounds.png").stat().st_size > 5000
+    assert "minus round 0" in (folder / "table.txt").read_text()
+    greedy = Results(folder / "seed0-round2.json")
+    assert greedy.head.metrics.steps[0].mean_accuracy.value == found.rounds[2]["evaluated"]["accuracy"]["value"]
+    assert greedy.completion(greedy.problems[0].steps[0].members[0]).text  # its traces are a click away
+
+
+def test_no_trace_holds_a_hint_and_no_held_out_problem_is_trained_on(whole: Path) -> None:
+    folder = whole / "21_star"
+    held_out = {problem.statement for problem in Results(folder / "seed0-round0.json").problems}
+    for path in folder.rglob("traces.jsonl"):
+        for line in path.read_text().splitlines():
+            row = json.loads(line)
+            assert "right answer is" not in row["instruction"] + row["output"]
+            assert not any(str(statement) in row["instruction"] for statement in held_out)
+
+
+def test_the_same_command_again_asks_nothing_and_trains_nothing(whole: Path) -> None:
+    before = made(whole)
+    files = {path: path.stat().st_mtime_ns for path in whole.rglob("model.gguf")}
+    status, out, err = star(whole, *SMALL)
+    assert status == 0, err
+    assert made(whole) == before and {path: path.stat().st_mtime_ns for path in files} == files
+    assert "training: " not in out and "training on" not in out
+
+
+def test_more_rounds_go_on_behind_the_last(whole: Path, tmp_path: Path) -> None:
+    status, out, err = star(tmp_path, *SMALL, "ROUNDS=1")
+    assert status == 0 and record(tmp_path).head["last"] == 1, err
+    status, out, err = star(tmp_path, *SMALL)
+    assert status == 0 and "round 1: training" not in out, err
+    assert made(tmp_path)["record"] == made(whole)["record"]
+
+
+def _is_collecting(results: Path) -> bool:
+    journal = results / "journal" / "21_star.jsonl"
+    return journal.exists() and journal.stat().st_size > 30_000
+
+
+def _is_training(results: Path) -> bool:
+    return any((results / "21_star" / "seed0").glob("round1/*trained*"))
+
+
+def _is_evaluating_the_next(results: Path) -> bool:
+    return any((results / "21_star" / "seed0").glob("round1/trained/model.gguf"))
+
+
+@pytest.mark.parametrize("moment", [_is_collecting, _is_training, _is_evaluating_the_next])
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
+def test_killed_anywhere_the_same_command_gives_the_same_files(
+    moment: Callable[[Path], bool], sign: signal.Signals, whole: Path, tmp_path: Path
+) -> None:
+    process = start("21_star", *SMALL, RESULTS_DIR=str(tmp_path))
+    while process.poll() is None and not moment(tmp_path):
+        time.sleep(0.01)
+    os.kill(process.pid, sign)
+    status, _, err = ended(process)
+    assert status in (-sign, 130), err
+    assert "Traceback" not in err
+    status, _, err = star(tmp_path, *SMALL)
+    assert status == 0, err
+    assert made(tmp_path) == made(whole)
+
+
+def test_another_run_under_the_same_seed_puts_the_earlier_one_aside(tmp_path: Path) -> None:
+    small = ("LIMIT=6", "ROUNDS=1", "TRIES=1", "SEEDS=63", "EPOCHS=1")
+    assert star(tmp_path, *small)[0] == 0
+    first = record(tmp_path)
+    status, out, err = star(tmp_path, *small, "RATE=1e-4")
+    assert status == 0 and "was another run" in out, err
+    aside = [path for path in (tmp_path / "21_star").iterdir() if path.name.startswith("seed0.")]
+    assert len(aside) == 1 and rounds.read(aside[0] / rounds.NAME).rounds == first.rounds
+    kept = Results(aside[0] / "seed0-round1.json")
+    assert kept.completion(kept.problems[0].steps[0].members[0]).text
+    assert "seed0." not in (tmp_path / "21_star" / "table.txt").read_text()
+
+
+def test_the_smoke_test_of_the_docs(tmp_path: Path) -> None:
+    small = ("LIMIT=50", "ROUNDS=1", "SEED=63", "TRIES=1", "TEMPERATURE=0", "FEWSHOT=format", "MAX_TOKENS=384")
+    status, _, err = star(tmp_path, *small)
+    assert status == 0, err
+    evaluated = record(tmp_path, "seed63").rounds[1]["evaluated"]
+    assert evaluated["sampled_accuracy"] is None and evaluated["accuracy"]["n"] == 50
+
+
+@pytest.mark.parametrize(
+    ("overrides", "changes", "said"),
+    [
+        (["ROUNDS=0"], {}, "ROUNDS=0 is out of range"),
+        (["TRIES=4", "TEMPERATURE=0"], {}, "TRIES=4 at TEMPERATURE=0"),
+        (["VOTES=4", "TRIES=1", "TEMPERATURE=0"], {}, "VOTES=4 at TEMPERATURE=0"),
+        (["MIN_STEPS=9"], {}, "MIN_STEPS=9 is larger"),
+        (["SEEDS=70-63"], {}, "SEEDS=70-63"),
+        (["LORA_RANK=8"], {}, "GGUF"),
+        (["LORA_RANK=many"], {}, "LORA_RANK=many"),
+        (["PROBLEMS=sums"], {}, "PROBLEMS says nothing here"),
+        (["DATA=nowhere.json"], {}, "nowhere.json"),
+        (["DATA=sums", "EVAL=sums"], {}, "sums"),
+        ([], {"BASE_URL": "http://127.0.0.1:9/v1"}, "can't change those of the server"),
+        ([], {"MODEL": "nowhere"}, "nowhere"),
+        (["MAX_DOLLARS=1"], {}, "MAX_DOLLARS"),
+    ],
+)
+def test_bad_input_is_one_line_before_anything_is_asked(
+    overrides: list[str], changes: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    status, out, err = star(tmp_path, *overrides, **changes)
+    lines = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert status == 2 and len(lines) == 1 and said in lines[0], (out, err)
+    assert "Traceback" not in err and not list(tmp_path.rglob("seed*"))
+
+
+def test_a_folder_of_traces_none_of_which_is_right_ends_in_one_line(tmp_path: Path) -> None:
+    rows = json.loads((DATA / "sums_star.json").read_text())
+    wrong = [{"id": f"w{i}", "problem": _statement(row), "answer": "1000000"} for i, row in enumerate(rows[:40])]
+    data = tmp_path / "wrong.json"
+    data.write_text(json.dumps([row | {"answer": "777"} for row in wrong]))
+    only = ("EVAL=sums_star_eval", "LIMIT=8", "ROUNDS=1", "TRIES=1", "SEEDS=63")
+    status, _, err = star(tmp_path, f"DATA={data}", *only)
+    assert status == 2 and err.count("error: ") == 1 and "no trace" in err, err
+    assert "Traceback" not in err
+
+
+def _statement(row: dict[str, Any]) -> str:
+    return str(row.get("problem") or row.get("statement") or row.get("question"))

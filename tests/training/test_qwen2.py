@@ -1,0 +1,92 @@
+"""A Qwen2 model (biases of queries, keys and values; no norms of them) becomes GGUF and says what it said before."""
+
+import json
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+
+from core.engines import start
+from core.engines.gguf_header import Gguf
+from core.engines.need import Need
+from core.engines.shape import Shape
+from core.errors import UserError
+from core.training.qwen import ARCHITECTURES, tensor_shapes
+from core.training.to_gguf import convert
+from tests.engines.test_llamacpp import contents, edit, hugging_face, one_file
+from tests.helpers import training
+
+SHAPE = Shape(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=900, tied=True)
+PROMPT = "<|im_start|>user\n7*43?<|im_end|>\n<|im_start|>assistant\n"
+# transformers' own model of it, at temperature 0.
+GREEDY = """
+import sys
+from transformers import AutoModelForCausalLM, AutoTokenizer
+folder, prompt = sys.argv[1:]
+tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+assert type(model).__name__ == "Qwen2ForCausalLM"
+asked = tokenizer(prompt, return_tensors="pt")
+said = model.generate(**asked, do_sample=False, max_new_tokens=40)[0, asked["input_ids"].shape[1] :]
+print(tokenizer.decode(said), end="")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random Qwen2 with the embedded model's tokenizer; it says plain characters only."""
+    made = hugging_face(tmp_path_factory.mktemp("qwen2") / "tiny", one_file)
+    rng = np.random.default_rng(3)
+    sizes = tensor_shapes(SHAPE, ARCHITECTURES["Qwen2ForCausalLM"])
+    values = {}
+    for name, size in sizes.items():
+        spread = 1.0 if name.endswith(".bias") else 0.25
+        values[name] = np.ones(size) if "norm" in name else rng.normal(0, spread, size)
+    vocab = json.loads((made / "tokenizer.json").read_text())["model"]["vocab"]
+    for token, i in vocab.items():
+        if not token.isascii() or token.startswith("<"):  # its logit is 0, and others have a greater one
+            values["model.embed_tokens.weight"][i] = 0
+    one_file(made, {name: value.astype(np.float32) for name, value in values.items()})
+    edit(
+        made / "config.json",
+        {
+            "architectures": ["Qwen2ForCausalLM"],
+            "model_type": "qwen2",
+            "num_hidden_layers": SHAPE.layers,
+            "hidden_size": SHAPE.hidden,
+            "head_dim": SHAPE.head_dim,
+            "intermediate_size": SHAPE.intermediate,
+        },
+    )
+    return made
+
+
+def test_every_tensor_is_there_under_llama_cpps_names(folder: Path, tmp_path: Path) -> None:
+    convert(folder, tmp_path / "q8.gguf")
+    about = contents(tmp_path / "q8.gguf")
+    assert about["general.architecture"] == "qwen2" and about["qwen2.attention.head_count_kv"] == 2
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "q8.gguf").tensors}
+    assert len(kinds) == 2 + 2 * 12 and kinds["blk.1.attn_k.bias"] == "F32" and kinds["blk.1.attn_k.weight"] == "Q8_0"
+    read = Gguf.read(tmp_path / "q8.gguf")
+    assert (read.layers, read.kv_heads, read.key_length, read.longest) == (2, 2, 16, 2048)
+
+
+@training.needed
+def test_it_says_on_llama_cpp_what_transformers_says(folder: Path, tmp_path: Path) -> None:
+    convert(folder, tmp_path / "tiny.gguf", "f32")
+    done = training.run(GREEDY, folder, PROMPT)
+    assert done.returncode == 0 and len(done.stdout) > 20, done.stderr
+    with start.on_llamacpp(tmp_path / "tiny.gguf", Need(1, 64, 16)) as server:
+        assert training.completed(server, PROMPT, 40) == done.stdout
+
+
+def test_a_tensor_of_the_other_architecture_is_one_line(folder: Path, tmp_path: Path) -> None:
+    before = (folder / "config.json").read_text()
+    edit(folder / "config.json", {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"})
+    with pytest.raises(UserError, match=r"lacks 4 tensors, the first is model\.layers\.0\.self_attn\.q_norm\.weight"):
+        convert(folder, tmp_path / "tiny.gguf")
+    (folder / "config.json").write_text(before)
+    edit(folder / "config.json", {"model_type": "qwen3"})
+    with pytest.raises(UserError, match="not of a Qwen2ForCausalLM or Qwen3ForCausalLM"):
+        convert(folder, tmp_path / "tiny.gguf")
+    (folder / "config.json").write_text(before)
