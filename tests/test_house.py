@@ -50,7 +50,7 @@ MAY: dict[str, set[str]] = {
     "spending": {"engines.shape"},
     "regrade": {"generate.journal", "grading", "problems", "results", "report", "run"},
     "grade": {"engines", "generate", "grading", "problems", "regrade", "report", "results", "run"},
-    "lean": set(),
+    "lean": {"engines", "generate", "star.train", "training"},
     "curate": {"engines.server", "grade", "grading", "problems", "report.tables"},
     "star": {
         "engines",
@@ -128,6 +128,8 @@ def test_data_flows_one_way(path: Path) -> None:
         ("core.run", ["torch", "sympy", "matplotlib", "pyarrow", "huggingface_hub", "openai", "aiohttp"]),
         ("core.errors", ["numpy"]),
         ("core.star.train", ["torch", "transformers", "trl", "peft", "tokenizers"]),
+        ("core.lean.guide", ["torch", "safetensors", "pyarrow", "xllamacpp"]),
+        ("core.lean.energy_training", ["torch", "openai", "aiohttp", "core.generate"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:
