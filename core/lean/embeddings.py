@@ -104,11 +104,12 @@ def known(folder: Path) -> dict[bytes, str]:
 
 def _read(path: Path) -> _Part:
     """Raises UserError."""
-    try:
-        with opened(path, WHAT, REMEDY) as file, np.load(file, allow_pickle=False) as stored:
-            vectors, hashes, cut, model = (stored[name] for name in ("vectors", "hashes", "cut", "model"))
-    except (ValueError, LookupError, EOFError, zipfile.BadZipFile, NotImplementedError, MemoryError) as error:
-        raise UserError(f"{WHAT} {path} can't be read ({one_line(str(error), 200)}). {REMEDY}") from None
+    with opened(path, WHAT, REMEDY) as file:
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                vectors, hashes, cut, model = (stored[name] for name in ("vectors", "hashes", "cut", "model"))
+        except (ValueError, LookupError, EOFError, zipfile.BadZipFile, NotImplementedError, MemoryError) as error:
+            raise UserError(f"{WHAT} {path} can't be read ({one_line(str(error), 200)}). {REMEDY}") from None
     count = len(vectors) if vectors.ndim == 2 else -1
     kinds = (
         vectors.dtype == np.float32 and hashes.dtype == np.uint8 and cut.dtype == np.bool_ and model.dtype.kind == "U"

@@ -60,13 +60,13 @@ class Energy:
         about = read_json(folder / RECORD, WHAT, REMEDY)
         if not isinstance(about, dict) or not isinstance(about.get("model"), str):
             raise UserError(f"{WHAT} {folder / RECORD} does not say which model embedded its states. {REMEDY}")
+        with opened(folder / WEIGHTS, WHAT, REMEDY) as file:
+            content = file.read()
         try:
-            with opened(folder / WEIGHTS, WHAT, REMEDY) as file:
-                return cls(_tensors_in(file.read()), about["model"])
-        except (ValueError, LookupError, TypeError, RecursionError, struct.error) as error:
-            raise UserError(
-                f"{WHAT} {folder / WEIGHTS} can't be read ({one_line(str(error), 200)}). {REMEDY}"
-            ) from None
+            return cls(_tensors_in(content), about["model"])
+        except (ValueError, LookupError, TypeError, RecursionError, struct.error, AttributeError) as error:
+            why = one_line(str(error), 200)
+            raise UserError(f"{WHAT} {folder / WEIGHTS} can't be read ({why}). {REMEDY}") from None
 
     def __call__(self, vectors: Vectors) -> list[float]:
         """One number for each of `vectors` (states, width); low is good. Raises UserError for another width."""

@@ -3,7 +3,8 @@ also where it was broken off. It imports torch: whoever imports it does so where
 
 The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven others, with the
 energy's negative as the score and a learned temperature, plus DEPTH_WEIGHT times the squared error of the energy of the
-state on the path as the share of the longest way that is left to the end of its proof.
+state on the path against the tactics that are left to the end of its proof, in standard deviations of those: in smaller
+units (the share of the longest way) the first part drowned it, and nothing of depth was learned.
 """
 
 import json
@@ -32,12 +33,12 @@ from core.training.schedule import Schedule
 
 THREADS = 1  # with more, sums differ from run to run
 BATCH = 32  # states on a path a step, each with its seven others
-RATE = 1e-3  # AdamW's peak
+RATE = 5e-4  # AdamW's peak
 WEIGHT_DECAY = 0.1
 DROPOUT = 0.1
 CLIP = 1.0  # norm of the gradient
 DEPTH_WEIGHT = 0.3
-TEMPERATURE = 0.1  # at the start
+TEMPERATURE = 1.0  # at the start
 CHECKPOINT = 100  # steps between checkpoints
 
 
@@ -132,7 +133,7 @@ def _step(state: _State, draws: Draws, states: Tensor, rate: float, seed: int) -
     energies = state.head(states[torch.from_numpy(batch.states)]).squeeze(-1)  # (examples, 8)
     scores = (-energies / state.temperature.exp()).masked_fill(~torch.from_numpy(batch.is_there), -torch.inf)
     contrast = F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
-    left = torch.from_numpy(batch.remaining / draws.deepest).float()
+    left = torch.from_numpy(batch.remaining / draws.spread).float()
     loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], left)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(state.parameters, CLIP)

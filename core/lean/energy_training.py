@@ -50,7 +50,7 @@ def train(options: Namespace) -> None:
         if apart.warning:
             print(f"warning: {apart.warning}", flush=True)
         folder.mkdir()
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         from core.lean import energy_torch  # with torch: what is wrong with a file is said at once
 
@@ -62,7 +62,7 @@ def train(options: Namespace) -> None:
             "held_out": trees.auc(held_out, energies).to_json(),
             "trained": trees.auc([tree for tree in forest.trees if not tree.is_held_out], energies).to_json(),
         }
-        save_file(made.tensors, folder / WEIGHTS)
+        (folder / WEIGHTS).write_bytes(save(made.tensors))
         record = {
             "model": stored.model,
             "width": int(forest.vectors.shape[1]),

@@ -165,9 +165,9 @@ class Draws:
         ]
 
     @property
-    def deepest(self) -> int:
-        """The most tactics that are left from any state on a path, at least 1."""
-        return max(1, *(left for _, _, left in self.examples))
+    def spread(self) -> float:
+        """The standard deviation of what is left to the end from the states on paths; 1 where all are as far."""
+        return float(np.std([left for _, _, left in self.examples])) or 1.0
 
     def batch(self, size: int, rng: np.random.Generator) -> Batch:
         chosen = rng.integers(len(self.examples), size=size)

@@ -51,20 +51,21 @@ def rows(theorem: str, depth: int = 3, beside: int = 3, is_proved: bool = True) 
 
 
 def written(folder: Path, theorems: int = 40, signal: float = 3.0, seed: int = 0) -> tuple[Path, Path]:
-    """A folder of trajectories, and one of embeddings: noise around a vector of the theorem, and `signal` times its
-    deviation along one direction between states on the path and off it."""
+    """A folder of trajectories, and one of embeddings: noise around a vector of the theorem. Along one direction states
+    on the path and off it are `signal` times its deviation apart; another tells how much is left of a proof."""
     searches, vectors = folder / "trajectories", folder / "embeddings"
     searches.mkdir(parents=True)
     random, drawn = rng("forest", seed), {}
-    along = np.eye(WIDTH)[3]
+    along, ahead = np.eye(WIDTH)[3], np.eye(WIDTH)[5]
     for number in range(theorems):
         name, middle = f"lemma_{number}", 2 * random.normal(size=WIDTH)
         told = rows(name, depth=2 + number % 3, is_proved=number % 8 != 7)
         (searches / f"{number}.parquet").write_bytes(trajectories.encoded(told))
         for row in told:
             if text := text_of(row["state_pp"]):
-                noise = random.normal(size=WIDTH)
-                drawn[text] = middle + noise + (signal * along if row["label"] == POSITIVE else 0)
+                is_on = row["label"] == POSITIVE
+                left = row["remaining_depth"] if is_on else random.integers(1, 5)
+                drawn[text] = middle + random.normal(size=WIDTH) + signal * (is_on * along + left * ahead)
     store(vectors, drawn)
     return searches, vectors
 
