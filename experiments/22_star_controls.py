@@ -9,7 +9,7 @@ Command: bash scripts/run.sh 22_star_controls
 
 from core.star.controls import Controls, arm, control
 
-ROUNDS = 5  # of sampling, training and evaluating
+ROUNDS = 3  # of sampling, training and evaluating; the embedded model has learnt all by then
 DATA = "auto"  # problems to train on: the model's own; or openr1, a name, hub:owner/name, or the path of a file
 TRAIN_PROBLEMS = 300  # a round, drawn by SEED
 TRIES = 4  # samples of a problem until one is right

@@ -18,10 +18,10 @@ lock() {
 
 mkdir -p locks
 # What shares .venv is resolved together; the lock of each part then holds only what it adds.
-resolve requirements.txt requirements-{fleet,inspect,dev}.txt >"$folder/together"
+resolve requirements.txt requirements-{fleet,inspect,lean,dev}.txt >"$folder/together"
 lock requirements.lock requirements.txt --constraint "$folder/together"
 harness=$(sed -nE 's/^([A-Za-z0-9._-]+)==.*/--no-emit-package=\1/p' locks/requirements.lock | sort -u)
-for part in fleet inspect dev; do
+for part in fleet inspect lean dev; do
   # shellcheck disable=SC2086  # one flag a word
   lock "requirements-$part.lock" requirements.txt "requirements-$part.txt" --constraint "$folder/together" $harness
 done

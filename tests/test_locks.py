@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = sorted((ROOT / "locks").glob("*.lock"))
-SHARE_A_VENV = ("fleet", "inspect", "dev")
+SHARE_A_VENV = ("fleet", "inspect", "lean", "dev")
 
 
 def pinned(lock: Path) -> dict[str, list[str]]:

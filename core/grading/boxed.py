@@ -6,7 +6,7 @@ and are compared as text; "math" answers are compared as text and then by what t
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -25,7 +25,8 @@ DOUBTS = {
     "unclosed": "the last box never closes; the answer, if any, is from the complete box before it",
     "none": "there is no box, and no line that begins with Final:",
     "empty": "every box is empty; or, without a box, every Final: line is empty or holds a placeholder",
-    "unreadable": f"the last box (or Final: line) is longer than {MAX_ANSWER_CHARS} characters, or wrapped too deeply",
+    "unreadable": f"the last box (or Final: line) is longer than {MAX_ANSWER_CHARS} characters, wrapped too deeply, or "
+    "(a line) has braces that do not balance",
     "not an integer": "the answer type is integer and what is stated is anything but an integer from 0 to 999",
     "several": "there are different answers, in boxes or Final: lines; the last box counts, without one the last line",
 }
@@ -54,8 +55,9 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     boxes, unclosed = _boxes(text)
     has_box = bool(boxes) or unclosed
     lines = _lines(text, has_box, truncated)
-    first, beside = (boxes, lines) if has_box else (lines, [])
-    answers = (_answer(each, answer_type) for each in reversed(first))  # lazily: some that differ end the reading
+    first: Sequence[str | None] = boxes if has_box else lines
+    beside = lines if has_box else []
+    answers = (_read(each, answer_type) for each in reversed(first))  # lazily: some that differ end the reading
     answer = next((a for a in answers if a != ""), "")
     doubt = None
     others: list[str | None] = []
@@ -68,7 +70,7 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
     elif others := _others(
-        chain(answers, (_answer(each, answer_type) for each in reversed(beside))), answer, answer_type
+        chain(answers, (_read(each, answer_type) for each in reversed(beside))), answer, answer_type
     ):
         doubt = "several"
     told = tuple(other for other in others if other is not None)
@@ -78,17 +80,22 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
 def stated(text: str, answer_type: str = "integer") -> list[str | None]:
     """All answers that `text` states, in boxes and `Final:` lines, cleaned, each once; None for what is no answer."""
     boxes, unclosed = _boxes(text)
-    found = (_answer(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
+    found = (_read(each, answer_type) for each in [*boxes, *_lines(text, bool(boxes) or unclosed)])
     return [answer for answer in dict.fromkeys(found) if answer != ""]
 
 
-def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str]:
-    """What the `Final:` lines of `text` say, "" for a placeholder. The last line of a text that was cut off may lack
-    its end, as a box that never closes does. What holds a box is read as a box."""
+def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str | None]:
+    """What the `Final:` lines of `text` say, "" for a placeholder, None for what could not stand in a box. The last
+    line of a text that was cut off may lack its end, as a box that never closes does. What holds a box is read as a
+    box."""
     found = (line for line in final_lines(text) if not (truncated and line.end == len(text)))
-    return [
-        "" if says_nothing(line.value) else line.value for line in found if not (has_box and BOX.search(line.value))
-    ]
+    values = (line.value for line in found if not (has_box and BOX.search(line.value)))
+    return ["" if says_nothing(value) else value if _fits(value) else None for value in values]
+
+
+def _fits(value: str) -> bool:
+    """Whether a box around `value` would hold it: it is no longer than an answer, and its braces balance."""
+    return len(value) <= MAX_ANSWER_CHARS and _boxes(rf"\boxed{{{value}}}") == ([value], False)
 
 
 def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
@@ -244,6 +251,10 @@ def clean(text: str, answer_type: str) -> str | None:
         if text == before:
             return text
     return None
+
+
+def _read(said: str | None, answer_type: str) -> str | None:
+    return None if said is None else _answer(said, answer_type)
 
 
 def _answer(box: str, answer_type: str) -> str | None:

@@ -1,1 +1,1 @@
-"""Proof search in Lean: a model proposes tactics, Lean checks them, and a best-first search goes on from the best."""
+"""Lean 4: what a theorem is, which Lean checks it, sessions that show goals, and what counts as proved."""

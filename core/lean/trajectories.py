@@ -172,16 +172,16 @@ def read(path: Path) -> Any:
 
 
 def _read(path: Path) -> Any:
-    with opened(path, WHAT, REMEDY) as stored:
-        content = stored.read()
-    try:
-        # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down with SIGABRT.
-        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content), pre_buffer=False)
-        _check_columns(path, file.schema_arrow)
-        table = file.read(use_threads=False)
-        table.validate(full=True)
-    except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-        raise UserError(f"{WHAT} {path} is no parquet file that can be read ({one_line(str(error), 200)})") from None
+    with opened(path, WHAT, REMEDY) as content:
+        try:
+            file = pyarrow.parquet.ParquetFile(content, pre_buffer=False)
+            _check_columns(path, file.schema_arrow)
+            # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down (SIGABRT).
+            table = file.read(use_threads=False)
+            table.validate(full=True)
+        except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+            why = one_line(str(error), 200)
+            raise UserError(f"{WHAT} {path} is no parquet file that can be read ({why})") from None
     for name in SCHEMA.names:
         if name not in MAY_BE_NULL and table[name].null_count:
             raise UserError(f"{WHAT} {path} has no {name} in some of its rows. {REMEDY}")

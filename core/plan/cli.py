@@ -88,6 +88,11 @@ def main(argv: Sequence[str] | None = None) -> None:
                 f"{name} solves no problems: it grades the proofs of GRADED, and says itself how many gradings that "
                 "takes. Put a limit on it with MAX_DOLLARS, or try it with LIMIT=1"
             )
+        if "TRAIN_PROBLEMS" in vars(config):
+            raise UserError(
+                f"{name} trains between its rounds, and how long that takes is told by no data sheet, so that it is "
+                "not planned. Run it with ROUNDS=1 LIMIT=20: its table has the tokens and seconds of a round"
+            )
         card = _providers_card()
         count = _count(config, args.problems, embedded_card() if args.embedded else card)
         folder = results_dir()

@@ -149,9 +149,11 @@ def main(argv: Sequence[str] | None = None) -> None:
                 raise UserError("--markdown is of experiments in rounds. Name one, such as 21_star")
             return print("\n\n".join(rounds.markdown(each) for each in folders if each))
         runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
+        in_rounds = compared if compared and is_rounds(compared) else None
         if args.figures is not None:
             target = args.figures if args.figures != Path() else folder / "figures"
-            print("\n".join(f"figure  {path}" for path in figures(runs, target)))
+            drawn = rounds.figures(in_rounds, target) if in_rounds else figures(runs, target)
+            print("\n".join(f"figure  {path}" for path in drawn))
         elif args.inspect:
             from core.report import inspect_log
 
@@ -161,15 +163,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             one = compared.name if compared else runs[0].name if len(runs) == 1 else "report"
             out = args.out or (folder if compared else runs[0].path.parent) / f"{one}.html"
-            table = read_text(compared / "table.txt", "the table", "Run the comparison again") if compared else ""
-            made = page.write(runs, out, args.all_inside, table)
-            if compared:
-                print(rounds.show(compared) if is_rounds(compared) else at_budgets(compared))
+            if in_rounds:
+                made = page.write(runs, out, args.all_inside, rounds=rounds.page(in_rounds, [r.name for r in runs]))
+                print(rounds.show(in_rounds))
+            elif compared:
+                table = read_text(compared / "table.txt", "the table", "Run the comparison again")
+                made = page.write(runs, out, args.all_inside, table)
+                print(at_budgets(compared))
             else:
+                made = page.write(runs, out, args.all_inside)
                 show(runs, out)
             for run in runs:
                 if run.missing:
-                    print(f"note: {run.missing} completions of {run.name} are in no journal; their texts are not shown")
+                    lacking = f"{run.missing} completions of {run.name} are in no journal; their texts are not shown"
+                    print(wrapped(f"note: {lacking}", "  "))
             for disagreement in sorted({run.disagreement for run in runs} - {""}):
                 print(f"note: {one_line(disagreement)}")
             print(f"report  {made[0]} ({os.path.getsize(made[0]) / 1e6:.1f} MB)")

@@ -138,14 +138,15 @@ def _name(value: Any, most: int = 200) -> str:
     return one_line(str(value), most)
 
 
-def _check(first: Result, other: Result, anyway: bool) -> list[str]:
+def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list[str]:
     """Notes on what differs between two results. Raises UserError where that makes comparing them meaningless: other
-    problems or another model, unless `anyway`; no problem in common, always."""
+    problems or another model, unless `anyway`; no problem in common, always. `is_trained`: the weights of one were
+    made of the other's, so that models differ on purpose."""
     both = f"{first.name} and {other.name}"
     differences = []
     if first.set_sha256 != other.set_sha256:
         differences.append(f"{both} have different problem sets ({first.set_name}; {other.set_name})")
-    if first.model != other.model:
+    if first.model != other.model and not is_trained:
         differences.append(f"{both} have different models ({first.model}; {other.model})")
     for key, mine in first.weights.items():
         if first.model == other.model and mine and (theirs := other.weights[key]) and mine != theirs:
@@ -235,9 +236,10 @@ class Pair:
     notes: list[str]
 
 
-def pair(first: Result, other: Result, anyway: bool = False) -> Pair:
-    """Raises UserError for results that can't be compared; `anyway` as in `table`."""
-    notes = _check(first, other, anyway)
+def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = False) -> Pair:
+    """Raises UserError for results that can't be compared; `anyway` as in `table`, `is_trained`: their models differ
+    on purpose."""
+    notes = _check(first, other, anyway, is_trained)
     shared = sorted(first.final.keys() & other.final.keys())
     metrics = {
         metric: paired([first.final[p][i] for p in shared], [other.final[p][i] for p in shared])

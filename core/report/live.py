@@ -18,10 +18,11 @@ from starlette.routing import Route
 
 from core import guard
 from core.errors import UserError
-from core.report import page, texts
+from core.report import page, rounds, texts
 from core.report.page import Run
 from core.results.data import archive
-from core.results.find import NoResults, found
+from core.results.find import NoResults, comparison, found
+from core.results.rounds import paths as records
 
 EVERY = 3.0  # seconds between a page's looks at the server
 WAITING = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="3">
@@ -51,11 +52,15 @@ class Live:
 
     def _renew(self) -> None:
         paths = [_newest(path) for path in found(self._names, self._folder)]
-        seen = [(path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in paths]
+        compared = comparison(self._names, self._folder)
+        told = records(compared) if compared else []
+        seen = [(path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in (*paths, *told)]
         if seen == self._seen:
             return
-        self.runs = [page.read(path) for path in paths]
-        self.known = page.data(self.runs)
+        known = {run.path: run for path, run in zip(self._seen, self.runs, strict=False) if path in seen}
+        self.runs = [known.get(path) or page.read(path) for path in paths]
+        in_rounds = rounds.page(compared, [run.name for run in self.runs]) if compared and told else None
+        self.known = page.data(self.runs, rounds=in_rounds)
         self.body = json.dumps(self.known, ensure_ascii=True).encode()
         self.tag = f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
         self._seen = seen

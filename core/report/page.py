@@ -31,7 +31,7 @@ from core.terminal import cut
 from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
-SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "main")
+SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "rounds", "main")
 PAGE_BYTES = 4_900_000  # what goes into the page itself; what does not fit lies beside it
 
 
@@ -70,9 +70,11 @@ def read(path: Path) -> Run:
 # The page
 
 
-def data(runs: Sequence[Run], table: str = "") -> dict[str, Any]:
-    """What the page knows before anyone opens a text; `table`: of a comparison at equal budgets, if they are one."""
+def data(runs: Sequence[Run], table: str = "", rounds: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What the page knows before anyone opens a text; `table`: of a comparison at equal budgets, if they are one;
+    `rounds`: what core/report/rounds.py says of runs in rounds, if they are of those."""
     names = labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 80)
+    compared = _between_rounds(runs, names, rounds) if rounds else _comparison(runs, names)
     return {
         "made": results.now(),
         "runs": [
@@ -85,7 +87,8 @@ def data(runs: Sequence[Run], table: str = "") -> dict[str, Any]:
             }
             for run, name in zip(runs, names, strict=True)
         ],
-        "comparison": _comparison(runs, names) if len(runs) > 1 else None,
+        "comparison": compared,
+        "rounds": rounds,
         "table": table,
         "most": MAX_POINTS,
         "good": GOOD,
@@ -140,8 +143,10 @@ def _member(member: MemberResult) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
-    """Each result against the first, where they can be compared; else a note that says why not."""
+def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | None:
+    """Each result against the first, where they can be compared; else a note that says why not. None: there is one."""
+    if len(runs) < 2:
+        return None
     notes: list[str] = []
     pairs: list[dict[str, Any]] = []
     try:
@@ -155,13 +160,45 @@ def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
             notes.append(str(error))
             continue
         notes += found.notes
-        metrics = [{"name": metric, **vars(paired)} for metric, paired in found.metrics.items()]
-        tokens = found.tokens.to_json() if found.tokens else None
-        pairs.append({"name": name, "metrics": metrics, "tokens": tokens})
+        pairs.append(_pair(name, found, found.metrics))
+    _correct(pairs)
+    return {"first": names[0], "pairs": pairs, "notes": notes}
+
+
+def _between_rounds(runs: Sequence[Run], names: Sequence[str], rounds: dict[str, Any]) -> dict[str, Any] | None:
+    """Each evaluation at temperature 0 against that of round 0 of the same run; None where there is none but that. The
+    weights differ on purpose, and of one sample the vote is the sample. `groups`: the numbers of those of a run."""
+    notes: list[str] = []
+    pairs: list[dict[str, Any]] = []
+    groups = [[of["results"] for of in each["rounds"] if of["results"] is not None] for each in rounds["runs"]]
+    groups = [
+        group for group, each in zip(groups, rounds["runs"], strict=True) if each["rounds"][0]["results"] in group
+    ]
+    for first, *others in groups:
+        start = compare.read(str(runs[first].path), runs[first].path.parent)
+        for other in others:
+            path = runs[other].path
+            try:
+                found = compare.pair(start, compare.read(str(path), path.parent), anyway=True, is_trained=True)
+            except UserError as error:
+                notes.append(str(error))
+                continue
+            notes += found.notes
+            pairs.append(_pair(names[other], found, compare.METRICS[:1]))
+    _correct(pairs)
+    return {"first": "round 0 of its run", "pairs": pairs, "notes": notes, "groups": groups} if pairs else None
+
+
+def _pair(name: str, found: compare.Pair, metrics: Iterable[str]) -> dict[str, Any]:
+    told = [{"name": metric, **vars(found.metrics[metric])} for metric in metrics]
+    return {"name": name, "metrics": told, "tokens": found.tokens.to_json() if found.tokens else None}
+
+
+def _correct(pairs: Sequence[dict[str, Any]]) -> None:
+    """Give every p-value of `pairs` what it is corrected for their number."""
     compared = [metric for pair in pairs for metric in pair["metrics"]]
     for metric, corrected in zip(compared, stats.holm([metric["p"] for metric in compared]), strict=True):
         metric["p_holm"] = corrected
-    return {"first": names[0], "pairs": pairs, "notes": notes}
 
 
 @cache
@@ -210,12 +247,15 @@ def html(
     parts: Iterable[tuple[str, str]] = (),
     live: float = 0,
     beside: str = "",
+    each: int = 1,
 ) -> Iterator[bytes]:
     """The page, piece by piece. `known`: the data of `runs`; `parts`: ids and packed texts to put inside; `live`:
-    seconds between looks at the server for newer results; `beside`: the folder with the parts that are not inside."""
+    seconds between looks at the server for newer results; `beside`: the folder with the parts that are not inside,
+    `each` so many problems in a file."""
     inline, css = scripts(), style()
     pieces = template().generate(
         runs=runs,
+        rounds=known["rounds"],
         made=known["made"],
         data=texts.packed(known).decode(),
         parts=parts,
@@ -223,13 +263,21 @@ def html(
         style=css,
         live=live,
         beside=beside,
+        each=each,
         policy=policy(inline, css, "'self' file:" if beside else "", "'self'" if live else "'none'"),
     )
     return (piece.encode(errors="replace") for piece in pieces)  # halves of surrogate pairs can't be encoded
 
 
-def write(runs: Sequence[Run], path: Path, everything: bool = False, table: str = "") -> list[Path]:
-    """Write the page to `path`; what came of it: the page, and the folder beside it where texts lie there.
+def write(
+    runs: Sequence[Run],
+    path: Path,
+    everything: bool = False,
+    table: str = "",
+    rounds: dict[str, Any] | None = None,
+) -> list[Path]:
+    """Write the page to `path`; what came of it: the page, and the folder beside it where texts lie there. `table`,
+    `rounds`: as in `data`.
 
     Texts that would make the page larger than PAGE_BYTES go beside it, thinking first; `everything` puts all inside.
     """
@@ -243,10 +291,10 @@ def write(runs: Sequence[Run], path: Path, everything: bool = False, table: str 
                 run.missing += found.missing
                 parts.add(r, n, found)
             run.disagreement = journals.disagreement() if journals.differing else ""
-    known = data(runs, table)
+    known = data(runs, table, rounds)
     room = PAGE_BYTES - sum(len(piece) for piece in html(runs, known))
     inside, outside = parts.placed(room, everything)
     shutil.rmtree(beside, ignore_errors=True)
-    parts.write(outside, beside)
-    write_atomically(path, html(runs, known, parts.read(inside), beside=beside.name if outside else ""))
+    each = parts.write(outside, beside)
+    write_atomically(path, html(runs, known, parts.read(inside), beside=beside.name if outside else "", each=each))
     return [path, beside] if outside else [path]

@@ -84,7 +84,9 @@ def chance(p: float) -> str:
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
+    """A column of a table that is to fit a terminal."""
+
     head: str
     cells: list[str]
     short: str = ""  # its head where there is little room
@@ -106,29 +108,29 @@ def table(document: dict[str, Any], columns: int = 0) -> str:
         counts["undecided"] = "undecided"
     has_names = any(s.get("stage") for s in steps)
     numbered = [f"{s['step']} {one_line(s.get('stage', ''), 40)}".strip() for s in steps]
-    made = [_Column("step" if has_names else "t", numbered)]
+    made = [Column("step" if has_names else "t", numbered)]
     if counted:
-        made.append(_Column("graded" if is_of_proofs(document) else "n", [str(n) for n in counted]))
+        made.append(Column("graded" if is_of_proofs(document) else "n", [str(n) for n in counted]))
     if is_ungraded(document):
-        made.append(_Column("grades", [NOT_GRADED] * len(steps)))
+        made.append(Column("grades", [NOT_GRADED] * len(steps)))
     elif is_of_proofs(document):
-        made.append(_Column(POINTS, [interval(s["mean_accuracy"]) for s in steps]))
+        made.append(Column(POINTS, [interval(s["mean_accuracy"]) for s in steps]))
         if any(s.get("runs") for s in steps):
             cells = [over_runs(s["runs"]["mean_accuracy"]) if s.get("runs") else "-" for s in steps]
-            made.append(_Column("points, runs", cells))
+            made.append(Column("points, runs", cells))
     else:
         for head in ("mean", "majority"):
-            made.append(_Column(f"{head} accuracy", [interval(s[f"{head}_accuracy"]) for s in steps], head))
+            made.append(Column(f"{head} accuracy", [interval(s[f"{head}_accuracy"]) for s in steps], head))
     if steps and all(s.get("runs") for s in steps) and not is_of_proofs(document):
         for head in ("mean", "majority"):
-            made.append(_Column(f"{head}, runs", [over_runs(s["runs"][f"{head}_accuracy"]) for s in steps]))
-    made.append(_Column("tokens", [_spent(s) for s in steps], rank=1))
+            made.append(Column(f"{head}, runs", [over_runs(s["runs"][f"{head}_accuracy"]) for s in steps]))
+    made.append(Column("tokens", [_spent(s) for s in steps], rank=1))
     if is_priced(document):
         costs = [spent_dollars(s.get("cost"), is_partly=bool(s.get("uncounted"))) for s in steps]
-        made.append(_Column("cost", costs, rank=1))
-    made.append(_Column("request s", [f"{s['generation_seconds']:,.0f}" for s in steps], rank=2))
-    made += [_Column(head, [str(s.get(name, 0)) for s in steps], rank=1) for head, name in counts.items()]
-    return _fitted(made, columns)
+        made.append(Column("cost", costs, rank=1))
+    made.append(Column("request s", [f"{s['generation_seconds']:,.0f}" for s in steps], rank=2))
+    made += [Column(head, [str(s.get(name, 0)) for s in steps], rank=1) for head, name in counts.items()]
+    return fitted(made, columns)
 
 
 def is_of_proofs(document: dict[str, Any]) -> bool:
@@ -193,9 +195,9 @@ def _spent(step: dict[str, Any]) -> str:
     return spent + (f" + {spent_tokens(step['verification_tokens'])}" if step["verification_tokens"] != 0 else "")
 
 
-def _fitted(made: Sequence[_Column], columns: int) -> str:
+def fitted(made: Sequence[Column], columns: int) -> str:
     """The table of these columns, as many of them as fit, and a line that names the others."""
-    shown, zeros, left_out = list(made), list[_Column](), list[_Column]()
+    shown, zeros, left_out = list(made), list[Column](), list[Column]()
 
     def drawn(is_short: bool) -> str:
         heads = [column.short if is_short and column.short else column.head for column in shown]
@@ -219,7 +221,7 @@ def _fitted(made: Sequence[_Column], columns: int) -> str:
         notes.append(f"0 in all rows: {', '.join(column.head for column in zeros)}")
     if left_out:
         notes.append(f"no room for: {', '.join(column.head for column in left_out)}")
-    return text + (f"\n({'; '.join(notes)})" if notes else "")
+    return text + (wrapped(f"\n({'; '.join(notes)})", " ", columns) if notes else "")
 
 
 def final(document: dict[str, Any]) -> str:

@@ -8,8 +8,10 @@ Packed, they go into the page, or beside it where they are too much. Nothing els
 import base64
 import gzip
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from core.results.spool import Spool
 from core.types import Completion, Message
 
 TIERS = ("a", "b")
+FILES = 4000  # beside a page, about; many more small ones take a file system minutes
 SHORT = 2000  # characters of a piece of a prompt that may stand in tier "a"
 SHARED = 60  # characters from which on a text within a prompt is stored as a reference
 
@@ -184,7 +187,16 @@ class Parts:
         """(id, packed text) of each of `ids`."""
         return ((id, self._spool[self._numbers[id[-1]][id]].decode()) for id in ids)
 
-    def write(self, ids: Iterable[str], folder: Path) -> None:
-        """Write a script to `folder` for each of `ids`, which hands its text to the page that loads it."""
-        for id, text in self.read(ids):
-            write_atomically(folder / f"{id}.js", f'part("{id}","{text}")\n'.encode(), is_lasting=False)
+    def write(self, ids: Sequence[str], folder: Path) -> int:
+        """Write scripts to `folder` that hand the texts of `ids` to the page that loads them: one for each problem, or
+        for so many neighbours, as comes back, that there are FILES of them, about. A script has its first one's id."""
+        each = max(1, math.ceil(len(ids) / FILES))
+
+        def script(id: str) -> str:
+            run, number, tier = id.split("-")
+            return f"{run}-{int(number) // each * each}-{tier}"
+
+        for name, of in groupby(ids, script):
+            told = (f'part("{id}","{text}")\n'.encode() for id, text in self.read(of))
+            write_atomically(folder / f"{name}.js", told, is_lasting=False)
+        return each

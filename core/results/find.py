@@ -43,7 +43,7 @@ def _meant(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     for whole in (path, path.with_suffix(".partial.json")):
         if os.path.exists(whole):
             return whole
-    comparisons = {table.parent.name for table in folder.glob("*/table.txt")} if also_comparisons else set()
+    comparisons = _comparisons(folder) if also_comparisons else set()
     if name in comparisons:
         return folder / name
     known = comparisons | {other.name.partition(".")[0] for other in folder.glob("*.json")}
@@ -55,13 +55,21 @@ def _meant(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     )
 
 
+def _comparisons(folder: Path) -> set[str]:
+    """The names of the comparisons that have ended, and of experiments in rounds from their first round on."""
+    begun = {record.parent.parent.name for record in folder.glob(f"*/*/{rounds.NAME}")}
+    return {table.parent.name for table in folder.glob("*/table.txt")} | begun
+
+
 def _all_in(meant: Path) -> list[Path]:
     """A file; or the results of a comparison, in the order of its table: the one that others are compared with first;
     or those of runs in rounds."""
     if not meant.is_dir():
         return [meant]
     if rounds.is_folder(meant):
-        return [path for each in rounds.records(meant) for path in rounds.results(each)]
+        if not (made := [path for each in rounds.records(meant) for path in rounds.results(each)]):
+            raise NoResults(f"no round of {meant.name} has results in {meant}. Run the same command again to go on")
+        return made
     told = [line.split() for line in (meant / "table.txt").read_text(encoding="utf-8").splitlines()]
     rank = {words[0]: place for place, words in reversed([*enumerate(told)]) if words}
     return sorted(_within(meant), key=lambda path: (rank.get(path.stem.rpartition("-seed")[0], len(told)), path.stem))

@@ -389,30 +389,30 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
     if schema is True or schema != SCHEMA:
         raise UserError(f"results {path} have schema {schema!r:.40}; this version reads {SCHEMA}")
     parts = {
-        name: {_text(key, 60): _plain(value) for key, value in head[name].items()}
+        name: {text_of(key, 60): _plain(value) for key, value in head[name].items()}
         for name in ("model", "engine", "problem_set", "config", "provenance")
     }
     for name, key in (("model", "name"), ("engine", "kind"), ("problem_set", "name"), ("problem_set", "sha256")):
-        _text(parts[name][key])
+        text_of(parts[name][key])
     amount(parts["problem_set"]["n"])
     metrics = head["metrics"]
     checked = metrics.get("verification")
     return Head(
-        experiment=_text(head["experiment"], 100),
+        experiment=text_of(head["experiment"], 100),
         complete=head["complete"] is True,
-        started=_text(head["started"], 40),
-        ended=_text(head["ended"], 40),
+        started=text_of(head["started"], 40),
+        ended=text_of(head["ended"], 40),
         **parts,
         metrics=Metrics(
             steps=[_step_metrics(step) for step in metrics["steps"]],
-            tokens={kind: _tokens(metrics["tokens"][kind]) for kind in ("prompt", "cached", "completion")},
+            tokens={kind: tokens_of(metrics["tokens"][kind]) for kind in ("prompt", "cached", "completion")},
             seconds=amount(metrics["seconds"]),
             verification=_verification(checked) if checked else None,
             cost=_dollars(metrics.get("cost")),
             spent=_dollars(metrics.get("spent")),
             proofs=_proofs(proofs) if (proofs := metrics.get("proofs")) else None,
         ),
-        warnings=[_text(warning) for warning in head["warnings"]],
+        warnings=[text_of(warning) for warning in head["warnings"]],
         runs=_runs(runs) if (runs := head.get("runs")) else None,
         prices={name: amount(prices[name]) for name in PRICES} if (prices := head.get("prices")) else None,
         grading=_grading(grading) if (grading := head.get("grading")) else None,
@@ -422,7 +422,7 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
 def _runs(runs: dict[str, Any]) -> Runs:
     if runs["by"] not in MERGED_BY or not runs["seeds"]:
         raise ValueError("runs that are not merged by mean, max or min")
-    return Runs(_text(runs["of"], 100), runs["by"], [seed_of(seed) for seed in runs["seeds"]])
+    return Runs(text_of(runs["of"], 100), runs["by"], [seed_of(seed) for seed in runs["seeds"]])
 
 
 def _over_runs(over: dict[str, Any], names: Sequence[str] = ACCURACIES) -> dict[str, OverRuns]:
@@ -435,16 +435,16 @@ def _over_runs(over: dict[str, Any], names: Sequence[str] = ACCURACIES) -> dict[
 def _proofs(of: dict[str, Any]) -> Proofs:
     return Proofs(
         **_shares(of),
-        proofs=_count(of["proofs"]),
-        graded=_count(of["graded"]),
-        not_delivered=_counts(of["not_delivered"]),
-        missing=_counts(of["missing"]),
+        proofs=count_of(of["proofs"]),
+        graded=count_of(of["graded"]),
+        not_delivered=counts_of(of["not_delivered"]),
+        missing=counts_of(of["missing"]),
         written={
-            kind: Written(_count(w["proofs"]), *(_dollars(w[name]) for name in ("thinking", "answer")))
+            kind: Written(count_of(w["proofs"]), *(_dollars(w[name]) for name in ("thinking", "answer")))
             for kind, w in ((kind, of["written"][kind]) for kind in ("right", "wrong"))
         },
         groups={
-            _text(name, 60): {_text(group, 100): Shares(**_shares(each)) for group, each in groups.items()}
+            text_of(name, 60): {text_of(group, 100): Shares(**_shares(each)) for group, each in groups.items()}
             for name, groups in of["groups"].items()
         },
         runs=_over_runs(over, SHARES) if (over := of.get("runs")) else None,
@@ -452,39 +452,39 @@ def _proofs(of: dict[str, Any]) -> Proofs:
 
 
 def _shares(of: dict[str, Any]) -> dict[str, Any]:
-    return {name: _rate(of[name]) for name in SHARES}
+    return {name: rate_of(of[name]) for name in SHARES}
 
 
 def _grading(of: dict[str, Any]) -> Grading:
     return Grading(
-        model=_text(of["model"]["name"]),
+        model=text_of(of["model"]["name"]),
         prompt=_text_or_none(of["prompt"]),
-        grades=_count(of["config"]["GRADES"]),
-        gradings=_count(of["gradings"]),
-        missing_gradings=_counts(of["missing_gradings"]),
-        input_tokens=_tokens(of["input_tokens"]),
-        output_tokens=_tokens(of["output_tokens"]),
+        grades=count_of(of["config"]["GRADES"]),
+        gradings=count_of(of["gradings"]),
+        missing_gradings=counts_of(of["missing_gradings"]),
+        input_tokens=tokens_of(of["input_tokens"]),
+        output_tokens=tokens_of(of["output_tokens"]),
         cost=_dollars(of["cost"]),
     )
 
 
-def _counts(counts: dict[str, Any]) -> dict[str, int]:
-    return {_text(why, 60): _count(count) for why, count in counts.items()}
+def counts_of(counts: dict[str, Any]) -> dict[str, int]:
+    return {text_of(why, 60): count_of(count) for why, count in counts.items()}
 
 
 def _step_metrics(step: dict[str, Any]) -> StepMetrics:
     counts = ("step", "completions", "problems", "truncated", "forced", "doubtful", "failed", "identical")
     rare = ("uncounted", "undecided", "undecided_pairs")
     return StepMetrics(
-        stage=_text(step.get("stage", ""), 60),
-        **{name: _count(step[name]) for name in counts},
-        **{name: _count(step.get(name, 0)) for name in rare},
-        completion_tokens=_tokens(step["completion_tokens"]),
-        verification_tokens=_tokens(step["verification_tokens"]),
+        stage=text_of(step.get("stage", ""), 60),
+        **{name: count_of(step[name]) for name in counts},
+        **{name: count_of(step.get(name, 0)) for name in rare},
+        completion_tokens=tokens_of(step["completion_tokens"]),
+        verification_tokens=tokens_of(step["verification_tokens"]),
         generation_seconds=amount(step["generation_seconds"]),
-        mean_accuracy=_rate(step["mean_accuracy"]),
-        majority_accuracy=_rate(step["majority_accuracy"]),
-        pass_at_k={str(int(k)): _rate(rate) for k, rate in step["pass_at_k"].items()},
+        mean_accuracy=rate_of(step["mean_accuracy"]),
+        majority_accuracy=rate_of(step["majority_accuracy"]),
+        pass_at_k={str(int(k)): rate_of(rate) for k, rate in step["pass_at_k"].items()},
         runs=_over_runs(over) if (over := step.get("runs")) else None,
         cost=_dollars(step.get("cost")),
         waits=[_after_waits(after) for after in step.get("waits", ())],
@@ -492,7 +492,7 @@ def _step_metrics(step: dict[str, Any]) -> StepMetrics:
 
 
 def _verification(checked: dict[str, Any]) -> Verification:
-    return Verification(_count(checked["right"]), _count(checked["wrong"]), _share_or_none(checked["auc"]))
+    return Verification(count_of(checked["right"]), count_of(checked["wrong"]), _share_or_none(checked["auc"]))
 
 
 def _problem(problem: dict[str, Any]) -> ProblemResult:
@@ -500,16 +500,16 @@ def _problem(problem: dict[str, Any]) -> ProblemResult:
     if not isinstance(columns, dict):
         raise TypeError("columns that are no object")
     return ProblemResult(
-        id=_text(problem["id"], None),
-        statement=None if statement is None else _text(statement, STATEMENT),
-        answer=None if answer is None else _text(answer, None),
+        id=text_of(problem["id"], None),
+        statement=None if statement is None else text_of(statement, STATEMENT),
+        answer=None if answer is None else text_of(answer, None),
         finished=problem.get("finished") is True,
         steps=[step_result(step) for step in problem["steps"]],
         columns=columns,
         seed=seed_of(problem["seed"]) if "seed" in problem else None,
-        split=_text(problem.get("split", ""), 100),
+        split=text_of(problem.get("split", ""), 100),
         graded_by={
-            name: _text(problem[name], STATEMENT)
+            name: text_of(problem[name], STATEMENT)
             for name in ("solution", "guidelines", "grading_scheme")
             if name in problem
         },
@@ -523,8 +523,8 @@ def step_result(step: dict[str, Any]) -> StepResult:
         raise ValueError("a population without members")
     groups = _groups(members)
     return StepResult(
-        step=_count(step["step"]),
-        stage=_text(step.get("stage", ""), 60),
+        step=count_of(step["step"]),
+        stage=text_of(step.get("stage", ""), 60),
         mean_accuracy=_share_or_none(step["mean_accuracy"]),
         majority_answer=_text_or_none(step["majority_answer"]),
         majority_correct=_share_or_none(step["majority_correct"]),
@@ -535,7 +535,7 @@ def step_result(step: dict[str, Any]) -> StepResult:
 def _groups(members: Sequence[dict[str, Any]]) -> list[int | None]:
     """The group of each member. Results of earlier versions name none; there, answers of one spelling are a group."""
     if all("group" in m for m in members):
-        return [None if m["group"] is None else _count(m["group"]) for m in members]
+        return [None if m["group"] is None else count_of(m["group"]) for m in members]
     answers = [_text_or_none(m["answer"]) for m in members]
     ranks = {name: rank for rank, name in enumerate(Groups(tuple(answers), {}).counts)}
     return [None if answer is None else ranks[answer] for answer in answers]
@@ -550,13 +550,13 @@ def _member(m: dict[str, Any], group: int | None) -> MemberResult:
         doubt=_text_or_none(m["doubt"]),
         undecided=m.get("undecided") is True,
         group=group,
-        parents=[_count(j) for j in m["parents"]],
+        parents=[count_of(j) for j in m["parents"]],
         unforced=None if unforced is None else Reading(_text_or_none(unforced["answer"]), _correct(unforced)),
         carried_over=m.get("again") is True,
         self_score=None if verdicts is None else _share_or_none(m["score"]),
         verdicts=None if verdicts is None else [_share_or_none(verdict) for verdict in verdicts],
         side_calls=[_cost(call) for call in m.get("checks", ())],
-        notes=[_text(note, 100) for note in m.get("notes", ())],
+        notes=[text_of(note, 100) for note in m.get("notes", ())],
         before_waits=[Reading(_text_or_none(r["answer"]), _correct(r)) for r in m.get("before_waits", ())],
         grade=None if m.get("grade") is None else amount(m["grade"], MAX_POINTS),
         points=_points(m) if "worth" in m else None,
@@ -568,9 +568,9 @@ def _points(m: dict[str, Any]) -> Points:
         worth=_share_or_none(m["worth"]),
         ungraded=_text_or_none(m.get("ungraded")),
         grades=[None if grade is None else int(amount(grade, MAX_POINTS)) for grade in m.get("grades", ())],
-        reasons=[_text(reason, STATEMENT) for reason in m.get("reasons", ())],
+        reasons=[text_of(reason, STATEMENT) for reason in m.get("reasons", ())],
         calls=[_cost(call) for call in m.get("grading", ())],
-        left_out=_count(m.get("self_evaluation_left_out", 0)),
+        left_out=count_of(m.get("self_evaluation_left_out", 0)),
     )
 
 
@@ -585,9 +585,9 @@ def _cost(made: dict[str, Any]) -> CallCost:
     return CallCost(
         key=key,
         finish_reason=_text_or_none(made["finish_reason"]),
-        prompt_tokens=_tokens(made["prompt_tokens"]),
-        cached_tokens=_tokens(made["cached_tokens"]),
-        completion_tokens=_tokens(made["completion_tokens"]),
+        prompt_tokens=tokens_of(made["prompt_tokens"]),
+        cached_tokens=tokens_of(made["cached_tokens"]),
+        completion_tokens=tokens_of(made["completion_tokens"]),
         seconds=amount(made["seconds"]),
         error=_text_or_none(made.get("error")),
     )
@@ -600,11 +600,11 @@ def seed_of(value: Any) -> int:
     return value
 
 
-def _count(value: Any) -> int:
+def count_of(value: Any) -> int:
     return int(amount(value))
 
 
-def _tokens(value: Any) -> int | None:
+def tokens_of(value: Any) -> int | None:
     return None if value is None else int(amount(value))
 
 
@@ -615,30 +615,30 @@ def _dollars(value: Any) -> float | None:
 def _after_waits(after: dict[str, Any]) -> AfterWaits:
     gain = after.get("gain")
     return AfterWaits(
-        _count(after["waits"]),
-        _count(after["waited"]),
-        _rate(after["mean_accuracy"]),
+        count_of(after["waits"]),
+        count_of(after["waited"]),
+        rate_of(after["mean_accuracy"]),
         None
         if gain is None
-        else Gain(_change(gain["value"]), _change(gain["low"]), _change(gain["high"]), _count(gain["n"])),
-        _tokens(after["completion_tokens"]),
+        else Gain(change_of(gain["value"]), change_of(gain["low"]), change_of(gain["high"]), count_of(gain["n"])),
+        tokens_of(after["completion_tokens"]),
     )
 
 
-def _change(value: Any) -> float:
+def change_of(value: Any) -> float:
     """A difference of shares. Raises ValueError or TypeError."""
     return math.copysign(amount(abs(value), 1), value)
 
 
-def _rate(rate: dict[str, Any]) -> Rate:
-    return Rate(_share_or_none(rate["value"]), amount(rate["low"], 1), amount(rate["high"], 1), _count(rate["n"]))
+def rate_of(rate: dict[str, Any]) -> Rate:
+    return Rate(_share_or_none(rate["value"]), amount(rate["low"], 1), amount(rate["high"], 1), count_of(rate["n"]))
 
 
 def _share_or_none(value: Any) -> float | None:
     return None if value is None else amount(value, 1)
 
 
-def _text(value: Any, most: int | None = TEXT) -> str:
+def text_of(value: Any, most: int | None = TEXT) -> str:
     """`value`, cut off behind `most` characters."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is no text")
@@ -646,11 +646,11 @@ def _text(value: Any, most: int | None = TEXT) -> str:
 
 
 def _text_or_none(value: Any) -> str | None:
-    return None if value is None else _text(value)
+    return None if value is None else text_of(value)
 
 
 def _plain(value: Any) -> Any:
     """A number, a truth value or a text; of anything else, its JSON."""
     if value is None or isinstance(value, bool | int | float):
         return value
-    return _text(value if isinstance(value, str) else json.dumps(value, sort_keys=True))
+    return text_of(value if isinstance(value, str) else json.dumps(value, sort_keys=True))

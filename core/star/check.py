@@ -8,7 +8,7 @@ a solution that is kept is graded by its last line. `text` is the answer behind 
 import re
 from dataclasses import dataclass
 
-from core.grading.boxed import BOX, box_spans, clean
+from core.grading.boxed import BOX, box_spans, stated
 from core.grading.final import FinalLine, final_lines, says_nothing
 
 # Why a solution is dropped: the first that applies.
@@ -19,7 +19,7 @@ REASONS = {
     "text after it": "more text stands behind the line that states the answer",
     "several finals": "it states an answer more than once: another Final: line, or another box, closed or not",
     "placeholder": "its last line says nothing, or holds a placeholder such as <answer>",
-    "unreadable": "its last line states what is too long, or wrapped too deeply, to be an answer",
+    "unreadable": "its last line states what is too long, wrapped too deeply or too broken to be an answer",
     "too few steps": "it has fewer lines before the last one than MIN_STEPS",
     "too many steps": "it has more lines before the last one than MAX_STEPS",
 }
@@ -74,19 +74,17 @@ def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int
         return "control characters"
     within = [box for box in boxes if box[0] > start]
     if lines and not text[lines[-1].end :].strip():
-        value = text[slice(*within[-1])] if within else lines[-1].value
         others = lines[:-1]
     elif boxes and _is_last(text, *boxes[-1]):
-        value = text[slice(*boxes[-1])]
         others = [line for line in lines if line.value]  # a heading above the box states nothing
     else:
         return "text after it" if lines or boxes else "no final line"
     if others or len(within) > 1 or BOX.search(text, 0, start):
         return "several finals"
-    said = clean(value, "math")
-    if said is None:
+    said = stated(text[start:], "math") or [""]
+    if said[-1] is None:
         return "unreadable"
-    return "placeholder" if says_nothing(said) else ""
+    return "placeholder" if says_nothing(said[-1]) else ""
 
 
 def _is_last(text: str, start: int, end: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from core.engines import environment, gpus, leash, llamacpp
 from core.engines.need import PROMPT_TOKENS
 from core.errors import UserError
-from core.files import ROOT, read_json, trouble
+from core.files import ROOT, in_words, make_folder, read_json
 from core.star.constants import StarConstants
 from core.training import memory, starts
 from core.training.outcome import LINE, RECORD
@@ -105,8 +105,8 @@ def _check_disk(start: Start, rank: int, folder: Path, rounds: int) -> None:
     need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
     if need > free:
         raise UserError(
-            f"{rounds} rounds keep {rounds} models of {start.path.name}, {need / GB:.1f} GB, and {there} has "
-            f"{free / GB:.1f} free. Make room, lower ROUNDS, or set RESULTS_DIR to a larger disk"
+            f"{rounds} rounds keep {rounds} models of {start.path.name}, {in_words(need)}, and {there} has "
+            f"{in_words(free)} free. Make room, lower ROUNDS, or set RESULTS_DIR to a larger disk"
         )
 
 
@@ -137,10 +137,7 @@ def on_leash(script: str, args: Sequence[str], out: Path, record: str, say: Call
     """Run a script of training with these arguments and `--out`, as `train` does; returns its `record` in there."""
     args = [python_of(), str(ROOT / "scripts" / script), *args, "--out", str(out)]
     log, told = out.with_name(f"{out.name}.log"), ""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise trouble(out.parent, error, "nothing was trained") from None
+    make_folder(out.parent)
     with leash.running("training", args, 0, log) as process:
         while (status := process.status()) is None:
             time.sleep(POLL)

@@ -18,7 +18,7 @@ from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.errors import UserError
 from core.generate import generator
-from core.generate.generator import Generator
+from core.generate.generator import FIELDS_2, Generator
 from core.generate.journal import Archive, Journal, content_key
 from core.report import compare, page, texts
 from core.results.data import archive
@@ -334,7 +334,7 @@ def made_old(path: Path, name: str) -> None:
     for line in path.read_text().splitlines():
         completion = json.loads(line)["completion"]
         del completion["origin"]
-        fields = {field: value for field, value in vars(SHORT).items() if field not in ("waits", "wait_word")}  # newer
+        fields = {field: getattr(SHORT, field) for field in FIELDS_2}
         asked = [2, name, MESSAGES, fields, completion["seed"]]
         head = json.dumps({"key": content_key(asked), "completion": completion}, separators=(",", ":"))[:-1].encode()
         lines.append(head + b',"crc":"%08x"}\n' % zlib.crc32(head))

@@ -186,7 +186,8 @@ def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -
         said = [
             line.value for line in lines if not says_nothing(line.value) and (not truncated or line.end < len(text))
         ]
-        expected = extract(rf"\boxed{{{said[-1]}}}", kind) if said else Extraction(None, None)
+        is_balanced = bool(said) and boxed.box_spans(rf"\boxed{{{said[-1]}}}")[0] == [(7, 7 + len(said[-1]))]
+        expected = extract(rf"\boxed{{{said[-1]}}}", kind) if is_balanced else Extraction(None, None)
         assert found.answer == expected.answer
     assert found.answer is None or found.answer in stated(text, kind)
 

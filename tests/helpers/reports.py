@@ -142,3 +142,116 @@ def served(application: Callable[[int], Any]) -> Iterator[int]:
         yield port
         server.should_exit = True
         thread.join(10)
+
+
+def rounds(folder: Path, *labels: str, rounds: int = 2, name: str = "21_star", reason: str = "wrong") -> Path:
+    """The folder of an experiment in rounds in `folder`: of each run its record, evaluations and what it collected. The
+    samples that are wrong were dropped for a `reason`."""
+    made = folder / name
+    for label in labels or ("seed0",):
+        (made / label).mkdir(parents=True)
+        told: list[dict[str, Any]] = []
+        for number in range(rounds + 1):
+            called = f"{label}-round{number}"
+            of: dict[str, Any] = {"round": number}
+            results(folder, problems=8, N=1, T=0)
+            _move(folder, made / f"{called}.json")
+            if number:  # written last, the journal holds the others' keys too
+                dropped = _collected(folder, made / f"{called}-collected.json", reason)
+                of |= _making(label, number, dropped, reason)
+            rate = {"value": 0.25 * number, "low": 0.1, "high": 0.9, "n": 8}
+            gain = {"difference": 0.25 * number, "low": -0.1, "high": 0.8, "p": 0.5, "n": 8}
+            of["evaluated"] = {
+                "model": "made-up",
+                "greedy": called,
+                "sampled": f"{called}-sampled",
+                "accuracy": rate,
+                "gain": gain if number else None,
+                "sampled_accuracy": rate,
+                "sampled_gain": None,
+                "vote": rate,
+                "format": rate,
+                "steps": 4.0,
+                "truncated": 0,
+                "failed": 0,
+                "timed_out": 0,
+                "tokens": 800,
+                "seconds": 12.0,
+            }
+            told.append(of)
+        record = {
+            "schema": 1,
+            "complete": True,
+            "started": "2026-11-21T10:00:00+00:00",
+            "ended": "2026-11-21T10:09:00+00:00",
+            "experiment": name,
+            "label": label,
+            "run": "0" * 32,
+            "config": {"VOTES": 1},
+            "start": {"name": "model.gguf", "digest": "a" * 64},
+            "data": {"name": "sums", "train": 90, "held_out": 8, "held_out_name": "sums_eval", "sha256": "0" * 64},
+            "last": rounds,
+            "rounds": told,
+        }
+        (made / label / "record.json").write_text(json.dumps(record))
+    (folder / "journal" / "02_rsa_basic.jsonl").rename(folder / "journal" / f"{name}.jsonl")
+    return made
+
+
+def _move(folder: Path, to: Path, change: Callable[[dict[str, Any]], None] = lambda document: None) -> None:
+    """Make the results in `folder` those of a round, by the name of the file."""
+    document = json.loads((folder / "02_rsa_basic.json").read_text())
+    document["experiment"] = to.stem
+    document["model"]["name"] = f"made-up@{to.stem}"  # each round has weights of its own
+    change(document)
+    to.write_text(json.dumps(document))
+    (folder / "02_rsa_basic.json").unlink()
+
+
+def _collected(folder: Path, to: Path, reason: str) -> int:
+    """Results of two tries of eight problems; how many were dropped."""
+    dropped = 0
+
+    def noted(document: dict[str, Any]) -> None:
+        nonlocal dropped
+        for step in (step for problem in document["problems"] for step in problem["steps"]):
+            step["stage"] = f"try {step['step'] + 1}"
+            for member in step["members"]:
+                if not member["correct"]:
+                    member["notes"], dropped = [f"dropped: {reason}"], dropped + 1
+
+    results(folder, problems=8, N=1, K=1, T=1)
+    _move(folder, to, noted)
+    return dropped
+
+
+def _making(label: str, number: int, dropped: int, reason: str) -> dict[str, Any]:
+    ways = {"first": 16 - dropped, "retry": 0, "rationalised": 0}
+    return {
+        "collected": {
+            "results": f"{label}-round{number}-collected",
+            "problems": 8,
+            "rows": 5 * number,
+            "repeats": 0,
+            "samples": 16,
+            "kept": ways,
+            "dropped": {"first": {reason: dropped}},
+            "unsound": dict.fromkeys(ways, 0),
+            "steps": 4.0,
+            "truncated": 0,
+            "failed": 0,
+            "timed_out": 0,
+            "tokens": 1600,
+            "seconds": 8.0,
+            "traces_sha256": "b" * 64,
+        },
+        "trained": {
+            "rows": 5 * number,
+            "tokens": 4000,
+            "seconds": 6.0,
+            "first_loss": 0.02,
+            "last_loss": 0.01,
+            "weights": f"{label}/round{number}/trained/model.gguf",
+            "digest": "c" * 64,
+        },
+    }

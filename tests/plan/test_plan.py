@@ -32,7 +32,7 @@ from core.types import Problem
 from tests.conftest import ROOT, environment, run
 from tests.helpers import documents
 
-EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("[0-9]*.py") if path.stem != "20_grader")
+EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("[0-9]*.py") if path.stem[:2] < "20")
 # The figures of Qwen3-4B's config.json.
 CONFIG_JSON = {
     "architectures": ["Qwen3ForCausalLM"],

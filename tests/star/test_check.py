@@ -54,6 +54,7 @@ DROPPED = [
     ("Final: \\boxed{...}", "placeholder"),
     ("Final: " + "9" * 1001, "unreadable"),
     ("\\boxed{" + "9" * 1001 + "}", "unreadable"),
+    ("Final: 42}", "unreadable"),
     ("3\n4\n5\n6\n7\n8\n9\nFinal: 649", "too many steps"),
     ("\x1b[2JFinal: 649", "control characters"),
     ("\u202eFinal: 649", "control characters"),

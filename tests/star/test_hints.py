@@ -118,7 +118,7 @@ def test_nothing_raises(text: str) -> None:
     "part", ["answer is ", "so ", "match the ", "as given ", "a", " ", "\n", "answer: (", "told we "]
 )
 def test_hostile_traces_take_linear_time(part: str) -> None:
-    text = part * (1_000_000 // len(part))
+    text = part * (200_000 // len(part))
     started = time.process_time()
     told(text)
     states_another(text, NUMBER)

@@ -174,7 +174,7 @@ def test_every_slip_of_the_embedded_model_is_found() -> None:
     "part", ["1+", "=", "1=", "(", "1=2\n", "9", "1=2 ", "mod 7 ", "a b ", "1*", "\n", "((1)", "7*8=5,", "$"]
 )
 def test_hostile_traces_take_linear_time(part: str) -> None:
-    text = part * (200_000 // len(part)) + "1=2"
+    text = part * (100_000 // len(part)) + "1=2"
     started = time.process_time()
     false_equations(text)
     assert time.process_time() - started < 30  # 1 to 4 s

@@ -45,7 +45,7 @@ function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
     picture.append(s("line", { x1: left, x2: width - right, y1: Y(y), y2: Y(y), stroke: faint }),
       label(left - 8, Y(y) + 4, String(100 * y), { "text-anchor": "end" }));
   }
-  for (const x of ticks(low, high, whole ? Math.min(10, high - low) : 5)) {
+  for (const x of ticks(low, high, whole ? Math.min(10, high - low) : 5).filter((at) => at >= 0)) {
     picture.append(label(X(x), height - bottom + 18, short(x), { "text-anchor": "middle" }));
   }
   picture.append(label((left + width - right) / 2, height - 6, xLabel, { "text-anchor": "middle" }),

@@ -30,23 +30,24 @@ function pairedTable(comparison) {
     ]))));
 }
 
-/** Each problem's final mean accuracy in every result; those where results differ come first. */
-function problemTable(runs) {
+/** Each problem's final mean accuracy in every result; those where results differ come first. `rounds`: what the rounds
+    of one run are called, whose differences speak for themselves. */
+function problemTable(runs, rounds) {
   const rows = new Map();
-  for (const run of runs) for (const problem of run.problems) {
+  for (const [n, run] of runs.entries()) for (const problem of run.problems) {
     const id = `${problem.id}\u0000${problem.answer}`;
     rows.set(id, rows.get(id) || runs.map(() => null));
-    rows.get(id)[run.number] = problem;
+    rows.get(id)[n] = problem;
   }
   const spread = (there) => {
     const found = there.filter(Boolean).map(finalOf);
     return found.length > 1 ? Math.max(...found) - Math.min(...found) : -1;
   };
-  return scroll("Results by problem", h("table", { class: "map" },
-    h("caption", {}, h("span", {}, (runs.every(ofProofs) ? `Mean points (of ${data.most}) after the last step, and % of them more than in the first result;`
+  return scroll(rounds || "Results by problem", h("table", { class: "map" },
+    h("caption", {}, h("span", {}, rounds ? "Right at temperature 0, round by round; the problems on which rounds differ come first." : (runs.every(ofProofs) ? `Mean points (of ${data.most}) after the last step, and % of them more than in the first result;`
       : "Members that are right after the last step, and points more than in the first result;") + " the problems on which results differ most come first.")),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "problem"), runs.map((run) => h("th", { scope: "col" }, run.name)),
-      runs.slice(1).map((run) => h("th", { scope: "col" }, run.name + ", points")))),
+      !rounds && runs.slice(1).map((run) => h("th", { scope: "col" }, run.name + ", points")))),
     h("tbody", {}, [...rows.values()].sort((a, b) => spread(b) - spread(a)).map((there) => h("tr", {},
       h("th", { scope: "row" }, there.find(Boolean).id),
       there.map((problem, n) => {
@@ -57,7 +58,7 @@ function problemTable(runs) {
         return h("td", { class: "cell" }, h("a", { href: link(runs[n], problem),
           style: { "--share": `${Math.round(100 * share)}%` } }, shareOf(step), h("span", { class: "mark" }, voteMark(step))));
       }),
-      there.slice(1).map((problem) => h("td", {}, problem?.steps.length && there[0]?.steps.length && ![problem, there[0]].some((one) => isUngraded(one.steps.at(-1))) ? signed(finalOf(problem) - finalOf(there[0])) : "–")))))));
+      !rounds && there.slice(1).map((problem) => h("td", {}, problem?.steps.length && there[0]?.steps.length && ![problem, there[0]].some((one) => isUngraded(one.steps.at(-1))) ? signed(finalOf(problem) - finalOf(there[0])) : "–")))))));
 }
 
 /** The table of a comparison at equal budgets, and the notes below it. */
@@ -67,15 +68,24 @@ function atBudgets(text) {
     notes.join("\n").split("\n").map((note) => h("p", { class: "quiet" }, note))];
 }
 
+/** The problems of a run in rounds, round by round; of several runs, each where it is asked for. */
+function byRounds(runs, isOpen) {
+  const name = `Problems of ${runs[0].name} and the rounds behind it`;
+  if (isOpen) return problemTable(runs, name);
+  const details = h("details", {}, h("summary", {}, name));
+  details.addEventListener("toggle", () => details.childElementCount === 1 && details.append(problemTable(runs, name)));
+  return details;
+}
+
 function comparing(data) {
   const { runs, comparison } = data;
   return [
     h("h2", {}, "Comparison"),
     data.table && atBudgets(data.table),
     comparison.notes.map((note) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), note)),
-    runs.some(isGraded) && h("div", { class: "figures" }, runs.every(ofProofs) ? frontier(runs, "mean_accuracy", MEAN_POINTS())
+    !comparison.groups && runs.some(isGraded) && h("div", { class: "figures" }, runs.every(ofProofs) ? frontier(runs, "mean_accuracy", MEAN_POINTS())
       : [frontier(runs, "mean_accuracy", "Mean accuracy"), frontier(runs, "majority_accuracy", "Majority accuracy")]),
     comparison.pairs.length > 0 && pairedTable(comparison),
-    h("h3", {}, "Problem by problem"), problemTable(runs),
+    h("h3", {}, "Problem by problem"), comparison.groups ? comparison.groups.map((group) => byRounds(group.map((n) => runs[n]), comparison.groups.length === 1)) : problemTable(runs),
   ];
 }

@@ -83,7 +83,7 @@ function promptText(prompt, answers, thoughts) {
   return sent.map(({ role, content }) => `[${role}]\n${content}`).join("\n\n");
 }
 
-function facts1(member, step, i) {
+function facts1(run, member, step) {
   const rows = [
     (member.error || (member.correct != null && !isProof(member))) && ["answer", member.error ? "failed" : member.answer ?? "none found"],
     member.group != null && ["votes for it", step.members.filter((other) => other.group === member.group).length],
@@ -100,7 +100,8 @@ function facts1(member, step, i) {
     member.unforced && ["unforced", `${member.unforced.answer ?? "no answer"} (${member.unforced.correct ? "right" : "wrong"})`],
     member.before_waits && ["before waits", member.before_waits.map((was) => `${was.answer ?? "no answer"} (${was.correct ? "right" : "wrong"})`).join(", then ")],
     member.error && ["error", member.error],
-    member.notes && ["noted", member.notes.join(", ")],
+    isCollected(run) && ["trace", fateOf(member)],
+    member.notes?.some((note) => !isCollected(run) || !note.startsWith(DROPPED)) && ["noted", member.notes.filter((note) => !isCollected(run) || !note.startsWith(DROPPED)).join(", ")],
   ];
   return h("dl", { class: "facts short" }, rows.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
 }
@@ -111,7 +112,7 @@ async function member(run, problem, t, i, place) {
   place.replaceChildren(
     h("h3", {}, `${stepName(step)}, member ${i} `, isProof(one) ? h("span", { class: rightness(one) }, judged(one))
       : one.correct == null ? NOT_GRADED : h("span", { class: judged(one) }, `${one.correct ? "✓" : "✗"} ${cut(said(one), 40)}`)),
-    facts1(one, step, i),
+    facts1(run, one, step),
     parents.length ? h("p", {}, "made from ", parents.flatMap((a, n) => (n ? [", ", a] : [a]))) : "",
     h("p", { class: "quiet", role: "status" }, "reading …"));
   const note = place.lastElementChild;

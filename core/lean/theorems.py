@@ -1,0 +1,55 @@
+"""Theorems from a file: {"theorems": [{"name", "statement"}]}, all of it checked before anything is searched."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from core import files
+from core.errors import UserError, one_line
+from core.lean import guard
+from core.lean.session import Step
+from core.lean.theorem import Theorem
+from core.lean.workers import Workers
+
+REMEDY = 'It should hold {"theorems": [{"name": "…", "statement": "(p : Prop) : p → p"}, …]}'
+LONGEST_NAME = 200  # characters
+
+
+def read(path: Path) -> list[Theorem]:
+    """The theorems in the file, in order. Raises UserError where it is no such file, names one twice, or holds a
+    statement that is more than binders and a type."""
+    value = files.read_json(path, "the theorems", REMEDY)
+    rows = value.get("theorems") if isinstance(value, dict) else None
+    if not isinstance(rows, list) or not rows:
+        raise UserError(f"the file {path} holds no theorems. {REMEDY}")
+    theorems = [_theorem(path, number, row) for number, row in enumerate(rows, 1)]
+    seen: set[str] = set()
+    for theorem in theorems:
+        if theorem.name in seen:
+            raise UserError(f"{path}: the name {theorem.name} stands there twice. Rename one, or remove it")
+        seen.add(theorem.name)
+    return theorems
+
+
+def _theorem(path: Path, number: int, row: Any) -> Theorem:
+    name, statement = (row.get("name"), row.get("statement")) if isinstance(row, dict) else (None, None)
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or not name.strip():
+        raise UserError(f"{path}: theorem {number} has no name. {REMEDY}")
+    if not isinstance(statement, str):
+        raise UserError(f"{path}: {name} has no statement. {REMEDY}")
+    if why := guard.refused_statement(statement):
+        raise UserError(f"{path}: the statement of {name} is refused: {why}. Write binders, a colon and a type")
+    return Theorem(name, statement)
+
+
+async def check(theorems: Sequence[Theorem], workers: Workers, where: str) -> list[Step]:
+    """The first state of each. Raises UserError for the first statement that does not elaborate; `where` says whence
+    they are."""
+    steps = await asyncio.gather(*(workers.start(theorem.statement) for theorem in theorems))
+    for theorem, step in zip(theorems, steps, strict=True):
+        if step.state is None:
+            raise UserError(
+                f"{where}: the statement of {theorem.name} does not elaborate: {one_line(step.error, 300)}. Correct it"
+            )
+    return list(steps)

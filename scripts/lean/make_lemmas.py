@@ -1,0 +1,156 @@
+"""Lemmas for the demonstration, made by program and checked by Lean: data/lean/lemmas_{train,test,false}.json.
+
+    python -m scripts.lean.make_lemmas [--seed 1] [--workers 2]
+
+Propositional ones (logic.py) and ones about natural numbers (numbers.py), of 1 to 14 tactics, each with a proof that
+core/lean/accept.py accepts; a hash of the statement decides which are held out. `teach` marks those whose proofs, of
+TAUGHT tactics at most, train the tiny policy; the others of the training set are left to search. The false ones are for
+tests: formulas that some truth table refutes, and wrong statements about numbers. About two minutes on two cores.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from core.errors import UserError, command
+from core.files import DATA, write_atomically
+from core.lean import toolchain
+from core.lean.accept import accept
+from core.lean.theorem import Theorem
+from core.lean.toolchain import Toolchain
+from core.lean.workers import Workers
+from scripts.lean import logic, numbers
+
+BY_LENGTH = {2: 14, 3: 40, 4: 40, 5: 36, 6: 34, 7: 32, 8: 28, 9: 24, 10: 22, 11: 30}  # propositional; 11: and longer
+HELD_OUT = 25  # percent
+TAUGHT = 3  # tactics
+MOST_CALLS = 160  # of Lean, to find a proof by induction
+FALSE_FORMULAS = 20
+FALSE_NUMBERS = (
+    "(n : Nat) : n + 1 = n",
+    "(n : Nat) : 0 * n = n",
+    "(a b : Nat) : a + b = a",
+    "(a b : Nat) : a ≤ b",
+    "(n : Nat) : n + 1 ≤ n",
+    "(a b : Nat) : a * b = a + b",
+    ": 2 + 2 = 5",
+    "(P : Nat → Prop) : P 0 → ∀ n, P n",
+    "(P : Nat → Prop) : (∃ x, P x) → ∀ x, P x",
+    "(f : Nat → Nat) : f 0 = 0 → ∀ n, f n = 0",
+)
+
+Lemma = tuple[str, list[str]]
+
+
+async def found(workers: Workers, statement: str) -> Lemma | None:
+    """The statement with its shortest proof out of numbers.tries; None where MOST_CALLS do not find one."""
+    first = await workers.start(statement)
+    if first.state is None:
+        raise UserError(f"{statement}: {first.error}")
+    paths: list[tuple[list[str], str]] = [([], first.state.pp)]
+    seen = {first.state.pp}
+    calls = 0
+    for path, state in paths:
+        for tactic in numbers.tries(state):
+            calls += 1
+            if calls > MOST_CALLS:
+                return None
+            step = await workers.apply(statement, path, tactic)
+            if step.state is None or step.state.pp in seen:
+                continue
+            if not step.state.goals:
+                return statement, [*path, tactic]
+            seen.add(step.state.pp)
+            paths.append(([*path, tactic], step.state.pp))
+    return None
+
+
+async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
+    """Without the tactics behind the one that ends the proof: `rw` also closes a goal by `rfl`."""
+    statement, tactics = lemma
+    for count in range(len(tactics)):
+        step = await workers.apply(statement, tactics[:count], tactics[count])
+        if step.state is None:
+            raise UserError(f"{statement}: {tactics[count]}: {step.error}")
+        if not step.state.goals:
+            return statement, tactics[: count + 1]
+    raise UserError(f"{statement}: goals are left behind {tactics}")
+
+
+async def made(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
+    """All of them, each accepted by Lean."""
+    rng = random.Random(seed)
+    by_rule = [*numbers.chains(rng), *numbers.orders(), *numbers.predicates()]
+    lemmas = dict(logic.lemmas(seed, BY_LENGTH))
+    async with Workers(lean, count) as workers:
+        for statement, tactics in await asyncio.gather(*(shortened(workers, lemma) for lemma in by_rule)):
+            lemmas.setdefault(statement, tactics)
+        searched = await asyncio.gather(*(found(workers, statement) for statement in numbers.by_induction()))
+        for lemma in searched:
+            if lemma:
+                lemmas.setdefault(*lemma)
+        print(f"{sum(map(bool, searched))} of {len(searched)} by induction were found")
+    gate = asyncio.Semaphore(count)
+
+    async def check(statement: str, tactics: Sequence[str]) -> None:
+        async with gate:
+            verdict = await accept(lean, Theorem("lemma", statement), tactics)
+        if not verdict.proved:
+            raise UserError(f"{statement}: {list(tactics)} is no proof: {verdict.reason}")
+
+    await asyncio.gather(*(check(statement, tactics) for statement, tactics in lemmas.items()))
+    return sorted(lemmas.items(), key=lambda lemma: (len(lemma[1]), len(lemma[0]), lemma[0]))
+
+
+def is_held_out(statement: str) -> bool:
+    """Whether a lemma is for testing, by a hash of its statement."""
+    return int.from_bytes(hashlib.sha256(statement.encode()).digest()[:4], "big") % 100 < HELD_OUT
+
+
+def refuted(seed: int) -> list[str]:
+    """False statements: formulas by their truth tables, numbers by us."""
+    rng = random.Random(seed)
+    formulas: list[str] = []
+    while len(formulas) < FALSE_FORMULAS:
+        formula = logic.renamed(logic.drawn(rng, 2 + len(formulas) // 5), {})
+        names = sorted(logic.letters(formula))
+        statement = f"({' '.join(names)} : Prop) : {logic.shown(formula)}"
+        if names and not logic.is_true(formula) and statement not in formulas:
+            formulas.append(statement)
+    return formulas + list(FALSE_NUMBERS)
+
+
+def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """The rows as {"theorems": […]}, one a line."""
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    write_atomically(path, f'{{"theorems": [\n{lines}\n]}}\n'.encode())
+
+
+def main() -> None:
+    """Make the files."""
+    parser = argparse.ArgumentParser(description="Make lemmas for the demonstration, each checked by Lean.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
+    args = parser.parse_args()
+    lemmas = asyncio.run(made(toolchain.find(), args.workers, args.seed))
+    for part, is_test in (("train", False), ("test", True)):
+        rows = [
+            {"name": f"{part}_{i}", "statement": statement, "proof": tactics}
+            | ({} if is_test else {"teach": len(tactics) <= TAUGHT})
+            for i, (statement, tactics) in enumerate((one for one in lemmas if is_held_out(one[0]) == is_test), 1)
+        ]
+        write(DATA / "lean" / f"lemmas_{part}.json", rows)
+        lengths = Counter(len(tactics) for statement, tactics in lemmas if is_held_out(statement) == is_test)
+        print(f"{part}: {len(rows)} lemmas; by tactics: {dict(sorted(lengths.items()))}")
+    false = [{"name": f"false_{i}", "statement": statement} for i, statement in enumerate(refuted(args.seed), 1)]
+    write(DATA / "lean" / "lemmas_false.json", false)
+
+
+if __name__ == "__main__":
+    with command():
+        main()

