@@ -53,3 +53,14 @@ class LeanConstants(Constants):
                 f"PROBES are {len(self.probes)} tactics and MAX_NODES={self.MAX_NODES} leaves the model none. Give "
                 "fewer PROBES or more MAX_NODES"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnergyConstants(Constants):
+    """What the energy of an iteration is learned with."""
+
+    ENCODE_BATCH_SIZE: int = constant(64, "states that are sent together to be embedded", 1, 4096)
+    ENCODE_CONCURRENCY: int = constant(2, "such batches on their way at once", 1, 256)
+    STEPS: int = constant(1500, "steps of training the energy", 1, 1_000_000)
+    RESUME: str = constant("auto", 'of training that was broken off: "auto" goes on, "none" begins anew',
+                           choices=("auto", "none"))  # fmt: skip

@@ -126,11 +126,16 @@ def train(
     """Train the model at `weights` (a GGUF file, or a folder) on the rows of `data` into the folder `out`, which
     appears whole or not at all; returns its train.json. `say` is given lines of progress; all that is said goes to the
     log beside `out`. Stopped with this process, however that ends. Raises UserError with the last error and the log."""
-    args = [python_of(), str(ROOT / "scripts" / "finetune.py"), "--model", str(weights), "--data", str(data)]
-    args += ["--out", str(out), "--epochs", str(epochs), "--rate", str(rate), "--lora-rank", str(lora_rank)]
-    args += ["--seed", str(seed)]
+    args = ["--model", str(weights), "--data", str(data), "--epochs", str(epochs), "--rate", str(rate)]
+    args += ["--lora-rank", str(lora_rank), "--seed", str(seed)]
     args += ["--adapter", str(adapter)] if adapter else []
     args += ["--tokens", str(tokens)] if tokens is not None else []
+    return on_leash("finetune.py", args, out, RECORD, say)
+
+
+def on_leash(script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]) -> dict[str, Any]:
+    """Run a script of training with these arguments and `--out`, as `train` does; returns its `record` in there."""
+    args = [python_of(), str(ROOT / "scripts" / script), *args, "--out", str(out)]
     log, told = out.with_name(f"{out.name}.log"), ""
     make_folder(out.parent)
     with leash.running("training", args, 0, log) as process:
@@ -142,7 +147,7 @@ def train(
             told = line
     if status:
         raise UserError(f"training ended with status {status}: {_why(list(process.tail), status)}. Its log is {log}")
-    found: dict[str, Any] = read_json(out / RECORD, "the record of a training", f"Remove {out}")
+    found: dict[str, Any] = read_json(out / record, "the record of a training", f"Remove {out}")
     return found
 
 
