@@ -51,6 +51,9 @@ CHAT_TEMPLATE = """\
 
 # Variables by what stands behind their colon, and the names that they may get.
 POOLS = {"Prop": "pqrstuvw", "Nat": "abcdefgkmn", "Nat → Prop": "PQRSTUV"}
+# Hypotheses that say nothing of the goal.
+BESIDE = ("{x}", "¬{x}", "{x} → {y}", "{x} ∧ {y}", "{x} ∨ {y}", "{x} ↔ {y}", "({x} → {y}) → {x}", "{x} ∧ ¬{y}")
+MOST_BESIDE = 4
 _VARIABLES = re.compile(r"^([A-Za-z](?: [A-Za-z])*) : (.+)$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][\w']*(?:\.[A-Za-z_][\w']*)*")
 
@@ -69,6 +72,26 @@ def renamed(pair: Pair, rng: random.Random) -> Pair:
     return Pair(pair.theorem, _NAME.sub(by_name, pair.state), _NAME.sub(by_name, pair.tactic))
 
 
+def shifted(pair: Pair, rng: random.Random) -> Pair:
+    """The same behind up to MOST_BESIDE hypotheses of other formulas; its own get the numbers behind them: what
+    is right is right with more known. A state without propositions, or of several goals, stays as it is."""
+    found = re.search(r"^([A-Za-z](?: [A-Za-z])*) : Prop\n", pair.state, re.MULTILINE)
+    more = rng.choice((0, 0, *range(1, MOST_BESIDE + 1)))
+    if found is None or not more or "\n\n" in pair.state:
+        return pair
+
+    def moved(text: str) -> str:
+        return re.sub(r"\bh(\d+)\b", lambda name: f"h{int(name[1]) + more}", text)
+
+    lines = []
+    for number in range(1, more + 1):
+        x, y = rng.choices(found[1].split(), k=2)
+        lines.append(f"h{number} : {rng.choice(BESIDE).format(x=x, y=y)}\n")
+    state = moved(pair.state)
+    place = found.end()
+    return Pair(pair.theorem, state[:place] + "".join(lines) + state[place:], moved(pair.tactic))
+
+
 def _is_variable(state: str, name: str) -> bool:
     return any(name in found[1].split() for found in _VARIABLES.finditer(state))
 
@@ -78,7 +101,7 @@ def drawn(given: Sequence[Pair], seed: int) -> Iterator[Pair]:
     rng = random.Random(seed)
     while True:
         for pair in rng.sample(given, len(given)):
-            yield renamed(pair, rng)
+            yield shifted(renamed(pair, rng), rng)
 
 
 def prompt(pair: Pair) -> str:
