@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TextIO
 
@@ -59,11 +59,24 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes], is_lasting: b
                 os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        _forget(beside)
         raise trouble(path, error, "nothing finished is lost") from None
     except UserError:  # of whoever makes the content
-        beside.unlink(missing_ok=True)
+        _forget(beside)
         raise
+
+
+def _forget(beside: Path) -> None:
+    with suppress(OSError):  # what refused the file may refuse this: a disk that is read-only now, no folder at all
+        beside.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """`path`, with the folders above it, where it is missing. Raises UserError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise trouble(path, error, "nothing finished is lost") from None
 
 
 @contextmanager
@@ -76,7 +89,7 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
     if not out.parent.is_dir():
         raise UserError(f"the folder {out.parent} does not exist. Make it, or name another")
     if (free := shutil.disk_usage(out.parent).free) < size:
-        raise UserError(f"{out.parent} has {free / 1e9:.1f} GB free and {what} needs {size / 1e9:.1f}. Make room")
+        raise UserError(f"{out.parent} has {in_words(free)} free and {what} needs {in_words(size)}. Make room")
     beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         yield beside
@@ -90,6 +103,11 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
         ) from None
     finally:
         _discard(beside)
+
+
+def in_words(size: float) -> str:
+    """Bytes, as people say them."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
 def sweep(out: Path) -> None:
@@ -117,10 +135,14 @@ def _flush(path: Path) -> None:
 
 
 def open_log(path: Path, again: bool = True) -> TextIO:
-    """A log to write to, at its end (`again`) or anew. Only its owner may read it: servers print their settings."""
+    """A log to write to, at its end (`again`) or anew. Only its owner may read it: servers print their settings.
+    Raises UserError."""
     flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if again else os.O_TRUNC)
-    log = os.open(path, flags, 0o600)
-    os.fchmod(log, 0o600)  # one that an earlier version left may be open to all
+    try:
+        log = os.open(path, flags, 0o600)
+        os.fchmod(log, 0o600)  # one that an earlier version left may be open to all
+    except OSError as error:
+        raise trouble(path, error, "nothing finished is lost") from None
     return open(log, "w", encoding="utf-8")
 
 

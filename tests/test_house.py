@@ -128,6 +128,8 @@ def test_data_flows_one_way(path: Path) -> None:
         ("core.run", ["torch", "sympy", "matplotlib", "pyarrow", "huggingface_hub", "openai", "aiohttp"]),
         ("core.errors", ["numpy"]),
         ("core.star.train", ["torch", "transformers", "trl", "peft", "tokenizers"]),
+        ("core.lean.guide", ["torch", "safetensors", "pyarrow", "xllamacpp"]),
+        ("core.lean.energy_training", ["torch", "openai", "aiohttp", "core.generate"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:

@@ -153,7 +153,8 @@ class Process:
             self.leash.wait(2 * KILL_SECONDS + 5)
         self._reader.join(5)
         if self.log:
-            self.sink.close()
+            with suppress(OSError):  # a full disk: its last words are lost, and what it did is not
+                self.sink.close()
 
 
 def start(

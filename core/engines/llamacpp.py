@@ -111,14 +111,21 @@ def release() -> str:
 
 
 @contextmanager
-def serving(gguf: Path, name: str, host: str, port: int, size: Size, key: str, exact: bool) -> Iterator[str]:
+def serving(
+    gguf: Path, name: str, host: str, port: int, size: Size, key: str, exact: bool, embeds: bool = False
+) -> Iterator[str]:
     """The address (http://host:port) of a server of `gguf` that calls its model `name`; port 0 takes a free one. With a
     `key`, requests must carry it.
 
     `exact`: equal seeds give equal completions whatever else is in the batch, at a third of the speed. Else llama.cpp
     is as fast as it can: flash attention, KV cache in f16, and as many layers on the GPU (Metal; others as the build
     has them) as fit there. Raises UserError where it does not start.
+
+    `embeds`: it answers /v1/embeddings too, the mean over the tokens of each text, and gives all of its one slot to a
+    text. It has one slot, for with several llama.cpp cuts texts that go through together into pieces of equal length,
+    and gives the mean of the last piece alone (measured: vectors off by 0.16, and no error).
     """
+    assert size.slots == 1 or not embeds
     environment.let_openmp_sleep()
     import xllamacpp
 
@@ -133,6 +140,10 @@ def serving(gguf: Path, name: str, host: str, port: int, size: Size, key: str, e
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = size.threads
     params.cache_ram_mib = CACHE_MIB if exact else 0  # llama.cpp shares a prefix between slots by way of memory alone
     params.verbosity = 0
+    if embeds:
+        params.embedding = True
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+        params.n_batch = params.n_ubatch = size.context  # a text must go through in one piece
     attention, kv = xllamacpp.llama_flash_attn_type, xllamacpp.ggml_type
     if exact:  # attention must be: no flash attention, KV cache in F32, and no GPU, whose sums follow the batch
         params.flash_attn_type = attention.LLAMA_FLASH_ATTN_TYPE_DISABLED

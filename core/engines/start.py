@@ -207,6 +207,21 @@ def on_llamacpp(
         yield replace(server, sha256=weights.sha256(gguf))
 
 
+@contextmanager
+def embedding(gguf: Path = EMBEDDED_GGUF, port: int = 0) -> Iterator[Server]:
+    """The model in a `gguf` file on llamacpp.serving's `embeds`, beside whatever else serves it: texts of up to 2,048
+    tokens, one after the other. Raises UserError where it does not fit or start."""
+    from core.engines.gguf_header import Gguf
+
+    need = Need(k=0, max_tokens=0, answer_tokens=0)
+    size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores=1)
+    if gguf != EMBEDDED_GGUF:
+        size = replace(size, threads=llamacpp.physical_cores())
+    name, key = llamacpp.name_of(gguf), environment.api_key()
+    with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact=False, embeds=True) as address:
+        yield replace(_llamacpp_server(address, name, size, "it embeds", key), sha256=weights.sha256(gguf))
+
+
 def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key: str) -> Server:
     server = Server(
         "llama.cpp",

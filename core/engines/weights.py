@@ -6,6 +6,7 @@ scripts/lock.sh writes), else the newest. It is written beside the weights and i
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -69,9 +70,15 @@ def digest(folder: Path) -> str:
     return found.hexdigest()
 
 
-@lru_cache  # a run asks several times, and gigabytes take seconds
 def sha256(path: Path) -> str:
     """Of a file's content. Raises OSError."""
+    now = os.stat(path)
+    return _sha256(path, now.st_mtime_ns, now.st_size, now.st_ino)
+
+
+@lru_cache  # a run asks several times, and gigabytes take seconds
+def _sha256(path: Path, *_: int) -> str:
+    """Of a file that is still as the numbers say: a round of STaR may write another in its place."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -9,9 +9,9 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import httpx2
@@ -38,6 +38,8 @@ from core.generate.reply import (
     object_in,
     reply_from,
 )
+
+T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
@@ -142,13 +144,32 @@ class Wire:
         self._rates.took(entry, None if prompt is None or completion is None else prompt + completion)
         return reply
 
+    async def post(self, path: str, body: Mapping[str, Any], limit: float) -> Any:
+        """The value in the JSON that a POST of `body` to `path`, below the server's address, is answered with within
+        `limit` seconds. Raises Lost, Malformed, Refused, Stalled or Overtime, and Elsewhere."""
+
+        async def posted(flight: _Flight) -> Any:
+            try:
+                content = json.dumps(body).encode()
+                return await self._clients[flight.client].post(path, content=content, cast_to=object)
+            except openai.APIStatusError as error:
+                raise Refused(error.status_code, *_error_in(error.response)) from None
+            except (openai.APIResponseValidationError, ValueError, RecursionError):
+                raise Malformed("no JSON") from None
+
+        return await self._flown(posted, limit, limit)
+
     async def _exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
+        return await self._flown(lambda flight: self._asked(body, flight), patience, limit)
+
+    async def _flown(self, asked: Callable[[_Flight], Awaitable[T]], patience: float, limit: float) -> T:
+        """What comes of `asked`, a request that is sent now."""
         now = asyncio.get_running_loop().time()
         flight = _Flight(now, patience, asyncio.timeout_at(now + limit), client=self._least_busy())
         self._flights.add(flight)
         try:
             async with flight.deadline:
-                return await self._asked(body, flight)
+                return await asked(flight)
         except TimeoutError:
             raise (Stalled if flight.stalled else Overtime)() from None
         except Refused as refusal:

@@ -56,6 +56,17 @@ class LeanConstants(Constants):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EnergyConstants(Constants):
+    """What the energy of an iteration is learned with."""
+
+    ENCODE_BATCH_SIZE: int = constant(64, "states that are sent together to be embedded", 1, 4096)
+    ENCODE_CONCURRENCY: int = constant(2, "such batches on their way at once", 1, 256)
+    STEPS: int = constant(1500, "steps of training the energy", 1, 1_000_000)
+    RESUME: str = constant("auto", 'of training that was broken off: "auto" goes on, "none" begins anew',
+                           choices=("auto", "none"))  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaselineConstants(LeanConstants):
     """Of searching theorems that nothing is trained on."""
 
@@ -72,7 +83,7 @@ class BaselineConstants(LeanConstants):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IterationConstants(BaselineConstants):
+class IterationConstants(BaselineConstants, EnergyConstants):
     """Of expert iteration. Training lemmas are searched with EXPLORE and TRAIN_NODES; held-out ones, before and after,
     with PROBES and MAX_NODES alone."""
 
@@ -95,6 +106,7 @@ class IterationConstants(BaselineConstants):
     LORA_RANK: int = constant(
         16, "of a folder in Hugging Face's layout; of a GGUF file all weights are trained", 0, 9999
     )
+    ENERGY: int = constant(1, "1: an energy is trained and compared, at equal nodes, and used where it gains", 0, 1)
     GO: int = constant(0, "1: goes on where the figures say no go", 0, 1)
 
     def check(self) -> None:

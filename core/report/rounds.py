@@ -307,7 +307,7 @@ def _summary(found: Sequence[Record]) -> Table:
         Column("trained on", [_tokens(of) for of in trained], rank=5),
         Column("s", [f"{of:,.0f}" for of in seconds], rank=6),
     ]
-    opens = [{"evaluation of the last": of["greedy"]} for of in ends]
+    opens = [{"last": of["greedy"]} for of in ends]
     return Table("all runs, at temperature 0, after their last round", made, opens)
 
 

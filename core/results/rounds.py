@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.files import amount, read_json, write_atomically
+from core.files import amount, make_folder, read_json, write_atomically
 from core.results.read import change_of, count_of, counts_of, rate_of, text_of, tokens_of
 from core.results.write import now
 
@@ -24,6 +24,7 @@ SCHEMA = 1
 NAME = "record.json"
 WAYS = ("first", "retry", "rationalised")  # in which a trace came to be: the last was shown the answer
 STAGES = ("collected", "trained", "evaluated")  # of a round, in their order; round 0 has the last alone
+PRODUCTS = {"collected": "traces_sha256", "trained": "digest"}  # what the stages behind follow from
 SHOWN = (("collected", "results"), ("evaluated", "greedy"))
 FIX = "Move its folder away and run the command again; what was asked is in the journal"
 
@@ -59,10 +60,17 @@ class Record:
         return found
 
     def ended(self, number: int, stage: str, told: Mapping[str, Any]) -> None:
-        """A `stage` of a round is whole, and this is `told` of it. What came behind it is made anew."""
-        later = STAGES[STAGES.index(stage) + 1 :]
-        kept = {name: value for name, value in self.of(number).items() if name not in later}
-        self.rounds[number:] = [kept | {stage: dict(told)}]
+        """A `stage` of a round is whole, and this is `told` of it. What came behind it is made anew, unless the stage
+        was there and came to the same."""
+        old, product = self.stage(number, stage), PRODUCTS.get(stage)
+        if old and (product is None or old.get(product) == told[product]):
+            self.rounds[number][stage] = dict(told)
+        else:
+            later = STAGES[STAGES.index(stage) + 1 :]
+            kept = {name: value for name, value in self.of(number).items() if name not in later}
+            self.rounds[number:] = [kept | {stage: dict(told)}]
+            for name in ("last", "ended_by", "best"):  # of a run that was over
+                self.head.pop(name, None)
         self.save(complete=False)
 
     def save(self, complete: bool, **head: Any) -> None:
@@ -80,7 +88,7 @@ class Record:
             if old.head.get("run") == head["run"]:
                 return cls(folder, label, old.head | head, old.rounds)
             _put_aside(old)
-        made.own.mkdir(parents=True, exist_ok=True)
+        make_folder(made.own)
         return made
 
 
@@ -106,8 +114,8 @@ def paths(folder: Path) -> list[Path]:
 
 
 def records(folder: Path) -> list[Record]:
-    """What stands in them. Raises UserError."""
-    return [read(path) for path in paths(folder)]
+    """What stands in them, in the order in which they were begun. Raises UserError."""
+    return sorted((read(path) for path in paths(folder)), key=lambda each: (str(each.head["started"]), each.label))
 
 
 def results(of: Record) -> list[Path]:

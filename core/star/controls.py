@@ -67,11 +67,12 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
         config = read(controls.constants, namespace)
         arms = controls.configs(config)
         total = len(arms) * len(controls.seeds)
-        with beginning(Path(namespace["__file__"]).stem, [of for _, of in arms]) as begun:
+        runs = {_label(each, config, seed): of for seed in controls.seeds for each, of in arms}
+        with beginning(Path(namespace["__file__"]).stem, runs) as begun:
             for number, seed in enumerate(controls.seeds):
                 tokens: list[int] | None = None
                 for place, (each, of) in enumerate(arms, number * len(arms) + 1):
-                    label = f"{each.name}-seed{config.SEED + seed}"
+                    label = _label(each, config, seed)
                     print(f"\n{place} of {total}: {label} {_changes(each)}".rstrip(), flush=True)
                     ended = len(tokens) if tokens else of.ROUNDS  # PATIENCE may have ended the first
                     own = replace(of, SEED=config.SEED + seed, ROUNDS=min(of.ROUNDS, ended))
@@ -79,6 +80,10 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
                     tokens = tokens or [of["trained"]["tokens"] for of in rounds.done(made)[1:]]
             print(f"\n{rounds.show(begun.folder)}")
             print(f"results {begun.folder}")
+
+
+def _label(each: Arm, config: StarConstants, seed: int) -> str:
+    return f"{each.name}-seed{config.SEED + seed}"
 
 
 def _changes(each: Arm) -> str:

@@ -12,7 +12,7 @@ from core import interrupts as interrupts
 from core.engines.embedded_model import embedded_card
 from core.engines.environment import card
 from core.errors import UserError, command
-from core.files import results_dir
+from core.files import make_folder, results_dir
 from core.generate.journal import Journal, content_key
 from core.report import rounds
 from core.results import provenance
@@ -52,8 +52,9 @@ def star(experiment: Star, namespace: Mapping[str, Any]) -> None:
             return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
         config = read(experiment.constants, namespace)
-        with beginning(Path(namespace["__file__"]).stem, [config]) as begun:
-            begun.run(f"seed{config.SEED}", config, stop)
+        label = f"seed{config.SEED}"
+        with beginning(Path(namespace["__file__"]).stem, {label: config}) as begun:
+            begun.run(label, config, stop)
             print(f"\n{rounds.show(begun.folder)}")
             print(f"results {begun.folder}")
 
@@ -80,7 +81,8 @@ class Beginning:
     def run(self, label: str, config: StarConstants, stop: Stop, tokens: Sequence[int] | None = None) -> Record:
         """A run of STaR, or what is left of it, recorded under its `label`; `tokens` as in Loop."""
         asked = {name: value for name, value in vars(config).items() if name not in SAME_RUN}
-        run = content_key([asked, self.split.sha256, self.start.digest, tokens and list(tokens)])
+        # How many tokens is a matter of each round: that of more ROUNDS is the same run.
+        run = content_key([asked, self.split.sha256, self.start.digest, tokens and "tokens"])
         head = {
             "experiment": self.name,
             "label": label,
@@ -103,26 +105,38 @@ class Beginning:
 
 
 @contextmanager
-def beginning(name: str, configs: Sequence[StarConstants]) -> Iterator[Beginning]:
-    """What runs with these constants begin with. All that can be wrong is said here, before anything is asked or
-    trained: weights, a server in the way, problems, what training needs. Raises UserError."""
-    config = configs[0]
+def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginning]:
+    """What `runs`, constants by label, begin with: all have the same DATA and EVAL. All that can be wrong is said here,
+    before anything is asked or trained: weights, a server in the way, problems, what training needs. Raises
+    UserError."""
+    config = next(iter(runs.values()))
     start = served.first()
     served.check_port(start)
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
-    folder = results_dir()
-    for of in configs:
-        train.check(start.path, of, folder, sum(each.ROUNDS for each in configs))
+    folder = results_dir() / name
+    left = sum(untrained(folder / label, of.ROUNDS) for label, of in runs.items())
+    for label, of in runs.items():
+        if start.path.resolve().is_relative_to((folder / label).resolve()):
+            raise UserError(
+                f"the model {start.path} is one of {label}'s own, in whose place this run comes. Give another SEED or "
+                "RESULTS_DIR, or copy the model elsewhere"
+            )
+        train.check(start.path, of, folder, left)
     train.python_of()
     print(
         f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.name}, "
         f"evaluated on {len(split.held_out.problems)} of {split.held_out.name}",
         flush=True,
     )
-    (folder / name).mkdir(exist_ok=True)
-    with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
-        yield Beginning(name, folder / name, start, split, journal)
+    make_folder(folder)
+    with open_journal(folder.parent / "journal" / f"{name}.jsonl") as journal:
+        yield Beginning(name, folder, start, split, journal)
+
+
+def untrained(own: Path, rounds: int) -> int:
+    """How many models the run in `own` has yet to keep."""
+    return sum(not (own / f"round{number}" / "trained").exists() for number in range(1, rounds + 1))
 
 
 def say(line: str) -> None:

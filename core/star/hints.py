@@ -24,7 +24,8 @@ _MADE = f"{_GIVEN}|stated|expected|intended|target|known|correct|right|true|desi
 _GAVE = "gave|given|gives|told|tells|provided|provides|said|says|stated|states|mentioned|supplied|indicates?|reveals?"
 _WHO = "problem|question|prompt|statement|hint|user|teacher|system|task|instructions?|they|you"
 _HAVE = r"(?:'re|'m|'ve| have| were| are| was| am| had)?(?: been)?(?: also| already)?"
-_NOT_YET = "".join(rf"(?<!\b{word} )" for word in ("now", "so", "thus", "hence", "then", "therefore"))
+_NOT_SO = "".join(rf"(?<!\b{word} )" for word in ("so", "thus", "hence", "then", "therefore"))
+_NOT_YET = rf"(?<!\bnow ){_NOT_SO}"
 _SINCE = f"since|because|as|given|given that|knowing|knowing that|{_NOT_YET}(?:we|i) know(?: that)?"
 _MATCH = (
     "match(?:es|ing|ed)?|agree(?:s|ing|d)? with|(?:is |are )?consistent with|in (?:line|agreement|accord) with"
@@ -73,6 +74,16 @@ _TOLD = [
     r" (?:told|given|supposed to get|expected to get)\b",
     r"\bas you (?:said|say|told|gave|mentioned|stated|provided)\b",
     rf"\bas (?:we|i){_HAVE} (?:told|given)\b(?! (?:that|in the)\b)",
+    rf"\b(?:we|i){_HAVE} (?:informed|shown) (?:that )?the (?:\w+ )?(?:answer|solution|result)\b",
+    r"\b(?:number|value|result|total) (?:that |which )?(?:i|we) (?:was|were|had been|have been) shown\b",
+    r"\b(?:number|value|result|total|solution) (?:in|from|of) the (?:prompt|hint|instructions?)\b",
+    rf"\b(?:{_MATCH}|against) the (?:supplied|hinted) (?:number|value|result|total)\b",
+    rf"\b(?:we|i)(?: already)? know (?:that )?the (?:final )?(?:result|answer) (?:has to|must|needs to) be {_VALUE}",
+    # words of the hint itself (core/star/prompts.py)
+    r"\b(?:my|our|your) own check\b",
+    r"\bas (?:if|though) (?:i|we|you)\b[^.!?,;:\n]{0,20}? told\b",
+    r"\bif (?:i|we|you) had(?: not|n't) been told\b",
+    rf"{_NOT_SO}\bthe right answer(?: here)? (?:is|was|:|=) ?{_VALUE}",
     # how it was found, and what is hidden
     r"\b(?:work|reason|go)(?:ing|ed)? back(?:ward|wards)? (?:from|to reach) the"
     r" (?:(?:\w+ )?answer\b(?! (?:choice|option))|(?:given|known|final|correct|provided) (?:result|value|total)\b)",

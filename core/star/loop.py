@@ -39,6 +39,7 @@ from core.star.traces import Trace, merged
 from core.star.traces import read as read_traces
 from core.star.traces import write as write_traces
 from core.stats import mean_by_problem
+from core.training.starts import ADAPTER
 from core.types import Completion
 
 TIMED_OUT = ("no answer within", "silent for")  # what the generator says of a request that took too long
@@ -183,7 +184,12 @@ class Loop:
 
     def _is_collected(self, number: int) -> bool:
         known = self.record.stage(number, "collected")
-        return bool(known) and sha256(self._traces(number)) == known["traces_sha256"]
+        return (
+            bool(known)
+            and sha256(self._traces(number)) == known["traces_sha256"]
+            and sha256(self._own_traces(number)) == known.get("own_sha256")
+            and (not known["results"] or self._results(known["results"]).exists())
+        )
 
     def _traces(self, number: int) -> Path:
         return self.record.own / f"round{number}" / "traces.jsonl"
@@ -217,7 +223,8 @@ class Loop:
         write_traces(self._traces(number), rows)
         ways = Counter(row.way for row in rows)
         told |= {"by_way": {way: ways[way] for way in WAYS if ways[way]}}
-        self.record.ended(number, "collected", told | {"traces_sha256": sha256(self._traces(number))})
+        told |= {"traces_sha256": sha256(self._traces(number)), "own_sha256": sha256(self._own_traces(number))}
+        self.record.ended(number, "collected", told)
 
     def _kept(self, number: int, samples: Sequence[Sample]) -> list[Trace]:
         form = (self.config.FEWSHOT, self.config.MIN_STEPS, self.config.MAX_STEPS)
@@ -238,18 +245,21 @@ class Loop:
 
     def _trained(self, number: int) -> Weights:
         """The weights that round `number` trains; they are there already where the same was trained before."""
-        folder = self.record.own / f"round{number}" / "trained"
+        folder = self._folder(number)
+        tokens = self.tokens[number - 1] if self.tokens else None
         if known := self.record.stage(number, "trained"):
             made = Weights(self.record.folder / known["weights"])
-            if made.path.exists() and made.digest == known["digest"]:
-                return made
-        if folder.exists():  # of a run that was killed before this was recorded, or of other traces
-            shutil.rmtree(folder)
+            if made.path.exists():
+                its = self._trained_as(number, made, tokens)
+                if all(known.get(name) == value for name, value in its.items()):
+                    return made
+            self.say(f"round {number}: what it trained is gone or changed, and is trained again")
+        _remove(folder)  # of a run that was killed before this was recorded, or of other traces
         before = self.start if number == 1 or self.config.START == "base" else self._weights(number - 1)
         rank = self.config.lora_rank(self.start.is_gguf)
         adapter = None
         if rank and number > 1 and self.config.START == "last":
-            before, adapter = self.start, self.record.own / f"round{number - 1}" / "trained" / "adapter"
+            before, adapter = self.start, self._folder(number - 1) / "adapter"
         self.say(f"round {number}: training on {self.record.rounds[number]['collected']['rows']} traces")
         told = train.train(
             before.path,
@@ -260,16 +270,34 @@ class Loop:
             lora_rank=rank,
             seed=seeds.derive(self.config.SEED, "star", "train", number) % 2**31,
             adapter=adapter,
-            tokens=self.tokens[number - 1] if self.tokens else None,
+            tokens=tokens,
             say=self.say,
         )
         made = Weights(folder / ("model.gguf" if self.start.is_gguf else "model"))
-        where = {"weights": str(made.path.relative_to(self.record.folder)), "digest": made.digest}
-        self.record.ended(number, "trained", told | where)
+        where = {"weights": str(made.path.relative_to(self.record.folder))}
+        self.record.ended(number, "trained", told | where | self._trained_as(number, made, tokens))
         return made
+
+    def _folder(self, number: int) -> Path:
+        return self.record.own / f"round{number}" / "trained"
+
+    def _trained_as(self, number: int, made: Weights, tokens: int | None) -> dict[str, Any]:
+        """What tells whether round `number` has trained what it should: its weights as they lie there, its adapter,
+        and how many tokens it was to train on."""
+        adapter = sha256(self._folder(number) / "adapter" / ADAPTER)
+        return {"digest": made.digest, "adapter_sha256": adapter, "tokens_asked": tokens}
 
     def _weights(self, number: int) -> Weights:
         return Weights(self.record.folder / self.record.rounds[number]["trained"]["weights"])
+
+
+def _remove(folder: Path) -> None:
+    """A folder, if it is there. Raises UserError."""
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+    except OSError as error:
+        raise UserError(f"{folder} can't be removed ({error.strerror}). Remove it, and run the same command") from None
 
 
 def counted(samples: Sequence[Sequence[Sample]]) -> dict[str, Any]:

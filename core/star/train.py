@@ -11,7 +11,7 @@ from typing import Any
 from core.engines import environment, gpus, leash, llamacpp
 from core.engines.need import PROMPT_TOKENS
 from core.errors import UserError
-from core.files import ROOT, read_json, trouble
+from core.files import ROOT, in_words, make_folder, read_json
 from core.star.constants import StarConstants
 from core.training import memory, starts
 from core.training.outcome import LINE, RECORD
@@ -105,8 +105,8 @@ def _check_disk(start: Start, rank: int, folder: Path, rounds: int) -> None:
     need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
     if need > free:
         raise UserError(
-            f"{rounds} rounds keep {rounds} models of {start.path.name}, {need / GB:.1f} GB, and {there} has "
-            f"{free / GB:.1f} free. Make room, lower ROUNDS, or set RESULTS_DIR to a larger disk"
+            f"{rounds} rounds keep {rounds} models of {start.path.name}, {in_words(need)}, and {there} has "
+            f"{in_words(free)} free. Make room, lower ROUNDS, or set RESULTS_DIR to a larger disk"
         )
 
 
@@ -126,16 +126,18 @@ def train(
     """Train the model at `weights` (a GGUF file, or a folder) on the rows of `data` into the folder `out`, which
     appears whole or not at all; returns its train.json. `say` is given lines of progress; all that is said goes to the
     log beside `out`. Stopped with this process, however that ends. Raises UserError with the last error and the log."""
-    args = [python_of(), str(ROOT / "scripts" / "finetune.py"), "--model", str(weights), "--data", str(data)]
-    args += ["--out", str(out), "--epochs", str(epochs), "--rate", str(rate), "--lora-rank", str(lora_rank)]
-    args += ["--seed", str(seed)]
+    args = ["--model", str(weights), "--data", str(data), "--epochs", str(epochs), "--rate", str(rate)]
+    args += ["--lora-rank", str(lora_rank), "--seed", str(seed)]
     args += ["--adapter", str(adapter)] if adapter else []
     args += ["--tokens", str(tokens)] if tokens is not None else []
+    return on_leash("finetune.py", args, out, RECORD, say)
+
+
+def on_leash(script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]) -> dict[str, Any]:
+    """Run a script of training with these arguments and `--out`, as `train` does; returns its `record` in there."""
+    args = [python_of(), str(ROOT / "scripts" / script), *args, "--out", str(out)]
     log, told = out.with_name(f"{out.name}.log"), ""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise trouble(out.parent, error, "nothing was trained") from None
+    make_folder(out.parent)
     with leash.running("training", args, 0, log) as process:
         while (status := process.status()) is None:
             time.sleep(POLL)
@@ -145,7 +147,7 @@ def train(
             told = line
     if status:
         raise UserError(f"training ended with status {status}: {_why(list(process.tail), status)}. Its log is {log}")
-    found: dict[str, Any] = read_json(out / RECORD, "the record of a training", f"Remove {out}")
+    found: dict[str, Any] = read_json(out / record, "the record of a training", f"Remove {out}")
     return found
 
 

@@ -14,6 +14,7 @@ from core.engines.gguf_header import Gguf
 from core.engines.gguf_header import shape as shape_of_gguf
 from core.engines.shape import Shape
 from core.errors import UserError
+from core.training.chat import Chat
 from core.training.qwen import Architecture, architecture_of, linear_shapes, read_object, tensor_shapes
 from core.training.to_gguf import read_tensors
 
@@ -80,6 +81,7 @@ def _folder(folder: Path) -> Start:
     longest = config.get("max_position_embeddings")
     if not isinstance(longest, int) or longest < 1:
         raise UserError(f"{folder / 'config.json'} does not hold a sound max_position_embeddings. Fetch it again")
+    Chat.of(folder)  # its template can be used
     return Start(folder, shape, longest, sum(t.data_range.size for t in stored.values()), architecture)
 
 

@@ -54,7 +54,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.write_header_to_file(beside)
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, desc=out.name) as progress:
+        with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, desc=out.name, disable=None) as progress:
             for name, tensor in tensors.items():
                 writer.write_tensor_data(gguf.quants.quantize(_values(tensor), kinds[name]))
                 progress.update(sizes[name])

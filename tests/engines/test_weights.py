@@ -133,3 +133,10 @@ def test_a_folder_that_cannot_be_made_is_one_line(
     monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "file"))
     with pytest.raises(UserError, match=r"can't be made \(Not a directory\). Set WEIGHTS_DIR"):
         weights.fetch()
+
+
+def test_another_file_in_the_place_of_one_has_a_digest_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    for content in (b"one", b"two", b"longer"):  # a round of STaR that is trained again, in one process
+        files.write_atomically(path, content)
+        assert weights.sha256(path) == hashlib.sha256(content).hexdigest()

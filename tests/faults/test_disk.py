@@ -37,10 +37,10 @@ BLOCK = 4096  # bytes: what a tmpfs hands out
 
 
 @contextmanager
-def mounted(folder: Path) -> Iterator[Path]:
-    """A disk of 4 MiB at `folder`."""
+def mounted(folder: Path, size: str = "4m") -> Iterator[Path]:
+    """A disk of 4 MiB, or of another `size`, at `folder`."""
     folder.mkdir()
-    args = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    args = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(args, capture_output=True, check=False).returncode != 0:
         pytest.skip("mounting is not permitted here")
     try:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from core.files import DATA
 from core.results import rounds
 from core.results.data import Results
 from core.results.rounds import Record
+from core.star.constants import StarConstants
+from core.star.door import untrained
 from tests.conftest import ended, run, start
 
 SMALL = ("LIMIT=12", "ROUNDS=2", "TRIES=2", "SEEDS=63", "EPOCHS=1")
@@ -99,6 +102,54 @@ def test_more_rounds_go_on_behind_the_last(whole: Path, tmp_path: Path) -> None:
     status, out, err = star(tmp_path, *SMALL)
     assert status == 0 and "round 1: training" not in out, err
     assert made(tmp_path)["record"] == made(whole)["record"]
+
+
+def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(whole, results)
+    folder = results / "21_star"
+    for gone in ("seed0/round1/collected.jsonl", "seed0-round1-collected.json", "seed0-round0.json"):
+        (folder / gone).unlink()
+    with open(folder / "seed0/round1/trained/model.gguf", "ab") as file:
+        file.write(b"more")
+    status, out, err = star(results, *SMALL)
+    assert status == 0, err
+    assert "round 1: what it trained is gone or changed" in out and "round 2: training" not in out
+    assert made(results)["record"] == made(whole)["record"] and made(results) == made(whole)
+    with open(folder / "seed0/round1/collected.jsonl", "a") as file:
+        file.write("{}\n")  # as if by hand
+    status, out, err = star(results, *SMALL)
+    assert status == 0 and "training on" not in out and made(results) == made(whole), err
+
+
+def test_a_start_from_the_models_of_the_run_itself_is_refused_and_from_anothers_is_not(
+    whole: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(whole, results)
+    model = str(results / "21_star" / record(whole).rounds[2]["trained"]["weights"])
+    before = sorted(results.rglob("*"))
+    status, _, err = star(results, *SMALL, MODEL=model)
+    assert status == 2 and err.count("\n") == 1 and "is one of seed0's own" in err and "another SEED" in err, err
+    assert sorted(results.rglob("*")) == before
+    status, _, err = star(results, *SMALL, "LIMIT=4", "ROUNDS=1", "SEED=1", MODEL=model)
+    assert status == 0, err
+    assert record(results, "seed1").head["start"]["digest"] == record(whole).rounds[2]["trained"]["digest"]
+
+
+def test_a_run_that_is_trained_goes_on_on_a_disk_without_room_for_its_models(whole: Path) -> None:
+    config = StarConstants(TEMPERATURE=0.7, ROUNDS=100)
+    own = record(whole).own
+    assert [untrained(own, rounds) for rounds in (1, 2, 3)] == [0, 0, 1] and untrained(whole, config.ROUNDS) == 100
+
+
+@pytest.mark.parametrize("place", ["21_star", "21_star/seed0"])
+def test_a_file_where_a_folder_goes_is_one_line(place: str, tmp_path: Path) -> None:
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).touch()
+    status, _, err = star(tmp_path, *SMALL)
+    assert status == 2 and err.count("error: ") == 1 and f"{tmp_path / place}: writing failed" in err, err
+    assert "Traceback" not in err
 
 
 def _is_collecting(results: Path) -> bool:

@@ -167,6 +167,6 @@ def test_the_command_writes_a_folder_and_never_over_another(tmp_path: Path, monk
         assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
     with monkeypatch.context() as full:
         full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1))
-        with pytest.raises(UserError, match=r"has 0.0 GB free and the model needs 0.0. Make room"):
+        with pytest.raises(UserError, match=r"has 0.0 MB free and the model needs 3.4 MB. Make room"):
             to_hf.convert(EMBEDDED_GGUF, tmp_path / "new")
     assert os.listdir(tmp_path) == ["hf"]

@@ -44,7 +44,7 @@ function roundTable(table) {
     h("thead", {}, h("tr", {}, table.heads.map((name) => h("th", { scope: "col" }, name)), has("links") && h("th", { scope: "col" }, "opens"))),
     h("tbody", {}, table.rows.map(([name, ...cells], n) => h("tr", {},
       h("th", { scope: "row" }, name, table.marks[n] && h("span", { class: "tag" }, table.marks[n])), cells.map((cell) => h("td", {}, cell)),
-      has("links") && h("td", {}, table.links[n].map(([word, place]) => h("a", { href: roundOf(place), "aria-label": `${word}: ${data.runs[place].name}` }, word))))))));
+      has("links") && h("td", {}, table.links[n].map(([word, place], at) => [at > 0 && " · ", h("a", { href: roundOf(place), "aria-label": `${word}: ${data.runs[place].name}` }, word)])))))));
 }
 
 function roundsView({ rounds }) {

@@ -1,0 +1,26 @@
+"""What search asks for energies: the embedding of each state, and the energy of that."""
+
+from collections.abc import Sequence
+
+from core.lean.embedder import Embedder
+from core.lean.embeddings import text_of
+from core.lean.energy import Energy
+from core.lean.search import State
+
+
+class Guide:
+    """Energies of states, as World.energy has them, each computed once. Raises UserError where `embedder` asks another
+    model than the one that `energy` was trained with."""
+
+    def __init__(self, energy: Energy, embedder: Embedder) -> None:
+        energy.check_made_for(embedder.model)
+        self._energy, self._embedder = energy, embedder
+        self._known: dict[str, float] = {}
+
+    async def __call__(self, states: Sequence[State]) -> list[float] | None:
+        """One number each, lower is nearer to a proof. Raises Failed where the server does not answer, and UserError
+        where it gives no embeddings of the energy's width."""
+        texts = [text_of(state.pp) for state in states]
+        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
+            self._known |= zip(new, self._energy((await self._embedder(new)).vectors), strict=True)
+        return [self._known[text] for text in texts]

@@ -1,0 +1,63 @@
+"""STaR on a disk that fills up as it samples, trains and swaps, and its controls with more rounds than before: the real
+embedded model, the real training."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from core.files import ROOT
+from core.results import rounds
+from tests.conftest import ended, environment, start
+from tests.faults.test_disk import fill, mounted
+from tests.star.test_star import SMALL, made, star
+
+MOMENTS: tuple[Callable[[Path], bool], ...] = (
+    lambda results: any(results.glob("journal/21_star.jsonl")),
+    lambda results: any(results.glob("21_star/seed0/round1/*.log")),
+    lambda results: any(results.glob("21_star/seed0/round1/trained")),
+    lambda results: any(results.glob("21_star/seed0/round2/*.log")),
+)
+
+
+def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    assert star(whole, *SMALL)[0] == 0
+    with mounted(tmp_path / "disk", "16m") as disk:
+        for is_there in MOMENTS:
+            process = start("21_star", *SMALL, RESULTS_DIR=str(disk))
+            while process.poll() is None and not is_there(disk):
+                time.sleep(0.005)
+            ballast = fill(disk, 0)
+            status, _, err = ended(process)
+            ballast.unlink()
+            assert "Traceback" not in err and (status, err.count("error: ")) in ((2, 1), (0, 0)), err
+        status, _, err = star(disk, *SMALL)
+        assert status == 0, err
+        assert made(disk) == made(whole)
+
+
+def test_controls_with_more_rounds_keep_what_they_have_trained(tmp_path: Path) -> None:
+    text = (ROOT / "experiments" / "22_star_controls.py").read_text(encoding="utf-8")
+    left_out = ("no_rationalisation", "no_filter", "sound_only", "from_base")
+    lines = [line for line in text.splitlines() if not any(f'arm("{name}"' in line for name in left_out)]
+    file = tmp_path / "22_two.py"
+    file.write_text("\n".join(lines).replace("seeds = (0, 1, 2)", "seeds = (0,)") + "\n", encoding="utf-8")
+    results = tmp_path / "results"
+
+    def run(*overrides: str) -> str:
+        env = environment(RESULTS_DIR=str(results), PYTHONPATH=os.fspath(ROOT))
+        args = [sys.executable, str(file), "LIMIT=8", "TRIES=2", "SEEDS=63", "EPOCHS=1", *overrides]
+        done = subprocess.run(args, env=env, capture_output=True, text=True, timeout=500, cwd=ROOT, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("ROUNDS=2")
+    out = run("ROUNDS=3")
+    assert "was another run" not in out and "round 2: training on" not in out and out.count("round 3: training on") == 2
+    arms = rounds.records(results / "22_two")
+    asked = [[of["trained"]["tokens_asked"] for of in each.rounds[1:]] for each in arms if "again" in each.label]
+    took = [[of["trained"]["tokens"] for of in each.rounds[1:]] for each in arms if "star" in each.label]
+    assert asked == took and len(asked[0]) == 3
