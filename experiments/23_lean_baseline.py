@@ -11,7 +11,7 @@ from core.lean.door import BASELINE, baseline
 THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, or the held-out lemmas of data/lean
 EVAL_THEOREMS = 500  # first of them only
 MAX_NODES = 30  # tactics that Lean is sent in one search, at most; 100 with a real policy
-CANDIDATES = 4  # tactics that the model is asked for in a state
+CANDIDATES = 8  # tactics that the model is asked for in a state
 TEMPERATURE = 1.0  # of sampling tactics
 NUM_WORKERS = 2  # processes of Lean
 MAX_TOKENS = 64  # cap of one tactic

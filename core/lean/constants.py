@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from core.constants import Constants, constant, rules
 from core.errors import UserError
 
+# What proofs of the lemmas of data/lean take, and the tiny policy was hardly taught.
+LEMMAS = "constructor;exfalso;apply h1;apply h2;rcases h1 with ⟨h2, h3⟩;rcases h1 with h2 | h2"
 # Tactics are joined by ";" in PROBES, and "<;>" is a part of one.
 _BETWEEN = re.compile(r"(?<!<);|;(?!>)")
 
@@ -94,7 +96,9 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     )
     MAX_THEOREMS: int = constant(2000, "first of them only", 1, 1_000_000)
     TRAIN_NODES: int = constant(60, "MAX_NODES of a search to learn from", 1, 1_000_000)
-    EXPLORE: str = constant("", 'tactics tried in every state of a search to learn from, behind PROBES, joined by ";"')
+    EXPLORE: str = constant(
+        "none", 'PROBES besides, in searches to learn from: "none", "lemmas" (data/lean\'s), or joined by ";"'
+    )
     NOISE: float = constant(0.3, "share of iteration 0's theorems that are searched again, at NOISE_TEMPERATURE", 0, 1)
     NOISE_TEMPERATURE: float = constant(1.2, "sampling temperature of that", 0.01, 5)
     HARVEST: int = constant(16, "tactics that are applied beside a proof once it is found, at most", 0, 10_000)
@@ -119,4 +123,5 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     def learning(self) -> LeanConstants:
         """Of the searches to learn from. Raises UserError where EXPLORE leaves the model no node."""
         own = {name: getattr(self, name) for name in rules(LeanConstants)}
-        return LeanConstants(**own | {"PROBES": f"{self.PROBES};{self.EXPLORE}", "MAX_NODES": self.TRAIN_NODES})
+        more = {"none": "", "lemmas": LEMMAS}.get(self.EXPLORE, self.EXPLORE)
+        return LeanConstants(**own | {"PROBES": f"{self.PROBES};{more}", "MAX_NODES": self.TRAIN_NODES})

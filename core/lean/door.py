@@ -120,6 +120,10 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
         config = read(experiment.constants, namespace)
         lean, start = toolchain.find(), served.first()
         star_served.check_port(start)
+        if config.ENERGY and not start.is_gguf:
+            raise UserError(
+                f"ENERGY=1 has llama.cpp embed states, and {start.path.name} is no .gguf file. Give ENERGY=0, or a file"
+            )
         learned, its = given(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS)
         held_out, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
         check_apart(learned, held_out)

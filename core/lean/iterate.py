@@ -1,5 +1,5 @@
 """Expert iteration: search the training lemmas with the newest policy, train it on the proofs that were found, and look
-what that gives on held-out ones.
+what that gives on held-out ones; and learn an energy from the same searches, and look whether it helps at equal nodes.
 
     iteration 0: the first policy searches, noise at a higher temperature beside it -> pairs -> trained -> evaluated
     iteration n: the policy of n - 1 does the same; pairs of all iterations are merged
@@ -8,33 +8,44 @@ A stage stands in the record of its iteration once its files are whole; a search
 asked is in the journal. So the same command goes on wherever it was killed. It ends where the figures say no go.
 """
 
+import asyncio
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from core import seeds
 from core.constants import rules
+from core.engines import start as engines
 from core.engines.need import Need
 from core.engines.server import Server
 from core.errors import UserError
 from core.files import write_atomically
 from core.generate.journal import Journal, content_key
-from core.lean import figures, pairs
+from core.lean import embedder, energy, figures, pairs, trees
 from core.lean.constants import IterationConstants, LeanConstants
+from core.lean.embedder import Embedder
+from core.lean.energy import Energy
+from core.lean.guide import Guide
 from core.lean.outcome import Outcome
-from core.lean.record import NO_GO, Record, keep
+from core.lean.record import NO_GO, Record, keep, read
 from core.lean.searching import SAME_SEARCH, Searching
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
+from core.lean.world import Scores
+from core.results.rounds import sha256
 from core.run import check_context
 from core.signals import Stop
 from core.star import train
 from core.star.served import Weights, served
 
 SAME_RUN = (*SAME_SEARCH, "ITERATION", "MAX_ITERATION", "GO")  # what may change without making it another run
-SEARCHED, TRAINED, EVALUATED = "searched", "trained", "evaluated"  # stages of an iteration
+SEARCHED, TRAINED, EVALUATED, GUIDED = "searched", "trained", "evaluated", "guided"  # stages of an iteration
+
+Guiding = tuple[Callable[[], AbstractAsyncContextManager[Scores | None]], str]  # as Searching has them
+ALONE: Guiding = (nullcontext, "")
 
 
 @dataclass
@@ -104,12 +115,21 @@ class Iterations:
             check_context(server, self.config)
             yield server
 
-    def _searching(self, title: str, config: LeanConstants, server: Server, folder: Path, harvests: int) -> Searching:
-        return Searching(title, config, server, self.journal, self.lean, folder, harvests=harvests)
+    def _searching(
+        self,
+        title: str,
+        config: LeanConstants,
+        server: Server,
+        folder: Path,
+        guided: Guiding = ALONE,
+        harvests: int = 0,
+    ) -> Searching:
+        guiding, by = guided
+        return Searching(title, config, server, self.journal, self.lean, folder, guiding, by, harvests)
 
-    def _evaluation(self, title: str, server: Server, folder: Path) -> list[Outcome]:
+    def _evaluation(self, title: str, server: Server, folder: Path, guided: Guiding = ALONE) -> list[Outcome]:
         """Searches of the held-out theorems; those that are there are read."""
-        return self._searching(title, self.config, server, folder, 0).of(self.held_out, self.stop)
+        return self._searching(title, self.config, server, folder, guided).of(self.held_out, self.stop)
 
     def _evaluated_before(self, number: int, before: Weights) -> list[Outcome]:
         """What the policy that an iteration begins with solves."""
@@ -120,14 +140,18 @@ class Iterations:
     def _search(self, number: int, before: Weights, record: Record) -> None:
         """Search what is learned from, and write the pairs of all iterations so far."""
         own, config = self.own(number), self.config.learning
-        with self._served(before) as server:
+        helps = bool(number) and self._helps(number - 1)
+        guided = self._guided(number - 1, before) if helps else nullcontext(ALONE)
+        with self._served(before) as server, guided as by:
             harvests = self.config.HARVEST
-            searching = self._searching(f"iteration {number}", config, server, own / "trajectories", harvests)
+            title = f"iteration {number}" + (" with the energy" if helps else "")
+            searching = self._searching(title, config, server, own / "trajectories", by, harvests)
             outcomes = searching.of(self.theorems, self.stop)
             noisy: list[Outcome] = []
             if not number and (drawn := self._noisy()):
                 hot = replace(config, TEMPERATURE=self.config.NOISE_TEMPERATURE)
-                noisy = self._searching("noise", hot, server, own / "noisy", harvests).of(drawn, self.stop)
+                searching = self._searching("noise", hot, server, own / "noisy", harvests=harvests)
+                noisy = searching.of(drawn, self.stop)
         found = [each.pairs for each in (*outcomes, *noisy)]
         earlier = [pairs.read(self.own(other) / "pairs.jsonl") for other in range(number)]
         merged = pairs.merged([*earlier, *found])
@@ -174,15 +198,85 @@ class Iterations:
         return made
 
     def _evaluate(self, number: int, made: Weights, record: Record, before: Sequence[Outcome]) -> bool:
-        """Search the held-out theorems with the new policy; whether to go on."""
+        """Search the held-out theorems with the new policy, without and with an energy; whether to go on."""
         own, config = self.own(number), self.config
         with self._served(made) as server:
             outcomes = self._evaluation(f"iteration {number}, held out", server, own / "eval")
         told = figures.figures(outcomes, config.budgets)
-        gain = vars(figures.compared(before, outcomes, config.MAX_NODES))
-        write_atomically(own / "eval_no_energy.json", figures.as_json(told | {"gain": gain}))
+        told["gain"] = vars(figures.compared(before, outcomes, config.MAX_NODES))
+        write_atomically(own / "eval_no_energy.json", figures.as_json(told))
         keep(own, outcomes, told)
-        record.save(complete=True, **{EVALUATED: told | {"gain": gain}})
+        record.save(complete=not config.ENERGY, **{EVALUATED: told})
         rate = figures.rate(told, config.MAX_NODES)
-        self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems, {figures.gained(gain)}")
-        return self._goes(figures.risen(gain, number))
+        self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems, {figures.gained(told['gain'])}")
+        if config.ENERGY:
+            self._ablate(number, made, record, outcomes)
+        return self._goes(figures.risen(told["gain"], number))
+
+    # The energy
+
+    def _ablate(self, number: int, made: Weights, record: Record, alone: Sequence[Outcome]) -> None:
+        """Learn an energy, and search the held-out theorems with it: same policy, same nodes."""
+        own, config = self.own(number), self.config
+        about = self._energy(number, made)
+        with self._served(made) as server, self._guided(number, made) as guided:
+            title = f"iteration {number}, held out, with the energy"
+            outcomes = self._evaluation(title, server, own / "eval_energy", guided)
+        told = figures.figures(outcomes, config.budgets) | {"auc": about["auc"]["held_out"]}
+        told["gain"] = vars(figures.compared(alone, outcomes, config.MAX_NODES))
+        write_atomically(own / "eval.json", figures.as_json(told))
+        record.save(complete=True, **{GUIDED: told})
+        rate, auc = figures.rate(told, config.MAX_NODES), told["auc"]["value"]
+        known = "unknown" if auc is None else f"{auc:.3f}"
+        self.say(
+            f"iteration {number} with the energy (AUC on held-out trees: {known}): {rate}%, "
+            f"{figures.gained(told['gain'])} on the same policy without"
+        )
+        goes = self._helps(number)
+        self.say(f"{'go' if goes else 'no go'}: the energy {'helps' if goes else 'is not shown to help'}, so that "
+                 f"searches to learn from {'use it' if goes else 'leave it out'}")  # fmt: skip
+
+    def _helps(self, number: int) -> bool:
+        """Whether an iteration's energy is shown to gain at equal nodes."""
+        told = read(self.own(number)).get(GUIDED)
+        return bool(told and self.config.ENERGY and told["gain"]["low"] > 0)
+
+    def _energy(self, number: int, made: Weights) -> dict[str, Any]:
+        """Embed the states of all searches so far by the new policy, and train an energy on them, or what is left of
+        that; its energy.json."""
+        own, config = self.own(number), self.config
+        parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
+        searches = [part for part in parts if part.is_dir()]
+
+        async def embedded(server: Server) -> int:
+            async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
+                return await embedder.embed(trees.texts_in(searches), own / "embeddings", asking, self.say)
+
+        with engines.embedding(made.path) as server:
+            if new := asyncio.run(embedded(server)):
+                self.say(f"iteration {number}: {new:,} states embedded")
+        if (folder := own / "energy").is_dir():
+            return read(folder, energy.RECORD)
+        return energy.train(
+            searches,
+            own / "embeddings",
+            folder,
+            steps=config.STEPS,
+            seed=seeds.derive(config.SEED, "lean", "energy", number) % 2**31,
+            resume=config.RESUME,
+            say=self.say,
+        )
+
+    @contextmanager
+    def _guided(self, number: int, made: Weights) -> Iterator[Guiding]:
+        """The energy of an iteration, with a server that embeds by its policy."""
+        folder = self.own(number) / "energy"
+        head, config = Energy.load(folder), self.config
+        with engines.embedding(made.path) as server:
+
+            @asynccontextmanager
+            async def guiding() -> AsyncIterator[Scores]:
+                async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
+                    yield Guide(head, asking)
+
+            yield guiding, str(sha256(folder / energy.WEIGHTS))

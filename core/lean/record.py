@@ -61,6 +61,14 @@ class Record:
         write_atomically(self.folder / RECORD, json.dumps(self.told, indent=1).encode() + b"\n")
 
 
+def read(folder: Path, name: str = RECORD) -> dict[str, Any]:
+    """The record in a folder. Raises UserError."""
+    found = read_json(folder / name, "the record", "Move its folder away, and run the same command again")
+    if not isinstance(found, dict):
+        raise UserError(f"{folder / name} is no record. Move its folder away, and run the same command again")
+    return found
+
+
 def _put_aside(folder: Path, record: Any) -> None:
     try:
         began = datetime.fromisoformat(str(record["started"])).astimezone(UTC).strftime("%Y%m%d-%H%M%S")

@@ -36,7 +36,7 @@ NAME = "qed-rsa tiny Lean policy"
 VOCAB = 512  # tokens
 SIGNS = "⊢→∧∨¬↔∃∀≤⟨⟩≠·∣✝←×"  # each a token of its own
 TOKENIZER_PAIRS = 4000
-TOKENS = 600_000
+TOKENS = 700_000
 WARM_UP = 50_000
 BATCH = 3072  # tokens, padding included
 # A prompt begins no thinking: a tactic follows at once.
