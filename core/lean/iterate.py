@@ -13,6 +13,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from core.engines.server import Server
 from core.errors import UserError
 from core.files import write_atomically
 from core.generate.journal import Journal, content_key
-from core.lean import embedder, energy, figures, pairs, trees
+from core.lean import embedder, energy, figures, guises, pairs, trees
 from core.lean.constants import IterationConstants, LeanConstants
 from core.lean.embedder import Embedder
 from core.lean.energy import Energy
@@ -161,6 +162,8 @@ class Iterations:
                 "Give more TRAIN_NODES, or easier theorems"
             )
         pairs.write(own / "pairs.jsonl", merged)
+        guised = islice(guises.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
+        pairs.write(own / "taught.jsonl", guised if self.config.GUISES else merged)
         told = figures.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
         record.save(complete=False, **{SEARCHED: told})
         proved = sum(each.is_proved for each in outcomes)
@@ -185,7 +188,7 @@ class Iterations:
             shutil.rmtree(folder)
         told = train.train(
             (self.start if self.config.START == "base" else before).path,
-            self.own(number) / "pairs.jsonl",
+            self.own(number) / "taught.jsonl",
             folder,
             epochs=self.config.EPOCHS,
             rate=self.config.RATE,

@@ -105,4 +105,4 @@ def test_bad_input_is_one_line(overrides: list[str], said: str, tmp_path: Path) 
 def test_a_held_out_theorem_is_not_learned_from(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     status, _, err = iterate(tmp_path, written(tmp_path / "other", LEARNED[0]))
-    assert status == 2 and "has the same statement" in err
+    assert status == 2 and "has the statement of identity" in err
