@@ -3,9 +3,11 @@
 import re
 from dataclasses import dataclass
 
-from core.constants import Constants, constant
+from core.constants import Constants, constant, rules
 from core.errors import UserError
 
+# What proofs of the lemmas of data/lean take, and the tiny policy was hardly taught.
+LEMMAS = "constructor;exfalso;apply h1;apply h2;rcases h1 with ⟨h2, h3⟩;rcases h1 with h2 | h2"
 # Tactics are joined by ";" in PROBES, and "<;>" is a part of one.
 _BETWEEN = re.compile(r"(?<!<);|;(?!>)")
 
@@ -64,3 +66,63 @@ class EnergyConstants(Constants):
     STEPS: int = constant(1500, "steps of training the energy", 1, 1_000_000)
     RESUME: str = constant("auto", 'of training that was broken off: "auto" goes on, "none" begins anew',
                            choices=("auto", "none"))  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineConstants(LeanConstants):
+    """Of searching theorems that nothing is trained on."""
+
+    THEOREMS: str = constant("auto", 'theorems: a file, or "auto", the held-out lemmas of data/lean')
+    EVAL_THEOREMS: int = constant(500, "first of them only", 1, 1_000_000)
+    LIMIT: int = constant(0, "0: EVAL_THEOREMS says how many", 0, 0)
+    RUNS: int = constant(1, "1: SEED says which run", 1, 1)
+    MAX_DOLLARS: float = constant(0.0, "0: tokens of a model that is served here have no price", 0, 0)
+
+    @property
+    def budgets(self) -> list[int]:
+        """Nodes at which rates are told, the last MAX_NODES."""
+        return sorted({max(1, self.MAX_NODES // part) for part in (8, 4, 2, 1)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class IterationConstants(BaselineConstants, EnergyConstants):
+    """Of expert iteration. Training lemmas are searched with EXPLORE and TRAIN_NODES; held-out ones, before and after,
+    with PROBES and MAX_NODES alone."""
+
+    ITERATION: int = constant(-1, "the only iteration to run; -1: all from 0 up to MAX_ITERATION", -1, 100)
+    MAX_ITERATION: int = constant(2, "the last iteration, counted from 0", 0, 100)
+    TRAIN_THEOREMS: str = constant(
+        "auto", 'searched to learn from: a file, or "auto", the training lemmas of data/lean'
+    )
+    MAX_THEOREMS: int = constant(2000, "first of them only", 1, 1_000_000)
+    TRAIN_NODES: int = constant(60, "MAX_NODES of a search to learn from", 1, 1_000_000)
+    EXPLORE: str = constant(
+        "none", 'PROBES besides, in searches to learn from: "none", "lemmas" (data/lean\'s), or joined by ";"'
+    )
+    NOISE: float = constant(0.3, "share of iteration 0's theorems that are searched again, at NOISE_TEMPERATURE", 0, 1)
+    NOISE_TEMPERATURE: float = constant(1.2, "sampling temperature of that", 0.01, 5)
+    HARVEST: int = constant(16, "tactics that are applied beside a proof once it is found, at most", 0, 10_000)
+    START: str = constant(
+        "last", "weights that an iteration trains: the last's, or the first", choices=("last", "base")
+    )
+    GUISES: int = constant(0, "copies of each pair, under other names (core/lean/guises.py); 0: as it is", 0, 1000)
+    EPOCHS: float = constant(2.0, "times that an iteration trains on each of these", 0.01, 1000)
+    RATE: float = constant(2e-4, "peak learning rate, of AdamW", 1e-8, 1)
+    LORA_RANK: int = constant(
+        16, "of a folder in Hugging Face's layout; of a GGUF file all weights are trained", 0, 9999
+    )
+    ENERGY: int = constant(1, "1: an energy is trained and compared, at equal nodes, and used where it gains", 0, 1)
+    GO: int = constant(0, "1: goes on where the figures say no go", 0, 1)
+
+    def check(self) -> None:
+        super().check()
+        if self.ITERATION > self.MAX_ITERATION:
+            raise UserError(f"ITERATION={self.ITERATION} is behind MAX_ITERATION={self.MAX_ITERATION}. Raise that")
+        _ = self.learning
+
+    @property
+    def learning(self) -> LeanConstants:
+        """Of the searches to learn from. Raises UserError where EXPLORE leaves the model no node."""
+        own = {name: getattr(self, name) for name in rules(LeanConstants)}
+        more = {"none": "", "lemmas": LEMMAS}.get(self.EXPLORE, self.EXPLORE)
+        return LeanConstants(**own | {"PROBES": f"{self.PROBES};{more}", "MAX_NODES": self.TRAIN_NODES})

@@ -1,7 +1,8 @@
 """NUM_WORKERS sessions beside each other, each with limits, replaced when it is old.
 
 A request goes to an idle session whose open file is nearest to it: with the same statement and the longest path of
-tactics in common, Lean has the least to run again.
+tactics in common, Lean has the least to run again. A request that nobody waits for any more is let run to its end:
+most tactics take less time than Lean takes to start again.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ class Workers:
         self.recycled = 0
         self._idle = list(self.sessions)
         self._free = asyncio.Condition()
+        self._running: set[asyncio.Task[Step]] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -43,6 +45,9 @@ class Workers:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
         for session in self.sessions:
             await session.end()
 
@@ -64,6 +69,13 @@ class Workers:
             await self._free.wait_for(lambda: self._idle)
             session = max(self._idle, key=lambda idle: _in_common(idle.open, path))
             self._idle.remove(session)
+        task = asyncio.create_task(self._of(session, ask))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def _of(self, session: Session, ask: Callable[[Session], Awaitable[Step]]) -> Step:
+        """What `session` answers; it is idle again afterwards."""
         try:
             if self._is_old(session):
                 await session.end()
@@ -71,9 +83,9 @@ class Workers:
             return await ask(session)
         finally:
             self.requests += 1
+            self._idle.append(session)
             async with self._free:
-                self._idle.append(session)
-                self._free.notify()
+                self._free.notify_all()  # one alone may be cancelled just then, and take the news with it
 
     def _is_old(self, session: Session) -> bool:
         age = time.monotonic() - session.born

@@ -91,6 +91,7 @@ def write_gguf(
     vocab: list[str],
     merges: list[str],
     name: str = "qed-rsa embedded model",
+    template: str = CHAT_TEMPLATE,
 ) -> None:
     """Write a Qwen3 GGUF in float32. `vocab` is in order of ids, byte-level encoded; `merges` are "left right"."""
     writer = gguf.GGUFWriter(path, "qwen3")
@@ -117,7 +118,7 @@ def write_gguf(
     writer.add_eos_token_id(vocab.index(IM_END))
     writer.add_pad_token_id(vocab.index(END_OF_TEXT))
     writer.add_add_bos_token(False)
-    writer.add_chat_template(CHAT_TEMPLATE)
+    writer.add_chat_template(template)
     names = gguf_names(weights, shape.layers)
     for key, weight in weights.items():
         writer.add_tensor(names[key], np.ascontiguousarray(weight, dtype=np.float32))

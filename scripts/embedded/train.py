@@ -149,12 +149,13 @@ class Batches(IterableDataset[Batch]):
                 yield Batch.of(each)
 
 
-def export(model: Qwen3, tokenizer: Tokenizer, path: Path) -> None:
+def export(model: Qwen3, tokenizer: Tokenizer, path: Path, **about: str) -> None:
+    """Write the GGUF file; `about`: its name and chat template, as in write_gguf."""
     spec = json.loads(tokenizer.to_str())["model"]
     vocab = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
     merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in spec["merges"]]
     weights = {name: weight.detach().float().cpu().numpy() for name, weight in model.named_parameters()}
-    write_gguf(path, model.shape, weights, vocab, merges)
+    write_gguf(path, model.shape, weights, vocab, merges, **about)
 
 
 def logging(name: str) -> Callable[[int, int, Tensor], None]:

@@ -1,0 +1,285 @@
+"""Expert iteration: search the training lemmas with the newest policy, train it on the proofs that were found, and look
+what that gives on held-out ones; and learn an energy from the same searches, and look whether it helps at equal nodes.
+
+    iteration 0: the first policy searches, noise at a higher temperature beside it -> pairs -> trained -> evaluated
+    iteration n: the policy of n - 1 does the same; pairs of all iterations are merged
+
+A stage stands in the record of its iteration once its files are whole; a search that has ended is its file; what was
+asked is in the journal. So the same command goes on wherever it was killed. It ends where the figures say no go.
+"""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from core import seeds
+from core.constants import rules
+from core.engines import start as engines
+from core.engines.need import Need
+from core.engines.server import Server
+from core.errors import UserError
+from core.files import write_atomically
+from core.generate.journal import Journal, content_key
+from core.lean import embedder, energy, figures, guises, pairs, trees
+from core.lean.constants import IterationConstants, LeanConstants
+from core.lean.embedder import Embedder
+from core.lean.energy import Energy
+from core.lean.guide import Guide
+from core.lean.outcome import Outcome
+from core.lean.record import NO_GO, Record, keep, read
+from core.lean.searching import SAME_SEARCH, Searching
+from core.lean.theorem import Theorem
+from core.lean.toolchain import Toolchain
+from core.lean.world import Scores
+from core.results.rounds import sha256
+from core.run import check_context
+from core.signals import Stop
+from core.star import train
+from core.star.served import Weights, served
+
+SAME_RUN = (*SAME_SEARCH, "ITERATION", "MAX_ITERATION", "GO")  # what may change without making it another run
+SEARCHED, TRAINED, EVALUATED, GUIDED = "searched", "trained", "evaluated", "guided"  # stages of an iteration
+
+Guiding = tuple[Callable[[], AbstractAsyncContextManager[Scores | None]], str]  # as Searching has them
+ALONE: Guiding = (nullcontext, "")
+
+
+@dataclass
+class Iterations:
+    """Of a policy that begins as the weights `start`; `theorems` to learn from, and `held_out` ones. `where`: what
+    these are called. `folder`: of all iterations."""
+
+    config: IterationConstants
+    start: Weights
+    theorems: Sequence[Theorem]
+    held_out: Sequence[Theorem]
+    where: tuple[str, str]
+    lean: Toolchain
+    folder: Path
+    journal: Journal
+    stop: Stop
+    say: Callable[[str], None] = print
+
+    def run(self) -> None:
+        """Those that the constants ask for, or what is left of them. Raises UserError; ends the process where it is
+        stopped."""
+        one = self.config.ITERATION
+        for number in range(self.config.MAX_ITERATION + 1) if one < 0 else [one]:
+            before = self._weights(number - 1)
+            record = self._record(number, before)
+            outcomes = self._evaluated_before(number, before)
+            if number == 0 and not self._goes(figures.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
+                return
+            if SEARCHED not in record.told:
+                self._search(number, before, record)
+            made = self._trained(number, before, record)
+            if not self._evaluate(number, made, record, outcomes):
+                return
+
+    def own(self, number: int) -> Path:
+        """The folder of an iteration."""
+        return self.folder / f"iteration_{number}"
+
+    def _weights(self, number: int) -> Weights:
+        """The policy that an iteration has made; that of -1 is the first. Raises UserError where there is none."""
+        if number < 0:
+            return self.start
+        name = "model.gguf" if self.start.is_gguf else "model"
+        made = Weights(self.own(number) / "model" / name)
+        if not made.path.exists():
+            raise UserError(f"iteration {number} has made no policy yet. Run it first: ITERATION={number}")
+        return made
+
+    def _record(self, number: int, before: Weights) -> Record:
+        own = {name: getattr(self.config, name) for name in rules(type(self.config)) if name not in SAME_RUN}
+        theorems = [vars(theorem) for theorem in (*self.theorems, *self.held_out)]
+        run = content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
+        return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
+
+    def _goes(self, said: tuple[bool, str]) -> bool:
+        """Print what the figures say; whether to go on."""
+        goes, why = said
+        self.say(f"{'go' if goes else 'no go'}: {why}" + (" (GO=1 goes on)" if self.config.GO and not goes else ""))
+        return goes or bool(self.config.GO)
+
+    # Searching
+
+    @contextmanager
+    def _served(self, weights: Weights) -> Iterator[Server]:
+        self.folder.mkdir(exist_ok=True)
+        with served(weights, Need(0, self.config.MAX_TOKENS, 0), self.folder) as server:
+            check_context(server, self.config)
+            yield server
+
+    def _searching(
+        self,
+        title: str,
+        config: LeanConstants,
+        server: Server,
+        folder: Path,
+        guided: Guiding = ALONE,
+        harvests: int = 0,
+    ) -> Searching:
+        guiding, by = guided
+        return Searching(title, config, server, self.journal, self.lean, folder, guiding, by, harvests)
+
+    def _evaluation(self, title: str, server: Server, folder: Path, guided: Guiding = ALONE) -> list[Outcome]:
+        """Searches of the held-out theorems; those that are there are read."""
+        return self._searching(title, self.config, server, folder, guided).of(self.held_out, self.stop)
+
+    def _evaluated_before(self, number: int, before: Weights) -> list[Outcome]:
+        """What the policy that an iteration begins with solves."""
+        folder = self.own(number - 1) / "eval" if number else self.own(0) / "eval_before"
+        with self._served(before) as server:
+            return self._evaluation("before" if number else "baseline", server, folder)
+
+    def _search(self, number: int, before: Weights, record: Record) -> None:
+        """Search what is learned from, and write the pairs of all iterations so far."""
+        own, config = self.own(number), self.config.learning
+        helps = bool(number) and self._helps(number - 1)
+        guided = self._guided(number - 1, before) if helps else nullcontext(ALONE)
+        with self._served(before) as server, guided as by:
+            harvests = self.config.HARVEST
+            title = f"iteration {number}" + (" with the energy" if helps else "")
+            searching = self._searching(title, config, server, own / "trajectories", by, harvests)
+            outcomes = searching.of(self.theorems, self.stop)
+            noisy: list[Outcome] = []
+            if not number and (drawn := self._noisy()):
+                hot = replace(config, TEMPERATURE=self.config.NOISE_TEMPERATURE)
+                searching = self._searching("noise", hot, server, own / "noisy", harvests=harvests)
+                noisy = searching.of(drawn, self.stop)
+        found = [each.pairs for each in (*outcomes, *noisy)]
+        earlier = [pairs.read(self.own(other) / "pairs.jsonl") for other in range(number)]
+        merged = pairs.merged([*earlier, *found])
+        if not merged:
+            raise UserError(
+                f"iteration {number} proved none of {len(outcomes)} theorems, so that there is nothing to train on. "
+                "Give more TRAIN_NODES, or easier theorems"
+            )
+        pairs.write(own / "pairs.jsonl", merged)
+        guised = islice(guises.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
+        pairs.write(own / "taught.jsonl", guised if self.config.GUISES else merged)
+        told = figures.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
+        record.save(complete=False, **{SEARCHED: told})
+        proved = sum(each.is_proved for each in outcomes)
+        self.say(f"iteration {number}: {proved} of {len(outcomes)} training theorems proved, {len(merged)} pairs")
+
+    def _noisy(self) -> list[Theorem]:
+        """The theorems that are searched at NOISE_TEMPERATURE too."""
+        rng = seeds.rng(self.config.SEED, "lean", "noise")
+        chosen = rng.choice(len(self.theorems), round(self.config.NOISE * len(self.theorems)), replace=False)
+        return [self.theorems[place] for place in sorted(chosen)]
+
+    # Training and evaluating
+
+    def _trained(self, number: int, before: Weights, record: Record) -> Weights:
+        """The policy that an iteration trains; it is there already where the same was trained before."""
+        folder = self.own(number) / "model"
+        if known := record.told.get(TRAINED):
+            made = self._weights(number)
+            if made.digest == known["digest"]:
+                return made
+        if folder.exists():  # of a run that was killed before this was recorded
+            shutil.rmtree(folder)
+        told = train.train(
+            (self.start if self.config.START == "base" else before).path,
+            self.own(number) / "taught.jsonl",
+            folder,
+            epochs=self.config.EPOCHS,
+            rate=self.config.RATE,
+            lora_rank=0 if self.start.is_gguf else self.config.LORA_RANK,
+            seed=seeds.derive(self.config.SEED, "lean", "train", number) % 2**31,
+            say=self.say,
+        )
+        made = self._weights(number)
+        record.save(complete=False, **{TRAINED: told | {"digest": made.digest}})
+        return made
+
+    def _evaluate(self, number: int, made: Weights, record: Record, before: Sequence[Outcome]) -> bool:
+        """Search the held-out theorems with the new policy, without and with an energy; whether to go on."""
+        own, config = self.own(number), self.config
+        with self._served(made) as server:
+            outcomes = self._evaluation(f"iteration {number}, held out", server, own / "eval")
+        told = figures.figures(outcomes, config.budgets)
+        told["gain"] = vars(figures.compared(before, outcomes, config.MAX_NODES))
+        write_atomically(own / "eval_no_energy.json", figures.as_json(told))
+        keep(own, outcomes, told)
+        record.save(complete=not config.ENERGY, **{EVALUATED: told})
+        rate = figures.rate(told, config.MAX_NODES)
+        self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems, {figures.gained(told['gain'])}")
+        if config.ENERGY:
+            self._ablate(number, made, record, outcomes)
+        return self._goes(figures.risen(told["gain"], number))
+
+    # The energy
+
+    def _ablate(self, number: int, made: Weights, record: Record, alone: Sequence[Outcome]) -> None:
+        """Learn an energy, and search the held-out theorems with it: same policy, same nodes."""
+        own, config = self.own(number), self.config
+        about = self._energy(number, made)
+        with self._served(made) as server, self._guided(number, made) as guided:
+            title = f"iteration {number}, held out, with the energy"
+            outcomes = self._evaluation(title, server, own / "eval_energy", guided)
+        told = figures.figures(outcomes, config.budgets) | {"auc": about["auc"]["held_out"]}
+        told["gain"] = vars(figures.compared(alone, outcomes, config.MAX_NODES))
+        write_atomically(own / "eval.json", figures.as_json(told))
+        record.save(complete=True, **{GUIDED: told})
+        rate, auc = figures.rate(told, config.MAX_NODES), told["auc"]["value"]
+        known = "unknown" if auc is None else f"{auc:.3f}"
+        self.say(
+            f"iteration {number} with the energy (AUC on held-out trees: {known}): {rate}%, "
+            f"{figures.gained(told['gain'])} on the same policy without"
+        )
+        goes = self._helps(number)
+        self.say(f"{'go' if goes else 'no go'}: the energy {'helps' if goes else 'is not shown to help'}, so that "
+                 f"searches to learn from {'use it' if goes else 'leave it out'}")  # fmt: skip
+
+    def _helps(self, number: int) -> bool:
+        """Whether an iteration's energy is shown to gain at equal nodes."""
+        told = read(self.own(number)).get(GUIDED)
+        return bool(told and self.config.ENERGY and told["gain"]["low"] > 0)
+
+    def _energy(self, number: int, made: Weights) -> dict[str, Any]:
+        """Embed the states of all searches so far by the new policy, and train an energy on them, or what is left of
+        that; its energy.json."""
+        own, config = self.own(number), self.config
+        parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
+        searches = [part for part in parts if part.is_dir()]
+
+        async def embedded(server: Server) -> int:
+            async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
+                return await embedder.embed(trees.texts_in(searches), own / "embeddings", asking, self.say)
+
+        with engines.embedding(made.path) as server:
+            if new := asyncio.run(embedded(server)):
+                self.say(f"iteration {number}: {new:,} states embedded")
+        if (folder := own / "energy").is_dir():
+            return read(folder, energy.RECORD)
+        return energy.train(
+            searches,
+            own / "embeddings",
+            folder,
+            steps=config.STEPS,
+            seed=seeds.derive(config.SEED, "lean", "energy", number) % 2**31,
+            resume=config.RESUME,
+            say=self.say,
+        )
+
+    @contextmanager
+    def _guided(self, number: int, made: Weights) -> Iterator[Guiding]:
+        """The energy of an iteration, with a server that embeds by its policy."""
+        folder = self.own(number) / "energy"
+        head, config = Energy.load(folder), self.config
+        with engines.embedding(made.path) as server:
+
+            @asynccontextmanager
+            async def guiding() -> AsyncIterator[Scores]:
+                async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
+                    yield Guide(head, asking)
+
+            yield guiding, str(sha256(folder / energy.WEIGHTS))

@@ -1,0 +1,99 @@
+"""What stands in the folder of a run: its record, its table and its proofs."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from core.constants import rules
+from core.errors import UserError, one_line
+from core.files import read_json, write_atomically
+from core.lean import figures, toolchain
+from core.lean.constants import LeanConstants
+from core.lean.outcome import Outcome
+from core.lean.policy import ASKED
+from core.lean.theorem import proof
+from core.lean.toolchain import Toolchain
+from core.results import provenance
+from core.results.write import now
+
+SCHEMA = 1
+RECORD, TABLE, PROOFS = "record.json", "table.txt", "proofs.json"  # in the folder of a run
+NO_GO = 0.05  # a baseline whose whole interval is below this leaves nothing to learn from
+
+
+@dataclass
+class Record:
+    """What stands in `folder`/record.json: what was run, and once it is complete what came of it."""
+
+    folder: Path
+    told: dict[str, Any]
+
+    @classmethod
+    def begun(cls, folder: Path, run: str, config: LeanConstants, lean: Toolchain, where: str) -> "Record":
+        """That of a `run`, which goes on where the same was begun before; another run that lies in `folder` is put
+        aside under the time when it began. Raises UserError."""
+        told = {
+            "schema": SCHEMA,
+            "run": run,
+            "complete": False,
+            "started": now(),
+            "theorems": where,
+            "lean": lean.name,
+            "open_network": toolchain.open_network(),
+            "config": {name: getattr(config, name) for name in rules(type(config))},
+            "provenance": provenance.collect((ASKED,)),
+        }
+        if (path := folder / RECORD).exists():
+            before = read_json(path, "the record", "Move its folder away")
+            if isinstance(before, dict) and before.get("run") == run:
+                return cls(folder, before | {"complete": False})
+            _put_aside(folder, before)
+        made = cls(folder, told)
+        made.save(complete=False)
+        return made
+
+    def save(self, complete: bool, **more: Any) -> None:
+        self.told |= {"complete": complete, "ended": now(), **more}
+        write_atomically(self.folder / RECORD, json.dumps(self.told, indent=1).encode() + b"\n")
+
+
+def read(folder: Path, name: str = RECORD) -> dict[str, Any]:
+    """The record in a folder. Raises UserError."""
+    found = read_json(folder / name, "the record", "Move its folder away, and run the same command again")
+    if not isinstance(found, dict):
+        raise UserError(f"{folder / name} is no record. Move its folder away, and run the same command again")
+    return found
+
+
+def _put_aside(folder: Path, record: Any) -> None:
+    try:
+        began = datetime.fromisoformat(str(record["started"])).astimezone(UTC).strftime("%Y%m%d-%H%M%S")
+    except (KeyError, TypeError, ValueError):
+        began = "before"
+    aside, number = folder.with_name(f"{folder.name}.{began}"), 2
+    while aside.exists():
+        aside, number = folder.with_name(f"{folder.name}.{began}-{number}"), number + 1
+    try:
+        os.rename(folder, aside)
+    except OSError as error:
+        raise UserError(
+            f"the earlier run {folder} can't be put aside ({one_line(str(error.strerror), 100)}). Move it away, and "
+            "run the same command again"
+        ) from None
+    print(f"note: {folder} was another run (other constants, theorems or model); it is kept as {aside}")
+
+
+def keep(folder: Path, outcomes: Sequence[Outcome], made: dict[str, Any]) -> None:
+    """Write the table, and each proof as Lean reads it."""
+    write_atomically(folder / TABLE, f"{figures.table(made)}\n".encode())
+    proofs = [
+        {"name": each.name, "statement": each.statement, "proof": each.proof, "lean": proof(each.statement, each.proof)}
+        for each in outcomes
+        if each.is_proved
+    ]
+    content = json.dumps({"theorems": proofs}, indent=1, ensure_ascii=False)
+    write_atomically(folder / PROOFS, f"{content}\n".encode())

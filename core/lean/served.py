@@ -1,0 +1,40 @@
+"""The policy that is searched with, and a server of it: the tiny one of data/lean, unless something else is named."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.engines import environment, start
+from core.engines.need import Need
+from core.engines.server import Server
+from core.errors import UserError
+from core.files import DATA
+from core.star import served
+from core.star.served import Weights
+
+POLICY = DATA / "lean" / "policy.gguf"
+
+
+def is_named() -> bool:
+    """Whether the user says which model proposes tactics."""
+    return bool(environment.base_url() or environment.model() or environment.engine())
+
+
+def first() -> Weights:
+    """The policy that iterations start from. Raises UserError where it is not here, or is somebody else's server."""
+    if is_named():
+        return served.first()
+    if not POLICY.is_file():
+        raise UserError(f"the tiny policy {POLICY} is not there. Check out the repository again, or set MODEL")
+    return Weights(POLICY)
+
+
+@contextmanager
+def policy(need: Need, folder: Path) -> Iterator[Server]:
+    """A server of the policy that is named, or of the tiny one. Raises UserError."""
+    if is_named():
+        with start.serving(need) as server:
+            yield server
+    else:
+        with served.served(first(), need, folder) as server:
+            yield server

@@ -1,0 +1,53 @@
+"""What a theorem is searched with: Lean's workers behind the guard, acceptance, a policy, and an energy where there is
+one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from core.lean import guard
+from core.lean.accept import Verdict, accept
+from core.lean.search import Candidate, Failed, State, Step, World
+from core.lean.theorem import Theorem
+from core.lean.toolchain import Toolchain
+from core.lean.workers import Workers
+
+Proposes = Callable[[State], Awaitable[Sequence[Candidate]]]  # a Policy, say
+Scores = Callable[[Sequence[State]], Awaitable[Sequence[float] | None]]
+
+
+@dataclass
+class Bench:
+    """What all theorems share: a Lean, its workers, and as many fresh processes of it beside each other that check
+    whole proofs, each within `accept_seconds`."""
+
+    toolchain: Toolchain
+    workers: Workers
+    accept_seconds: float
+    _gate: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._gate = asyncio.Semaphore(len(self.workers.sessions))
+
+    def world(self, theorem: Theorem, policy: Proposes, energy: Scores | None = None) -> World:
+        """What core.lean.search searches `theorem` with."""
+
+        async def applied(tactics: Sequence[str], tactic: str) -> Step:
+            return await self.workers.apply(theorem.statement, tactics, tactic)
+
+        return World(
+            start=lambda: self.workers.start(theorem.statement),
+            propose=policy,
+            apply=applied,
+            accept=lambda tactics: self.accepted(theorem, tactics),
+            energy=energy,
+            refused=guard.refused,
+        )
+
+    async def accepted(self, theorem: Theorem, tactics: Sequence[str]) -> Verdict:
+        """The verdict on a whole proof. Raises Failed where Lean can't be started."""
+        async with self._gate:
+            try:
+                return await accept(self.toolchain, theorem, tactics, self.accept_seconds)
+            except OSError as error:
+                raise Failed(f"Lean could not be started ({error.strerror})") from None

@@ -1,0 +1,21 @@
+"""Proof search in Lean: how many theorems does the policy prove, with Lean as the judge?
+
+Question: what does best-first search with this policy solve, at how many nodes, and where does it fail?
+Expected: the tiny policy of data/lean was taught proofs of up to three tactics, and finds some longer ones by search.
+32 candidates in a state gave others 2 to 4 different tactics.
+Command: bash scripts/run.sh 23_lean_baseline; with your own theorems: THEOREMS=FILE
+"""
+
+from core.lean.door import BASELINE, baseline
+
+THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, or the held-out lemmas of data/lean
+EVAL_THEOREMS = 500  # first of them only
+MAX_NODES = 30  # tactics that Lean is sent in one search, at most; 100 with a real policy
+CANDIDATES = 8  # tactics that the model is asked for in a state
+TEMPERATURE = 1.0  # of sampling tactics
+NUM_WORKERS = 2  # processes of Lean
+MAX_TOKENS = 64  # cap of one tactic
+SEED = 0  # run seed: all randomness follows from it
+
+if __name__ == "__main__":
+    baseline(BASELINE, globals())

@@ -1,0 +1,95 @@
+"""Pairs of a state and a tactic from the proofs that a file of lemmas holds, the states as real Lean shows them.
+
+    python -m scripts.lean.make_pairs OUT.jsonl [--lemmas data/lean/lemmas_train.json] [--variants 16] [--workers 2]
+
+Only lemmas marked `teach` are taken. A variant of one has a formula, or a term, in the place of a variable; it counts
+where Lean takes the same proof of it.
+"""
+
+import argparse
+import asyncio
+import random
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from core.errors import UserError, command
+from core.files import DATA, read_json
+from core.lean import pairs, toolchain
+from core.lean.pairs import Pair
+from core.lean.workers import Workers
+
+# What stands in a variable's place, by its type; x and y are variables.
+PLACES = {
+    "Prop": ("(x ∧ y)", "(x ∨ y)", "(x → y)", "¬x", "(x ↔ y)", "False", "((x ∧ y) → x)", "(x ∨ ¬y)"),
+    "Nat": ("(x + y)", "(x * y)", "(x + 2)", "(3 * x)", "0"),
+}
+LETTERS = {"Prop": "pqrs", "Nat": "abcde"}
+_STATEMENT = re.compile(r"\((?P<names>[a-z](?: [a-z])*) : (?P<type>Prop|Nat)\) : (?P<said>.*)")
+
+
+def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
+    """The lemma with something else for one of its variables; None for a statement with others than Prop's or Nat's."""
+    found = _STATEMENT.fullmatch(lemma["statement"])
+    if found is None:
+        return None
+    letters, places = LETTERS[found["type"]], PLACES[found["type"]]
+    parts = dict(zip("xy", rng.choices(letters, k=2), strict=True))
+    place = re.sub(r"\b[xy]\b", lambda name: parts[name[0]], rng.choice(places))
+    said = re.sub(rf"\b{rng.choice(found['names'].split())}\b", place, found["said"])
+    names = sorted(set(re.findall(r"\b[a-z]\b", said)) & {*letters, *found["names"].split()})
+    binder = f"({' '.join(names)} : {found['type']})" if names else ""
+    return lemma | {"statement": f"{binder} : {said}".strip()}
+
+
+async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
+    """Those of a lemma's own proof. Raises UserError where Lean does not take it."""
+    made: list[Pair] = []
+    step = await workers.start(lemma["statement"])
+    for place, tactic in enumerate(lemma["proof"]):
+        if step.state is None:
+            break
+        made.append(Pair(lemma["name"], step.state.pp, tactic))
+        step = await workers.apply(lemma["statement"], lemma["proof"][:place], tactic)
+    if step.state is None or step.state.goals:
+        raise UserError(f"{lemma['name']}: its proof is none ({step.error or 'goals are left'})")
+    return made
+
+
+async def of_lemmas(lemmas: Sequence[dict[str, Any]], variants: int, count: int, seed: int) -> list[Pair]:
+    rng = random.Random(seed)
+    drawn = [variant(lemma, rng) for lemma in lemmas for _ in range(variants)]
+    others = {one["statement"]: one for one in drawn if one}
+
+    async def tried(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
+        with suppress(UserError):
+            return await of_lemma(workers, lemma)
+        return []
+
+    async with Workers(toolchain.find(), count) as workers:
+        made = await asyncio.gather(*(of_lemma(workers, lemma) for lemma in lemmas))
+        made += await asyncio.gather(*(tried(workers, lemma) for lemma in others.values()))
+    print(f"{sum(map(bool, made[len(lemmas) :]))} of {len(others)} variants were proved by the same proof")
+    return pairs.merged(made)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--lemmas", type=Path, default=DATA / "lean" / "lemmas_train.json")
+    parser.add_argument("--variants", type=int, default=16, help="of each lemma, drawn")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
+    args = parser.parse_args()
+    rows = read_json(args.lemmas, "the lemmas", "Make them: python -m scripts.lean.make_lemmas")["theorems"]
+    chosen = [row for row in rows if row.get("proof") and row.get("teach")]
+    made = asyncio.run(of_lemmas(chosen, args.variants, args.workers, args.seed))
+    pairs.write(args.out, made)
+    print(f"{len(made)} pairs of {len(chosen)} lemmas")
+
+
+if __name__ == "__main__":
+    with command():
+        main()

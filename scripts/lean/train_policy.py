@@ -1,0 +1,147 @@
+"""Train the tiny policy from nothing and write its GGUF file: states in, a tactic out.
+
+    python -m scripts.lean.make_pairs results/lean/taught.jsonl    # in .venv: real Lean
+    .venv-train/bin/python -m scripts.lean.train_policy results/lean/taught.jsonl --out data/lean/policy.gguf
+
+The embedded model's network and loop, smaller and with a tokenizer of its own, in which every sign of Lean's is one
+token: llama.cpp tells no probability for a token that is a part of a character. Each pair is seen many times, each time
+with other names for its variables.
+"""
+
+import argparse
+import hashlib
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import torch
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from core.errors import command
+from core.lean import pairs
+from core.lean.guises import drawn
+from core.lean.pairs import Pair
+from core.lean.policy import asked
+from core.training.loop import POOL, THREADS, Batch, Tokens, cut, train
+from core.training.network import Qwen3, Shape
+from core.training.qwen import QWEN2_SPLIT
+from core.training.schedule import Schedule
+from scripts.embedded.gguf_file import CONTROL, IM_START
+from scripts.embedded.texts import IM_END
+from scripts.embedded.train import export, logging
+
+NAME = "qed-rsa tiny Lean policy"
+VOCAB = 512  # tokens
+SIGNS = "⊢→∧∨¬↔∃∀≤⟨⟩≠·∣✝←×"  # each a token of its own
+TOKENIZER_PAIRS = 4000
+TOKENS = 700_000
+WARM_UP = 50_000
+BATCH = 3072  # tokens, padding included
+# A prompt begins no thinking: a tactic follows at once.
+CHAT_TEMPLATE = """\
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+
+
+def prompt(pair: Pair) -> str:
+    """What CHAT_TEMPLATE makes of the question for a tactic."""
+    return f"{IM_START}user\n{asked(pair.state)[0]['content']}{IM_END}\n{IM_START}assistant\n"
+
+
+def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
+    """Byte-level BPE of at most VOCAB tokens with Qwen2's splitting rule, in which SIGNS are merged before all else: it
+    is learned on whole characters, and what it learned is spelled in bytes then."""
+    alphabet = dict(_bytes_to_characters())
+
+    def spelled(text: str) -> str:
+        return "".join(alphabet[byte] for byte in text.encode())
+
+    split = pre_tokenizers.Split(Regex(QWEN2_SPLIT), behavior="isolated")
+    held = {alphabet[ord(" ")]: " ", alphabet[ord("\n")]: "\n"}
+    pieces = [
+        piece.replace(" ", alphabet[ord(" ")]).replace("\n", alphabet[ord("\n")])
+        for text in texts
+        for piece, _ in split.pre_tokenize_str(text)
+    ]
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    letters = sorted(alphabet.values())
+    fewer = len(CONTROL) + 2 * len(SIGNS)
+    trainer = trainers.BpeTrainer(vocab_size=VOCAB - fewer, initial_alphabet=letters, show_progress=False)
+    learner.train_from_iterator(pieces, trainer)
+    import json
+
+    learned = json.loads(learner.to_str())["model"]["merges"]
+    merges: list[tuple[str, str]] = []
+    for sign in SIGNS:
+        parts = spelled(sign)
+        merges += [(parts[:place], parts[place]) for place in range(1, len(parts))]
+    for pair in learned:
+        left, right = pair if isinstance(pair, list) else pair.split(" ")
+        merges.append(tuple(spelled("".join(held.get(c, c) for c in part)) for part in (left, right)))  # type: ignore[arg-type]
+    merges = list(dict.fromkeys(merges))
+    tokens = [*CONTROL, *letters, *dict.fromkeys(left + right for left, right in merges)]
+    tokenizer = Tokenizer(models.BPE({token: place for place, token in enumerate(dict.fromkeys(tokens))}, merges))
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in CONTROL])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _bytes_to_characters() -> list[tuple[int, str]]:
+    """GPT-2's: the printable bytes stand for themselves, the others for characters from U+0100 on."""
+    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in shown]
+    return [(byte, chr(byte)) for byte in shown] + [(byte, chr(256 + i)) for i, byte in enumerate(others)]
+
+
+def batches(tokenizer: Tokenizer, given: Sequence[Pair], seed: int) -> Iterator[Batch]:
+    """Endless."""
+    rng, stream = random.Random(seed), drawn(given, seed)
+    end = tokenizer.token_to_id(IM_END)
+    while True:
+        rows = []
+        for pair in islice(stream, POOL):
+            before = tokenizer.encode(prompt(pair)).ids
+            said = [*tokenizer.encode(pair.tactic).ids, end]
+            rows.append(Tokens(before + said, [0.0] * len(before) + [1.0] * len(said)))
+        pool = cut(rows, BATCH)
+        for each in rng.sample(pool, len(pool)):
+            yield Batch.of(each)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", type=Path, help="what make_pairs has written")
+    parser.add_argument("--out", type=Path, required=True, help="the GGUF file to write")
+    parser.add_argument("--tokens", type=int, default=TOKENS, help=f"to train on (default: {TOKENS:,})")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    began = time.monotonic()
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(args.seed)
+    given = pairs.read(args.pairs)
+    texts = [text for pair in islice(drawn(given, 0), TOKENIZER_PAIRS) for text in (prompt(pair), pair.tactic)]
+    tokenizer = train_tokenizer(text.replace(IM_START, "").replace(IM_END, "") for text in texts)
+    model = Qwen3(Shape(vocab=tokenizer.get_vocab_size(), feed_forward=256))
+    print(f"{len(given)} pairs, {model.shape.vocab} tokens, {sum(p.numel() for p in model.parameters())} parameters")
+    schedule = Schedule(args.tokens, 1.0, 0.0, WARM_UP)
+    made = batches(tokenizer, given, args.seed)
+    steps = train(model, made, schedule, logging("policy"), torch.device("cpu"))
+    export(model, tokenizer, args.out, name=NAME, template=CHAT_TEMPLATE)
+    digest = hashlib.sha256(args.out.read_bytes()).hexdigest()
+    print(f"{steps} steps, {time.monotonic() - began:.0f} s, {args.out.stat().st_size:,} bytes, sha256 {digest}")
+
+
+if __name__ == "__main__":
+    with command():
+        main()

@@ -1,0 +1,75 @@
+"""Search in real Lean, with tactics that are given."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from core.lean.constants import LeanConstants
+from core.lean.search import BUDGET, EMPTY, TIME, Candidate, Found, State, search
+from core.lean.theorem import Theorem
+from core.lean.toolchain import Toolchain
+from core.lean.workers import Workers
+from core.lean.world import Bench
+from tests.lean.test_session import ENDLESS, ENDLESS_STATEMENT
+
+SMALL: dict[str, Any] = {"MAX_NODES": 12, "PROBES": "", "NUM_WORKERS": 2}
+
+
+def found(
+    lean: Toolchain, config: LeanConstants, tactics: Sequence[str], *statements: str, seconds: float = 30
+) -> list[Found]:
+    """Searches beside each other in which the same tactics are proposed everywhere, the first the likeliest."""
+
+    async def propose(state: State) -> list[Candidate]:
+        return [(tactic, -float(place)) for place, tactic in enumerate(tactics)]
+
+    async def body() -> list[Found]:
+        async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
+            bench = Bench(lean, workers, seconds)
+            theorems = [Theorem(f"t{place}", statement) for place, statement in enumerate(statements)]
+            made = [search(each.name, bench.world(each, propose), config) for each in theorems]
+            return list(await asyncio.gather(*made))
+
+    return asyncio.run(body())
+
+
+def test_theorems_are_proved_beside_each_other_and_false_ones_are_not(lean: Toolchain) -> None:
+    tactics = ["intro h", "constructor", "assumption"]
+    proved, false = found(lean, LeanConstants(**SMALL), tactics, "(p : Prop) : p → p ∧ p", "(p q : Prop) : p → q")
+    assert proved.is_proved and proved.tactics == ["intro h", "constructor", "assumption", "assumption"]
+    assert proved.nodes[0].state == "p : Prop\n⊢ p → p ∧ p" and proved.applied <= 12
+    assert not false.is_proved and false.reason in (BUDGET, EMPTY)
+    assert set(proved.seconds) == {"policy", "lean", "energy", "accept", "all"}
+
+
+@pytest.mark.parametrize(
+    "tactic", ["sorry", "exact test_t0", '#eval IO.println "x"', "intro h\n  end\naxiom f : False"]
+)
+def test_hostile_tactics_reach_no_lean_and_are_counted(tactic: str, lean: Toolchain) -> None:
+    (made,) = found(lean, LeanConstants(**SMALL), [tactic], "(p : Prop) : p → p")
+    assert not made.is_proved and made.reason == EMPTY
+    assert made.applied == 0 or made.nodes[1].error
+    assert sum(made.failures.values()) == 1
+
+
+def test_what_hangs_is_left_at_the_time_limit_and_lean_is_there_for_others(lean: Toolchain) -> None:
+    config = LeanConstants(**SMALL | {"SECONDS": 3.0, "TACTIC_SECONDS": 5.0, "NUM_WORKERS": 1})
+
+    async def body() -> tuple[Found, Found]:
+        async with Workers(lean, 1, config.TACTIC_SECONDS) as workers:
+            bench = Bench(lean, workers, 30)
+
+            async def hang(state: State) -> list[Candidate]:
+                return [(ENDLESS, 0.0), (f"{ENDLESS} ", -1.0)]
+
+            async def trivial(state: State) -> list[Candidate]:
+                return [("trivial", 0.0)]
+
+            hung = await search("hangs", bench.world(Theorem("hangs", ENDLESS_STATEMENT), hang), config)
+            return hung, await search("true", bench.world(Theorem("true", ": True"), trivial), LeanConstants(**SMALL))
+
+    hung, proved = asyncio.run(body())
+    assert hung.reason == TIME and not hung.is_proved
+    assert proved.is_proved and proved.tactics == ["trivial"]
