@@ -104,7 +104,7 @@ def answer_type_of(answers: Iterable[Any]) -> str:
 
 def _is_whole(answer: Any) -> bool:
     """Whether `answer` is a whole number from 0 to 999, as AIME's are."""
-    return re.fullmatch(r"\s*[0-9]{1,20}\s*", str(answer)) is not None and int(answer) <= 999
+    return re.fullmatch(r"\s*[0-9]{1,20}\s*", str(answer)) is not None and int(str(answer).strip()) <= 999
 
 
 def _is_text(text: str) -> bool:

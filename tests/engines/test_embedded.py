@@ -189,6 +189,7 @@ def test_what_trains_alone_imports_torch_and_nothing_imports_that_as_it_is_loade
     heavy = re.compile(r"^\s*(?:import|from) (?:torch|sglang|transformers|trl|peft|tokenizers)\b", re.MULTILINE)
     files = {str(file.relative_to(ROOT / "core")): file.read_text() for file in (ROOT / "core").rglob("*.py")}
     found = {name for name, text in files.items() if heavy.search(text)}
-    assert found == {f"training/{name}.py" for name in ("encode", "loop", "network", "sft")}
-    theirs = re.compile(r"^(?:import|from) core\.training(?:\.| import )(?:encode|loop|network|sft)\b", re.MULTILINE)
+    assert found == {f"training/{name}.py" for name in ("encode", "loop", "network", "sft")} | {"lean/energy_torch.py"}
+    modules = r"(?:training(?:\.| import )(?:encode|loop|network|sft)|lean(?:\.| import )energy_torch)"
+    theirs = re.compile(rf"^(?:import|from) core\.{modules}\b", re.MULTILINE)
     assert {name for name, text in files.items() if theirs.search(text)} <= found

@@ -401,7 +401,7 @@ def test_a_disk_that_refuses_leaves_what_was_there(
     assert not list(tmp_path.iterdir())
     with monkeypatch.context() as full:
         full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1))
-        with pytest.raises(UserError, match=r"has 0.0 GB free and the file needs 0.0. Make room"):
+        with pytest.raises(UserError, match=r"has 0.0 MB free and the file needs 0.9 MB. Make room"):
             convert(folder, tmp_path / "model.gguf")
     (tmp_path / "model.gguf").write_text("precious")
     done = to_gguf(folder, tmp_path / "model.gguf")

@@ -112,6 +112,11 @@ texts = cells.filter(lambda text: bool(text.strip()))
 tables = st.lists(st.fixed_dictionaries({"problem": texts, "answer": texts, "note": cells}), min_size=1, max_size=5)
 
 
+def test_a_separator_behind_an_answer_is_a_blank_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text(csv_text([{"problem": "0", "answer": "0\x1f"}]), encoding="utf-8")
+    assert sets.load(str(tmp_path / "one.csv")).problems[0].answer == "0"
+
+
 @given(tables, st.sampled_from(["\n", "\r\n"]), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.booleans())
 def test_any_table_comes_back_from_csv(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], newline: str, quoting: Any, bom: bool
