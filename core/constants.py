@@ -11,6 +11,7 @@ A scaffold's constants are a frozen dataclass that derives from Constants, those
 import difflib
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self, TypeVar, get_type_hints
@@ -169,6 +170,18 @@ def read(kind: type[C], namespace: Mapping[str, Any], overrides: Sequence[str] =
         return kind(**given)
     except UserError as error:
         raise UserError(f"{error}. {listing}") from None
+
+
+def of_command(kind: type[C], namespace: Mapping[str, Any], instead_of_problems: str = "") -> C:
+    """The constants of an experiment that is run as a command, as `read` does, with NAME=value overrides from the
+    command line; what says nothing to a run is noted. `instead_of_problems`: what PROBLEMS=… is refused with, by an
+    experiment that takes none."""
+    overrides = sys.argv[1:]
+    if instead_of_problems and any(word.startswith("PROBLEMS=") for word in overrides):
+        raise UserError(f"PROBLEMS says nothing here: {instead_of_problems}")
+    if note := not_read(kind, overrides):
+        print(note, file=sys.stderr)
+    return read(kind, namespace, overrides)
 
 
 def not_read(kind: type[Constants], overrides: Sequence[str]) -> str:

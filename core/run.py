@@ -43,11 +43,9 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
     with command():
         if constants.asks_for_help(sys.argv[1:]):
             return print(constants.explained(scaffold.constants, namespace))
-        if note := constants.not_read(scaffold.constants, sys.argv[1:]):
-            print(note, file=sys.stderr)
         stop = Stop()
         name = Path(namespace["__file__"]).stem
-        config = constants.read(scaffold.constants, namespace, sys.argv[1:])
+        config = constants.of_command(scaffold.constants, namespace)
         folder = results_dir()
         runs = Runs(name, config, folder)
         with (

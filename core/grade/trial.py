@@ -14,7 +14,7 @@ from typing import Any
 from core import constants, terminal
 from core.constants import constant
 from core.engines.server import Server
-from core.errors import UserError, command
+from core.errors import command
 from core.files import results_dir, write_atomically
 from core.generate.journal import Journal
 from core.generate.money import Purse
@@ -74,13 +74,9 @@ def try_grader(trial: Trial, namespace: Mapping[str, Any]) -> None:
     with command():
         if constants.asks_for_help(sys.argv[1:]):
             return print(constants.explained(trial.constants, namespace))
-        if any(word.startswith("PROBLEMS=") for word in sys.argv[1:]):
-            raise UserError("PROBLEMS says nothing here: what is graded are the proofs of GRADED=…")
-        if note := constants.not_read(trial.constants, sys.argv[1:]):
-            print(note, file=sys.stderr)
         stop = Stop()
         name = Path(namespace["__file__"]).stem
-        config = constants.read(trial.constants, namespace, sys.argv[1:])
+        config = constants.of_command(trial.constants, namespace, "what is graded are the proofs of GRADED=…")
         prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
         folder, started = results_dir(), write.now()
         named = graded.load(config.GRADED).first(config.LIMIT) if config.GRADED != AUTO else None

@@ -9,7 +9,6 @@ from typing import Any
 
 from core import constants
 from core import interrupts as interrupts
-from core.constants import C
 from core.engines.need import Need
 from core.errors import UserError, command
 from core.files import DATA, results_dir
@@ -28,6 +27,7 @@ from core.star import served as star_served
 from core.star import train
 
 TEST, TRAIN = (DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))
+TAKEN = "THEOREMS=FILE is searched"  # in place of PROBLEMS
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
         if constants.asks_for_help(sys.argv[1:]):
             return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
-        config = read(experiment.constants, namespace)
+        config = constants.of_command(experiment.constants, namespace, TAKEN)
         lean = toolchain.find()
         chosen, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
         folder = results_dir()
@@ -83,15 +83,6 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
             print(f"results {out}")
             goes, why = figures.baseline(outcomes, config.MAX_NODES, NO_GO)
             print(f"{'go' if goes else 'no go'}: {why}")
-
-
-def read(kind: type[C], namespace: Mapping[str, Any]) -> C:
-    """The constants, as core.constants.read does. Raises UserError for what says nothing here."""
-    if any(word.startswith("PROBLEMS=") for word in sys.argv[1:]):
-        raise UserError("PROBLEMS says nothing here: THEOREMS=FILE is searched")
-    if note := constants.not_read(kind, sys.argv[1:]):
-        print(note, file=sys.stderr)
-    return constants.read(kind, namespace, sys.argv[1:])
 
 
 def given(named: str, default: Path, most: int) -> tuple[list[Theorem], str]:
@@ -117,7 +108,7 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
         if constants.asks_for_help(sys.argv[1:]):
             return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
-        config = read(experiment.constants, namespace)
+        config = constants.of_command(experiment.constants, namespace, TAKEN)
         lean, start = toolchain.find(), served.first()
         star_served.check_port(start)
         if config.ENERGY and not start.is_gguf:

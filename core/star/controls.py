@@ -15,7 +15,7 @@ from core.errors import UserError, command
 from core.report import rounds
 from core.signals import Stop
 from core.star.constants import StarConstants
-from core.star.door import beginning, read
+from core.star.door import TAKEN, beginning
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
             told = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
             return print(f"{constants.explained(controls.constants, namespace)}\n\n{terminal.wrapped(told)}")
         stop = Stop()
-        config = read(controls.constants, namespace)
+        config = constants.of_command(controls.constants, namespace, TAKEN)
         arms = controls.configs(config)
         total = len(arms) * len(controls.seeds)
         runs = {_label(each, config, seed): of for seed in controls.seeds for each, of in arms}

@@ -27,6 +27,8 @@ from core.star.served import Weights
 
 SAME_RUN = ("ROUNDS", "PATIENCE", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "MAX_DOLLARS")  # what it may change
 
+TAKEN = "DATA=… is trained on, and EVAL=… evaluated on"  # in place of PROBLEMS
+
 
 @dataclass(frozen=True)
 class Star:
@@ -51,21 +53,12 @@ def star(experiment: Star, namespace: Mapping[str, Any]) -> None:
         if constants.asks_for_help(sys.argv[1:]):
             return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
-        config = read(experiment.constants, namespace)
+        config = constants.of_command(experiment.constants, namespace, TAKEN)
         label = f"seed{config.SEED}"
         with beginning(Path(namespace["__file__"]).stem, {label: config}) as begun:
             begun.run(label, config, stop)
             print(f"\n{rounds.show(begun.folder)}")
             print(f"results {begun.folder}")
-
-
-def read(kind: type[StarConstants], namespace: Mapping[str, Any]) -> StarConstants:
-    """The constants, as core.constants.read does. Raises UserError for what says nothing to STaR."""
-    if any(word.startswith("PROBLEMS=") for word in sys.argv[1:]):
-        raise UserError("PROBLEMS says nothing here: DATA=… is trained on, and EVAL=… evaluated on")
-    if note := constants.not_read(kind, sys.argv[1:]):
-        print(note, file=sys.stderr)
-    return constants.read(kind, namespace, sys.argv[1:])
 
 
 @dataclass(frozen=True)
