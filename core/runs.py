@@ -11,16 +11,12 @@ from core.report import tables
 from core.results.merge import merge
 
 
-def _print(line: str) -> None:
-    print(line, flush=True)
-
-
 class Runs(Generic[C]):
     """The runs of an experiment, one after the other: the name, the constants and the folder of each. A single one has
     its place in `folder`; several (RUNS) have theirs in a folder of the experiment's name, and that place is for what
     they come to together: `path` and `document`, of those that have ended."""
 
-    def __init__(self, name: str, config: C, folder: Path, say: Callable[[str], None] = _print) -> None:
+    def __init__(self, name: str, config: C, folder: Path, say: Callable[[str], None] = terminal.say) -> None:
         """`say`: what several are told by. Raises UserError where the seeds leave their range, or the folder can't be
         made."""
         self._name, self._folder, self._all, self._say = name, folder, config.runs(), say

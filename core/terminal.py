@@ -36,6 +36,11 @@ def wrapped(text: str, indent: str = "", width: int | None = None) -> str:
     return "\n".join(part for parts in lines for part in parts)
 
 
+def say(line: str) -> None:
+    """A line of what goes on, at once, also into a file."""
+    print(line, flush=True)
+
+
 def cut(text: str, most: int) -> str:
     """`text`, its end left out where it is longer."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -129,8 +129,9 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
             flush=True,
         )
         with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
-            Iterations(config, start, learned, held_out, (its, where), lean, folder / "lean", journal, stop, say).run()
-            print(f"results {folder / 'lean'}")
+            out = folder / "lean"
+            Iterations(config, start, learned, held_out, (its, where), lean, out, journal, stop).run()
+            print(f"results {out}")
 
 
 def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None:
@@ -141,7 +142,3 @@ def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None
             raise UserError(
                 f"{theorem.name} is held out and has the statement of {found}, which is trained on. Remove one"
             )
-
-
-def say(line: str) -> None:
-    print(line, flush=True)

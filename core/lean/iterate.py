@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from core import seeds
+from core import seeds, terminal
 from core.constants import rules
 from core.engines import start as engines
 from core.engines.need import Need
@@ -63,7 +63,7 @@ class Iterations:
     folder: Path
     journal: Journal
     stop: Stop
-    say: Callable[[str], None] = print
+    say: Callable[[str], None] = terminal.say
 
     def run(self) -> None:
         """Those that the constants ask for, or what is left of them. Raises UserError; ends the process where it is

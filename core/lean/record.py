@@ -1,15 +1,13 @@
 """What stands in the folder of a run: its record, its table and its proofs."""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from core.constants import rules
-from core.errors import UserError, one_line
+from core.errors import UserError
 from core.files import read_json, write_atomically
 from core.lean import figures, toolchain
 from core.lean.constants import LeanConstants
@@ -18,7 +16,7 @@ from core.lean.policy import ASKED
 from core.lean.theorem import proof
 from core.lean.toolchain import Toolchain
 from core.results import provenance
-from core.results.write import now
+from core.results.write import now, put_aside
 
 SCHEMA = 1
 RECORD, TABLE, PROOFS = "record.json", "table.txt", "proofs.json"  # in the folder of a run
@@ -51,7 +49,8 @@ class Record:
             before = read_json(path, "the record", "Move its folder away")
             if isinstance(before, dict) and before.get("run") == run:
                 return cls(folder, before | {"complete": False})
-            _put_aside(folder, before)
+            kept = put_aside(folder, before.get("started") if isinstance(before, dict) else None)
+            print(f"note: {folder} was another run (other constants, theorems or model); it is kept as {kept}")
         made = cls(folder, told)
         made.save(complete=False)
         return made
@@ -67,24 +66,6 @@ def read(folder: Path, name: str = RECORD) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UserError(f"{folder / name} is no record. Move its folder away, and run the same command again")
     return found
-
-
-def _put_aside(folder: Path, record: Any) -> None:
-    try:
-        began = datetime.fromisoformat(str(record["started"])).astimezone(UTC).strftime("%Y%m%d-%H%M%S")
-    except (KeyError, TypeError, ValueError):
-        began = "before"
-    aside, number = folder.with_name(f"{folder.name}.{began}"), 2
-    while aside.exists():
-        aside, number = folder.with_name(f"{folder.name}.{began}-{number}"), number + 1
-    try:
-        os.rename(folder, aside)
-    except OSError as error:
-        raise UserError(
-            f"the earlier run {folder} can't be put aside ({one_line(str(error.strerror), 100)}). Move it away, and "
-            "run the same command again"
-        ) from None
-    print(f"note: {folder} was another run (other constants, theorems or model); it is kept as {aside}")
 
 
 def keep(folder: Path, outcomes: Sequence[Outcome], made: dict[str, Any]) -> None:

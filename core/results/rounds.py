@@ -6,23 +6,22 @@ within a stage is in the journal. Paths are given from the folder of the experim
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
 from core.files import amount, make_folder, read_json, write_atomically
 from core.results.read import change_of, count_of, counts_of, rate_of, text_of, tokens_of
-from core.results.write import now
+from core.results.write import now, put_aside
 
 SCHEMA = 1
 NAME = "record.json"
-WAYS = ("first", "retry", "rationalised")  # in which a trace came to be: the last was shown the answer
+# The ways in which a trace came to be; the last was shown the answer.
+FIRST, RETRY, RATIONALISED = WAYS = ("first", "retry", "rationalised")
 STAGES = ("collected", "trained", "evaluated")  # of a round, in their order; round 0 has the last alone
 PRODUCTS = {"collected": "traces_sha256", "trained": "digest"}  # what the stages behind follow from
 SHOWN = (("collected", "results"), ("evaluated", "greedy"))
@@ -87,7 +86,8 @@ class Record:
             old = read(made.path)
             if old.head.get("run") == head["run"]:
                 return cls(folder, label, old.head | head, old.rounds)
-            _put_aside(old)
+            kept = put_aside(old.own, old.head.get("started"), folder.glob(f"{label}-round*"))
+            print(f"note: {old.own} was another run (other constants, data or model); it is kept as {kept}")
         make_folder(made.own)
         return made
 
@@ -254,25 +254,3 @@ def _one_of(known: tuple[Any, ...], value: Any) -> Any:
     if not any(type(value) is type(each) and value == each for each in known):
         raise ValueError(f"{value!r:.40} is not {' or '.join(map(repr, known))}")
     return value
-
-
-def _put_aside(old: Record) -> None:
-    """Give the files of `old` a name with the time when it began."""
-    try:
-        began = datetime.fromisoformat(str(old.head.get("started"))).astimezone(UTC).strftime("%Y%m%d-%H%M%S")
-    except ValueError:
-        began = "before"
-    name, number = f"{old.label}.{began}", 2
-    while (old.folder / name).exists():
-        name, number = f"{old.label}.{began}-{number}", number + 1
-    beside = sorted(old.folder.glob(f"{old.label}-round*"))
-    try:
-        os.rename(old.own, old.folder / name)
-        for each in beside:
-            os.rename(each, old.folder / name / each.name)
-    except OSError as error:
-        raise UserError(
-            f"the earlier run {old.own} can't be put aside ({error.strerror}). Move it away, and run the same command "
-            "again"
-        ) from None
-    print(f"note: {old.own} was another run (other constants, data or model); it is kept as {old.folder / name}")

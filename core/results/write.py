@@ -60,11 +60,31 @@ def _started(path: Path) -> str:
     return stamp.strftime("%Y%m%d-%H%M%S")
 
 
-def _unused(folder: Path, name: str, stamp: str) -> Path:
-    path, number = folder / f"{name}.{stamp}.json", 2
+def _unused(folder: Path, name: str, stamp: str, ending: str = ".json") -> Path:
+    path, number = folder / f"{name}.{stamp}{ending}", 2
     while path.exists():
-        path, number = folder / f"{name}.{stamp}-{number}.json", number + 1
+        path, number = folder / f"{name}.{stamp}-{number}{ending}", number + 1
     return path
+
+
+def put_aside(folder: Path, started: Any, beside: Iterable[Path] = ()) -> Path:
+    """The folder of another run, which began when its record says it `started`, under a name with that time, where it
+    is kept with what lies `beside` it. Raises UserError."""
+    try:
+        stamp = datetime.fromisoformat(str(started)).astimezone(UTC).strftime("%Y%m%d-%H%M%S")
+    except ValueError:
+        stamp = "before"
+    kept, moved = _unused(folder.parent, folder.name, stamp, ending=""), sorted(beside)
+    try:
+        os.rename(folder, kept)
+        for each in moved:
+            os.rename(each, kept / each.name)
+    except OSError as error:
+        raise UserError(
+            f"the earlier run {folder} can't be put aside ({error.strerror}). Move it away, and run the same command "
+            "again"
+        ) from None
+    return kept
 
 
 def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from core.errors import UserError, command
 from core.files import parse_json, read_lines, whole
 from core.generate.generator import split_thinking
 from core.problems.columns import NAMES, cells_of, names_in, text_of
+from core.results.rounds import RATIONALISED
 from core.star.check import REASONS, check
 from core.star.constants import StarConstants
 from core.star.hints import told
@@ -99,7 +100,7 @@ def _checked(path: Path, config: StarConstants, out: Path | None) -> Tally:
                 continue
             if false_equations(solution):
                 tally.add(UNSOUND, number)
-            if row.get("way") == "rationalised" and told(solution, _statement(row)):
+            if row.get("way") == RATIONALISED and told(solution, _statement(row)):
                 tally.add(HINTED, number)
             if kept:
                 kept.write(line.rstrip("\n") + "\n")

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from core.grading.answers import by_answer
-from core.results.rounds import WAYS
+from core.results.rounds import FIRST, RATIONALISED, RETRY
 from core.scaffolds.rsa import SampleConstants
 from core.star import prompts
 from core.star.check import check
@@ -20,7 +20,6 @@ from core.star.hints import states_another, told
 from core.star.sound import false_equations
 from core.types import Ask, Completion, Grade, Member, Population, Problem, Scaffold, Stage
 
-FIRST, RETRY, RATIONALISED = WAYS
 # Why a sample is dropped, beside the reasons of the format guard (core/star/check.py).
 REASONS = {
     "failed": "the request failed",

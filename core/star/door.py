@@ -94,7 +94,7 @@ class Beginning:
             "provenance": provenance.collect((prompts.FORMAT, prompts.HINT)),
         }
         record = Record.begun(self.folder, label, head)
-        return Loop(config, self.split, self.start, record, self.journal, stop, tokens, say).run()
+        return Loop(config, self.split, self.start, record, self.journal, stop, tokens).run()
 
 
 @contextmanager
@@ -130,7 +130,3 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
 def untrained(own: Path, rounds: int) -> int:
     """How many models the run in `own` has yet to keep."""
     return sum(not (own / f"round{number}" / "trained").exists() for number in range(1, rounds + 1))
-
-
-def say(line: str) -> None:
-    print(line, flush=True)

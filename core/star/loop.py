@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from core import seeds
+from core import seeds, terminal
 from core.bar import Bar
 from core.constants import Constants, rules
 from core.engines.need import Need
@@ -24,14 +24,14 @@ from core.generate.journal import Journal
 from core.progress import ANY, Expected, Forecast
 from core.report import compare
 from core.report.tables import interval, shift
-from core.results.rounds import WAYS, Record, sha256
+from core.results.rounds import RATIONALISED, WAYS, Record, sha256
 from core.run import check_context
 from core.runs import Runs
 from core.scaffolds.rsa import SampleConstants
 from core.signals import Stop
 from core.star import data, prompts, train
 from core.star.check import check
-from core.star.collect import RATIONALISED, Answering, Collecting, Sample, incomplete, output
+from core.star.collect import Answering, Collecting, Sample, incomplete, output
 from core.star.constants import StarConstants
 from core.star.data import Split
 from core.star.served import Weights, served
@@ -57,7 +57,7 @@ class Loop:
     journal: Journal
     stop: Stop
     tokens: Sequence[int] | None = None
-    say: Callable[[str], None] = print
+    say: Callable[[str], None] = terminal.say
 
     def run(self) -> Record:
         """Run to the end, or go on to it. Raises UserError; ends the process where it is stopped."""

@@ -1,22 +1,18 @@
 """What a round trains on: solutions that were right, as JSON lines in Alpaca's columns, and how rounds are merged."""
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.files import parse_json, read_lines, write_atomically
+from core.files import parse_json, read_lines, storable, write_atomically
 from core.problems.tables import kind_of
+from core.results.rounds import RATIONALISED, WAYS
 
-FIRST, RETRY, RATIONALISED = "first", "retry", "rationalised"
-WAYS = (FIRST, RETRY, RATIONALISED)  # how a solution was found; the last was shown the answer
 WHAT = "the file of traces"
 REMEDY = "Remove it, and the round makes it again"
-
-_HALF = re.compile("[\ud800-\udfff]")  # half a surrogate pair, which no tokenizer takes
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ def write(path: Path, traces: Iterable[Trace]) -> None:
 
 
 def _line(trace: Trace) -> bytes:
-    told = {name: _HALF.sub("\ufffd", cell) if isinstance(cell, str) else cell for name, cell in asdict(trace).items()}
+    told = {name: storable(cell) if isinstance(cell, str) else cell for name, cell in asdict(trace).items()}
     row = {"instruction": told.pop("instruction"), "input": "", "output": told.pop("output"), **told}
     return json.dumps(row, ensure_ascii=True).encode() + b"\n"
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from core.star.collect import FIRST, RATIONALISED, judged
+from core.results.rounds import FIRST, RATIONALISED
+from core.star.collect import judged
 from core.star.constants import StarConstants
 from core.types import Completion, Problem
 

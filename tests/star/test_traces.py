@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import UserError
-from core.star.traces import WAYS, Trace, merged, read, write
+from core.results.rounds import WAYS
+from core.star.traces import Trace, merged, read, write
 
 TRACE = Trace("star-0001", 1, "first", "0" * 32, "Find 1 + 1.", "<think>\n1+1=2\n</think>\n\n1+1=2\n\\boxed{2}")
 
