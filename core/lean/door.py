@@ -23,8 +23,8 @@ from core.lean.toolchain import Toolchain
 from core.lean.workers import Workers
 from core.run import check_context, open_journal
 from core.signals import Stop
-from core.star import served as star_served
-from core.star import train
+from core.training import process
+from core.training import served as weights
 
 TEST, TRAIN = (DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))
 TAKEN = "THEOREMS=FILE is searched"  # in place of PROBLEMS
@@ -110,7 +110,7 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
         stop = Stop()
         config = constants.of_command(experiment.constants, namespace, TAKEN)
         lean, start = toolchain.find(), served.first()
-        star_served.check_port(start)
+        weights.check_port(start)
         if config.ENERGY and not start.is_gguf:
             raise UserError(
                 f"ENERGY=1 has llama.cpp embed states, and {start.path.name} is no .gguf file. Give ENERGY=0, or a file"
@@ -119,7 +119,7 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
         held_out, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
         check_apart(learned, held_out)
         folder = results_dir()
-        train.python_of()
+        process.python_of()
         check(lean, learned, its, config)
         check(lean, held_out, where, config)
         name = Path(namespace["__file__"]).stem

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from core.errors import UserError, one_line
 from core.files import opened, read_json
 from core.lean.embeddings import Vectors
-from core.star.train import on_leash
+from core.training.process import on_leash
 
 LAYERS = (512, 256, 128, 1)  # their outputs
 WEIGHTS, RECORD = "energy.safetensors", "energy.json"  # in the folder of an energy
@@ -125,7 +125,7 @@ def train(
 ) -> dict[str, Any]:
     """Train an energy on searches and the embeddings of their states into the folder `out`, which appears whole or not
     at all; returns its energy.json. `resume`: "auto" goes on with a training that was broken off, to the same bits,
-    "none" begins anew. As core.star.train.train, also in what it raises."""
+    "none" begins anew. As core.training.process.train, also in what it raises."""
     args = ["--trajectories", *map(str, trajectories), "--embeddings", str(embeddings)]
     args += ["--steps", str(steps), "--seed", str(seed), "--resume", resume]
     return on_leash("energy.py", args, out, RECORD, say)

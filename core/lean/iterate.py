@@ -39,8 +39,8 @@ from core.lean.world import Scores
 from core.results.rounds import sha256
 from core.run import check_context
 from core.signals import Stop
-from core.star import train
-from core.star.served import Weights, served
+from core.training import process
+from core.training.served import Weights, served
 
 SAME_RUN = (*SAME_SEARCH, "ITERATION", "MAX_ITERATION", "GO")  # what may change without making it another run
 SEARCHED, TRAINED, EVALUATED, GUIDED = "searched", "trained", "evaluated", "guided"  # stages of an iteration
@@ -186,7 +186,7 @@ class Iterations:
                 return made
         if folder.exists():  # of a run that was killed before this was recorded
             shutil.rmtree(folder)
-        told = train.train(
+        told = process.train(
             (self.start if self.config.START == "base" else before).path,
             self.own(number) / "taught.jsonl",
             folder,

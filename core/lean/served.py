@@ -9,8 +9,8 @@ from core.engines.need import Need
 from core.engines.server import Server
 from core.errors import UserError
 from core.files import DATA
-from core.star import served
-from core.star.served import Weights
+from core.training import served
+from core.training.served import Weights
 
 POLICY = DATA / "lean" / "policy.gguf"
 

@@ -19,11 +19,12 @@ from core.results import provenance
 from core.results.rounds import Record
 from core.run import open_journal
 from core.signals import Stop
-from core.star import data, prompts, served, train
+from core.star import data, prompts
 from core.star.constants import StarConstants
 from core.star.data import Split
 from core.star.loop import Loop
-from core.star.served import Weights
+from core.training import process, served
+from core.training.served import Weights
 
 SAME_RUN = ("ROUNDS", "PATIENCE", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "MAX_DOLLARS")  # what it may change
 
@@ -115,8 +116,8 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
                 f"the model {start.path} is one of {label}'s own, in whose place this run comes. Give another SEED or "
                 "RESULTS_DIR, or copy the model elsewhere"
             )
-        train.check(start.path, of, folder, left)
-    train.python_of()
+        process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
+    process.python_of()
     print(
         f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.name}, "
         f"evaluated on {len(split.held_out.problems)} of {split.held_out.name}",

@@ -29,16 +29,17 @@ from core.run import check_context
 from core.runs import Runs
 from core.scaffolds.rsa import SampleConstants
 from core.signals import Stop
-from core.star import data, prompts, train
+from core.star import data, prompts
 from core.star.check import check
 from core.star.collect import Answering, Collecting, Sample, incomplete, output
 from core.star.constants import StarConstants
 from core.star.data import Split
-from core.star.served import Weights, served
 from core.star.traces import Trace, merged
 from core.star.traces import read as read_traces
 from core.star.traces import write as write_traces
 from core.stats import mean_by_problem
+from core.training import process
+from core.training.served import Weights, served
 from core.training.starts import ADAPTER
 from core.types import Completion
 
@@ -261,7 +262,7 @@ class Loop:
         if rank and number > 1 and self.config.START == "last":
             before, adapter = self.start, self._folder(number - 1) / "adapter"
         self.say(f"round {number}: training on {self.record.rounds[number]['collected']['rows']} traces")
-        told = train.train(
+        told = process.train(
             before.path,
             self._traces(number),
             folder,

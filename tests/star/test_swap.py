@@ -10,8 +10,8 @@ from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.files import ROOT
 from core.results import rounds
-from core.star.served import Weights
-from core.star.train import python_of
+from core.training.process import python_of
+from core.training.served import Weights
 from core.training.to_hf import convert
 from tests.conftest import environment
 from tests.engines.test_server import GPU, stand_in

@@ -19,9 +19,8 @@ from safetensors.numpy import load_file, save_file
 from core.engines import gpus, llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.errors import UserError
-from core.star import train
 from core.star.constants import StarConstants
-from core.training import to_gguf, to_hf
+from core.training import process, to_gguf, to_hf
 from core.training.qwen import QWEN3, linear_shapes
 from core.training.starts import Start, lora_names, start, write_base
 from tests.conftest import ROOT, environment, heed_signals
@@ -42,6 +41,12 @@ def constants(**changes: Any) -> StarConstants:
     return StarConstants(**{"MAX_TOKENS": 384, **changes})
 
 
+def check(weights: Path, config: StarConstants, folder: Path, rounds: int, adapter: Path | None = None) -> None:
+    """As STaR has it."""
+    rank = config.lora_rank(is_gguf=not weights.is_dir())
+    process.check(weights, rank, config.MAX_TOKENS, folder, rounds, adapter)
+
+
 def adapter(path: Path, base: Path, rank: int = 8) -> Path:
     """A LoRA adapter that changes nothing, as peft writes them."""
     import numpy as np
@@ -58,15 +63,15 @@ def adapter(path: Path, base: Path, rank: int = 8) -> Path:
 
 
 def test_what_can_be_trained_passes(folder: Path, tmp_path: Path) -> None:
-    train.check(EMBEDDED_GGUF, constants(), tmp_path / "not" / "there", 5)
-    train.check(folder, constants(), tmp_path, 5)
-    train.check(folder, constants(LORA_RANK="0"), tmp_path, 5)
-    train.check(folder, constants(LORA_RANK="8"), tmp_path, 5, adapter(tmp_path / "adapter", folder))
+    check(EMBEDDED_GGUF, constants(), tmp_path / "not" / "there", 5)
+    check(folder, constants(), tmp_path, 5)
+    check(folder, constants(LORA_RANK="0"), tmp_path, 5)
+    check(folder, constants(LORA_RANK="8"), tmp_path, 5, adapter(tmp_path / "adapter", folder))
 
 
 def refusal(*args: Any) -> str:
     with pytest.raises(UserError) as raised:
-        train.check(*args)
+        check(*args)
     return str(raised.value)
 
 
@@ -125,7 +130,7 @@ def test_too_little_memory_or_disk_is_said_with_the_estimate(
     with monkeypatch.context() as full:
         full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10_000_000))
         assert "100 rounds keep 100 models of model.gguf, 34" in refusal(EMBEDDED_GGUF, constants(), tmp_path, 100)
-        train.check(EMBEDDED_GGUF, constants(), tmp_path, 2)
+        check(EMBEDDED_GGUF, constants(), tmp_path, 2)
 
 
 def test_a_gpus_memory_is_what_counts_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +139,7 @@ def test_a_gpus_memory_is_what_counts_where_there_is_one(monkeypatch: pytest.Mon
     model = Start(Path("qed-nano"), QED_NANO, 262_144, QED_NANO.weight_bytes, QWEN3)
     monkeypatch.setattr(gpus, "has_gpu", lambda: True)
     monkeypatch.setattr(llamacpp, "memory", lambda: 64 * GIB)
-    monkeypatch.setattr(train, "python_of", lambda: sys.executable)  # which has no bitsandbytes
+    monkeypatch.setattr(process, "python_of", lambda: sys.executable)  # which has no bitsandbytes
     for gib, rank, message in (
         (80, 16, ""),
         (24, 16, ""),  # 4B parameters by LoRA on the project's card
@@ -144,10 +149,10 @@ def test_a_gpus_memory_is_what_counts_where_there_is_one(monkeypatch: pytest.Mon
     ):
         monkeypatch.setattr(gpus, "memory", lambda gib=gib: gib * GIB)
         if not message:
-            train._check_memory(model, rank, 4096)
+            process._check_memory(model, rank, 4096)
             continue
         with pytest.raises(UserError) as raised:
-            train._check_memory(model, rank, 4096)
+            process._check_memory(model, rank, 4096)
         assert message in str(raised.value)
 
 
@@ -155,7 +160,7 @@ def test_an_interpreter_that_cannot_train_is_one_line(monkeypatch: pytest.Monkey
     for named in (sys.executable, "/nowhere/python"):
         monkeypatch.setenv("TRAIN_PYTHON", named)
         with pytest.raises(UserError, match="does not import torch, trl, peft"):
-            train.python_of()
+            process.python_of()
 
 
 @pytest.fixture
@@ -167,7 +172,7 @@ def python(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_says_how_far_it_is_keeps_a_log_and_returns_the_record(python: None, tmp_path: Path) -> None:
     data = training.write(tmp_path / "data.jsonl", training.rows(8))
     said: list[str] = []
-    done = train.train(
+    done = process.train(
         EMBEDDED_GGUF, data, tmp_path / "w" / "1", epochs=1, rate=1e-3, lora_rank=0, seed=0, say=said.append
     )
     assert done["rows"] == 8 and done == json.loads((tmp_path / "w" / "1" / "train.json").read_text())
@@ -180,7 +185,7 @@ def test_it_says_how_far_it_is_keeps_a_log_and_returns_the_record(python: None, 
 def test_what_went_wrong_is_its_last_error_and_where_the_log_is(python: None, tmp_path: Path) -> None:
     (tmp_path / "data.jsonl").write_text('{"instruction": "1", "output": "2"}\n{}\n')
     with pytest.raises(UserError) as raised:
-        train.train(EMBEDDED_GGUF, tmp_path / "data.jsonl", tmp_path / "1", epochs=1, rate=1e-3, lora_rank=0, seed=0)
+        process.train(EMBEDDED_GGUF, tmp_path / "data.jsonl", tmp_path / "1", epochs=1, rate=1e-3, lora_rank=0, seed=0)
     said = str(raised.value)
     assert said.startswith("training ended with status 2: ") and "data.jsonl line 2 has no instruction" in said
     assert said.endswith(f"Its log is {tmp_path / '1.log'}") and "error: " not in said
@@ -189,7 +194,7 @@ def test_what_went_wrong_is_its_last_error_and_where_the_log_is(python: None, tm
 ENDLESS = """
 import sys
 from pathlib import Path
-from core.star.train import train
+from core.training.process import train
 data, out = map(Path, sys.argv[1:])
 from core.engines.embedded_model import EMBEDDED_GGUF
 say = lambda line: print(line, flush=True)

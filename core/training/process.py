@@ -12,7 +12,6 @@ from core.engines import environment, gpus, leash, llamacpp
 from core.engines.need import PROMPT_TOKENS
 from core.errors import UserError
 from core.files import ROOT, in_words, make_folder, read_json
-from core.star.constants import StarConstants
 from core.training import memory, starts
 from core.training.outcome import LINE, RECORD
 from core.training.starts import Start
@@ -45,14 +44,14 @@ def _finds(python: str, modules: Sequence[str]) -> bool:
         return False
 
 
-def check(weights: Path, config: StarConstants, folder: Path, rounds: int, adapter: Path | None = None) -> None:
-    """Raises UserError where the model at `weights` can't be trained as `config` says, in so many `rounds`, or where
-    the memory, or the disk of the `folder` that keeps all of them, is too small for it."""
-    rank = config.lora_rank(is_gguf=not weights.is_dir())
+def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int, adapter: Path | None = None) -> None:
+    """Raises UserError where the model at `weights` can't be trained by LoRA of this `rank` (0: all of it), in so many
+    `rounds` on what is sampled with a cap of `max_tokens`, or where the memory, or the disk of the `folder` that keeps
+    all of them, is too small for it."""
     start = starts.start(weights, rank)
     if adapter:
         starts.adapter_alpha(adapter, start, rank)
-    _check_memory(start, rank, config.MAX_TOKENS)
+    _check_memory(start, rank, max_tokens)
     _check_disk(start, rank, folder, rounds)
 
 

@@ -50,7 +50,7 @@ def first() -> Weights:
     named, engine = environment.model(), environment.engine()
     if url := environment.base_url():
         raise UserError(
-            f"STaR changes the weights that are served, and can't change those of the server at {url}. Unset "
+            f"this trains the weights that are served, and can't change those of the server at {url}. Unset "
             f"{'MODEL' if environment.is_cards_address() else 'BASE_URL'}, and name a model here: MODEL=FOLDER"
         )
     if engine == "embedded" or not (named or engine or gpus.has_gpu()):
@@ -62,8 +62,8 @@ def first() -> Weights:
         return Weights(Path(named).resolve())
     if named and not Path(named).is_dir() and named != weights.REPO:
         raise UserError(
-            f"MODEL={named} is neither a model's folder nor a .gguf file here.{cards.meant(named)} STaR trains weights "
-            "that lie on this machine"
+            f"MODEL={named} is neither a model's folder nor a .gguf file here.{cards.meant(named)} What is trained "
+            "lies on this machine"
         )
     return Weights(weights.Model.at(named).folder)
 
