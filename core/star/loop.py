@@ -113,13 +113,14 @@ class Loop:
                 spent = {what: _sum(spent[what], more[what]) for what in spent}
         completions = [completion for of in made.values() for completion in of]
         form = {name: [self._form(each) for each in of] for name, of in made.items()}
+        found = _read(path)
         whole = [steps for of in form.values() for reason, steps in of if not reason]
         told: dict[str, Any] = {
             "model": server.model,
             "greedy": path.stem,
             "sampled": None,
-            "accuracy": _accuracy(path),
-            "gain": _gain(self._results(self._greedy(0)), path) if number else None,
+            "accuracy": _rate(found),
+            "gain": _gain(self._first("greedy"), found) if number else None,
             "sampled_accuracy": None,
             "sampled_gain": None,
             "vote": None,
@@ -130,15 +131,16 @@ class Loop:
             "timed_out": sum(bool(each.error) and str(each.error).startswith(TIMED_OUT) for each in completions),
         }
         if sampled:
-            told |= {"sampled": sampled.stem, "sampled_accuracy": _accuracy(sampled), "vote": _accuracy(sampled, 1)}
+            drawn = _read(sampled)
+            told |= {"sampled": sampled.stem, "sampled_accuracy": _rate(drawn), "vote": _rate(drawn, 1)}
             if number:
-                first = self.record.rounds[0]["evaluated"]["sampled"]
-                told["sampled_gain"] = _gain(self._results(first), sampled)
+                told["sampled_gain"] = _gain(self._first("sampled"), drawn)
         self.record.ended(number, "evaluated", told | spent)
         self.say(_evaluated(number, told))
 
-    def _greedy(self, number: int) -> str:
-        return str(self.record.rounds[number]["evaluated"]["greedy"])
+    def _first(self, what: str) -> compare.Result:
+        """The results of round 0: "greedy" or "sampled"."""
+        return _read(self._results(self.record.rounds[0]["evaluated"][what]))
 
     def _asked(
         self, name: str, config: SampleConstants, server: Server, bar: Bar
@@ -324,16 +326,18 @@ def counted(samples: Sequence[Sequence[Sample]]) -> dict[str, Any]:
     }
 
 
-def _accuracy(path: Path, metric: int = 0) -> dict[str, Any]:
+def _read(path: Path) -> compare.Result:
+    return compare.read(str(path), path.parent)
+
+
+def _rate(found: compare.Result, metric: int = 0) -> dict[str, Any]:
     """The mean accuracy (or, 1, that of the vote) of results over their problems, with its interval."""
-    found = compare.read(str(path), path.parent).final
-    return mean_by_problem([values[metric] for values in found.values()]).to_json()
+    return mean_by_problem([values[metric] for values in found.final.values()]).to_json()
 
 
-def _gain(first: Path, other: Path) -> dict[str, Any]:
+def _gain(first: compare.Result, other: compare.Result) -> dict[str, Any]:
     """What `other` results change in accuracy against the `first`, paired by problem."""
-    one, two = (compare.read(str(path), path.parent) for path in (first, other))
-    return dict(vars(compare.pair(one, two, anyway=True).metrics[compare.METRICS[0]]))
+    return dict(vars(compare.pair(first, other, anyway=True).metrics[compare.METRICS[0]]))
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

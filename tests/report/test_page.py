@@ -72,6 +72,16 @@ class Tab:
         self.page.wait_for_selector("#nav a[aria-current]")
         return self.page
 
+    def fits(self, axe: Any, path: Path, route: str, width: int) -> None:
+        """A view is no wider than its screen, and hard to use for nobody, as `axe` sees it."""
+        shown = self.open(path, route)
+        shown.reload()
+        shown.wait_for_timeout(150)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width, route
+        violations = axe.run(shown).response["violations"]
+        told = [(v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in violations]
+        assert not told, route
+
     def close(self) -> None:
         self._context.close()
 
@@ -446,13 +456,7 @@ def test_every_view_fits_its_screen(browser: Any, results_of_runs: Path, width: 
     path = written(results_of_runs, "02_rsa_basic", "03_rsa_verify")
     tab = Tab(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
     for route in ("#/compare", "#/0/overview", "#/0/map", "#/0/search", "#/0/problem/0", "#/1/problem/0/1/0"):
-        shown = tab.open(path, route)
-        shown.reload()
-        shown.wait_for_timeout(150)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width, route
-        violations = axe.run(shown).response["violations"]
-        told = [(v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in violations]
-        assert not told, route
+        tab.fits(axe, path, route, width)
     tab.close()
     assert tab.trouble == []
 

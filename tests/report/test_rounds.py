@@ -327,13 +327,7 @@ def test_the_views_fit_their_screen(browser: Any, pages: dict[str, Path], width:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     tab = Tab(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
     for kind, route in (("one", ""), ("one", "#/1/overview"), ("one", "#/compare"), ("several", "")):
-        shown = tab.open(pages[kind], route)
-        shown.reload()
-        shown.wait_for_timeout(150)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width, route
-        violations = axe.run(shown).response["violations"]
-        told = [(v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in violations]
-        assert not told, route
+        tab.fits(axe, pages[kind], route, width)
     tab.close()
     assert tab.trouble == []
 
