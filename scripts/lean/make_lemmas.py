@@ -1,11 +1,12 @@
-"""Lemmas for the demonstration, made by program and checked by Lean: data/lean/lemmas_{train,test,false}.json.
+"""Lemmas for the demonstration, made by program and checked by Lean: data/lean/lemmas_{train,tune,test,false}.json.
 
-    python -m scripts.lean.make_lemmas [--seed 1] [--workers 2]
+    python -m scripts.lean.make_lemmas [--seed 1] [--fresh 2] [--workers 2]
 
 Propositional ones (logic.py) and ones about natural numbers (numbers.py), of 1 to 14 tactics, each with a proof that
 core/lean/accept.py accepts; a hash of the statement decides which are held out. `teach` marks those whose proofs, of
-TAUGHT tactics at most, train the tiny policy; the others of the training set are left to search. The false ones are for
-tests: formulas that some truth table refutes, and wrong statements about numbers. About two minutes on two cores.
+TAUGHT tactics at most, train the tiny policy; the others of the training set are left to search. Settings were chosen
+by the held-out ones of the first seed, `tune`; `test` holds held-out ones of another seed, which decided nothing. The
+false ones are for tests: formulas that some truth table refutes, and wrong statements about numbers. About a minute.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from core.errors import UserError, command
@@ -28,6 +29,8 @@ from scripts.lean import logic, numbers
 
 BY_LENGTH = {2: 14, 3: 40, 4: 40, 5: 36, 6: 34, 7: 32, 8: 28, 9: 24, 10: 22, 11: 30}  # propositional; 11: and longer
 HELD_OUT = 25  # percent
+FRESH = 2  # times as many propositional ones are drawn for the test as BY_LENGTH says
+FRESH_CHAINS = 4  # rounds of equations to rewrite with, likewise
 TAUGHT = 3  # tactics
 MOST_CALLS = 160  # of Lean, to find a proof by induction
 FALSE_FORMULAS = 20
@@ -95,6 +98,23 @@ async def made(lean: Toolchain, count: int, seed: int) -> list[Lemma]:
             if lemma:
                 lemmas.setdefault(*lemma)
         print(f"{sum(map(bool, searched))} of {len(searched)} by induction were found")
+    return await checked(lean, count, lemmas)
+
+
+async def fresh(lean: Toolchain, count: int, seed: int, known: Container[str]) -> list[Lemma]:
+    """Held-out ones of another seed, each accepted by Lean, whose statements are not `known`. What has one proof by
+    rule for all seeds is not among them."""
+    rng = random.Random(seed)
+    by_rule = [lemma for _ in range(FRESH_CHAINS) for lemma in numbers.chains(rng)]
+    drawn = [*logic.lemmas(seed, {length: FRESH * number for length, number in BY_LENGTH.items()}), *by_rule]
+    lemmas = {statement: tactics for statement, tactics in drawn if is_held_out(statement) and statement not in known}
+    async with Workers(lean, count) as workers:
+        lemmas = dict(await asyncio.gather(*(shortened(workers, lemma) for lemma in lemmas.items())))
+    return await checked(lean, count, lemmas)
+
+
+async def checked(lean: Toolchain, count: int, lemmas: Mapping[str, list[str]]) -> list[Lemma]:
+    """Them, the shortest proof first. Raises UserError for one that Lean does not accept."""
     gate = asyncio.Semaphore(count)
 
     async def check(statement: str, tactics: Sequence[str]) -> None:
@@ -135,17 +155,24 @@ def main() -> None:
     """Make the files."""
     parser = argparse.ArgumentParser(description="Make lemmas for the demonstration, each checked by Lean.")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fresh", type=int, default=2, help="seed of the lemmas to test on")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    lemmas = asyncio.run(made(toolchain.find(), args.workers, args.seed))
-    for part, is_test in (("train", False), ("test", True)):
+    lean = toolchain.find()
+    lemmas = asyncio.run(made(lean, args.workers, args.seed))
+    parts = {
+        "train": [lemma for lemma in lemmas if not is_held_out(lemma[0])],
+        "tune": [lemma for lemma in lemmas if is_held_out(lemma[0])],
+        "test": asyncio.run(fresh(lean, args.workers, args.fresh, {statement for statement, _ in lemmas})),
+    }
+    for part, chosen in parts.items():
         rows = [
             {"name": f"{part}_{i}", "statement": statement, "proof": tactics}
-            | ({} if is_test else {"teach": len(tactics) <= TAUGHT})
-            for i, (statement, tactics) in enumerate((one for one in lemmas if is_held_out(one[0]) == is_test), 1)
+            | ({"teach": len(tactics) <= TAUGHT} if part == "train" else {})
+            for i, (statement, tactics) in enumerate(chosen, 1)
         ]
         write(DATA / "lean" / f"lemmas_{part}.json", rows)
-        lengths = Counter(len(tactics) for statement, tactics in lemmas if is_held_out(statement) == is_test)
+        lengths = Counter(len(tactics) for _, tactics in chosen)
         print(f"{part}: {len(rows)} lemmas; by tactics: {dict(sorted(lengths.items()))}")
     false = [{"name": f"false_{i}", "statement": statement} for i, statement in enumerate(refuted(args.seed), 1)]
     write(DATA / "lean" / "lemmas_false.json", false)

@@ -25,15 +25,15 @@ def rows(part: str) -> list[dict[str, object]]:
 
 
 def test_the_files_are_split_by_a_hash_graded_and_small() -> None:
-    train, test = rows("train"), rows("test")
-    statements = [str(row["statement"]) for row in (*train, *test)]
+    train, tune, test = rows("train"), rows("tune"), rows("test")
+    statements = [str(row["statement"]) for row in (*train, *tune, *test)]
     assert len(set(statements)) == len(statements)
     assert not any(is_held_out(str(row["statement"])) for row in train)
-    assert all(is_held_out(str(row["statement"])) for row in test)
-    assert len(train) >= 250 and len(test) >= 70
-    for part in (train, test):
+    assert all(is_held_out(str(row["statement"])) for row in (*tune, *test))
+    assert len(train) >= 250 and len(tune) >= 70 and len(test) >= 150
+    for part in (train, tune, test):
         lengths = {len(row["proof"]) for row in part if isinstance(row["proof"], list)}
-        assert lengths >= set(range(1, 11))
+        assert lengths >= set(range(2, 11))
     for row in train:
         assert isinstance(row["proof"], list) and row["teach"] == (len(row["proof"]) <= TAUGHT)
     assert sum(path.stat().st_size for path in FOLDER.glob("lemmas_*.json")) < 150_000
@@ -41,7 +41,7 @@ def test_the_files_are_split_by_a_hash_graded_and_small() -> None:
 
 def test_the_proofs_of_a_sample_are_accepted(lean: Toolchain) -> None:
     rng = random.Random(3)
-    sample = [*rng.sample(rows("train"), SAMPLE), *rng.sample(rows("test"), SAMPLE)]
+    sample = [row for part in ("train", "tune", "test") for row in rng.sample(rows(part), SAMPLE)]
     for row in sample:
         proof = row["proof"]
         assert isinstance(proof, list)
