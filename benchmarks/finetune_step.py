@@ -1,0 +1,140 @@
+"""Fine-tuning QED-Nano's shape on this GPU: tokens a second, and peak memory beside what core/training/memory.py says.
+
+    python -m benchmarks.finetune_step TOKENIZER FOLDER [--lengths 1024 4096 16384] [--ranks 16 0] [--tokens 400000]
+
+Needs what scripts/finetune.py needs (.venv-train, with torch for CUDA), an NVIDIA GPU, 25 GB of disk in FOLDER, and no
+weights: a model of random bf16 weights with QED-Nano's shape is written there and trained by scripts/finetune.py, as
+STaR and Lean train, on rows of random digits of about `length` tokens each. TOKENIZER is the folder of any Qwen3 model
+in Hugging Face's layout (bash scripts/to_hf.sh MODEL.gguf FOLDER): its ids are fewer, and the matrices are as wide as
+QED-Nano's. Rank 0 trains all weights. The peak is what PyTorch has given out (max_memory_allocated), so that the
+estimate, which is meant to err to the safe side, should be above it.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from core.engines.shape import QED_NANO
+from core.errors import UserError, command
+from core.files import ROOT
+from core.training import memory
+from core.training.outcome import LINE, RECORD
+
+with command():
+    try:
+        import torch
+        from tokenizers import Tokenizer
+        from transformers import AutoModelForCausalLM, Qwen3Config
+    except ImportError as error:
+        raise UserError(
+            f"this needs {error.name}: run it with the Python of .venv-train (bash setup.sh train)"
+        ) from None
+
+CONTEXT = 32_768
+GIB = 2**30
+
+
+def write_model(tokenizer: Path, folder: Path) -> None:
+    """Random bf16 weights of QED-Nano's shape, with the files of another model's tokenizer."""
+    shape = QED_NANO
+    config = Qwen3Config(
+        num_hidden_layers=shape.layers,
+        hidden_size=shape.hidden,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        intermediate_size=shape.intermediate,
+        vocab_size=shape.vocab,
+        tie_word_embeddings=shape.tied,
+        max_position_embeddings=CONTEXT,
+    )
+    with torch.device("cuda"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    model.save_pretrained(folder)
+    del model
+    torch.cuda.empty_cache()
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(tokenizer / name, folder / name)
+
+
+def write_rows(tokenizer: Path, length: int, count: int, path: Path) -> None:
+    """`count` rows of about `length` tokens."""
+    rng = random.Random(length)
+    digits = "".join(rng.choices("0123456789", k=4096))
+    a_token = len(digits) / len(Tokenizer.from_file(str(tokenizer / "tokenizer.json")).encode(digits).ids)
+    rows = []
+    for _ in range(count):
+        said = "".join(rng.choices("0123456789", k=int((length - 64) * a_token)))
+        rows.append(json.dumps({"instruction": "Go on.", "input": "", "output": said}))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> dict[str, Any]:
+    """One training of so many tokens, all rows of one length."""
+    data, out = folder / "rows.jsonl", folder / "trained"
+    write_rows(model, length, max(memory.STEP_ROWS, tokens // length), data)
+    shutil.rmtree(out, ignore_errors=True)
+    args = ["--model", str(model), "--data", str(data), "--out", str(out), "--lora-rank", str(rank), "--epochs", "1"]
+    made = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "finetune.py"), *args],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    told: dict[str, Any] = {"rank": rank, "length": length}
+    passing = length * memory.rows_at_once(length, "cuda")
+    told["estimate_gib"] = round(memory.on_gpu(QED_NANO, rank, passing) / GIB, 1)
+    if made.returncode:
+        return told | {"error": made.stdout.strip().splitlines()[-1][:300]}
+    record = json.loads((out / RECORD).read_text(encoding="utf-8"))
+    speeds = re.findall(rf"^{LINE}.*?([\d,]+) tokens/s", made.stdout, re.MULTILINE)
+    shutil.rmtree(out)
+    return told | {
+        "tokens": record["tokens"],
+        "steps": record["steps"],
+        "tokens_a_second": int(speeds[-1].replace(",", "")),
+        "peak_gib": round(record["peak_memory"] / GIB, 1),
+        "seconds": record["seconds"],
+        "device": record["device"],
+        "versions": record["versions"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tokenizer", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 4096, 16_384])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[16, 0])
+    parser.add_argument("--tokens", type=int, default=400_000, help="of each training")
+    args = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise UserError("there is no GPU here that PyTorch can use, and this measures one")
+    args.folder.mkdir(parents=True, exist_ok=True)
+    model = args.folder / "model"
+    if not model.is_dir():
+        write_model(args.tokenizer, model)
+    print(" rank  tokens a row   tokens/s   peak GiB   estimate GiB", flush=True)
+    for rank in args.ranks:
+        for length in args.lengths:
+            made = measured(model, rank, length, args.tokens, args.folder)
+            if "error" in made:
+                print(f"{rank:5} {length:13,}   {made['error']} (estimate {made['estimate_gib']} GiB)", flush=True)
+            else:
+                speed, peak = made["tokens_a_second"], made["peak_gib"]
+                print(f"{rank:5} {length:13,} {speed:10,} {peak:10} {made['estimate_gib']:14}", flush=True)
+            print(json.dumps(made), flush=True)
+
+
+if __name__ == "__main__":
+    with command():
+        main()
