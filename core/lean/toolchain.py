@@ -102,10 +102,9 @@ class Toolchain:
             try:
                 yield process, folder
             finally:
+                # Not process.kill() besides: it looks whether the process has ended, and takes the status from asyncio.
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
-                with suppress(ProcessLookupError):
-                    process.kill()
                 await process.wait()
 
 
