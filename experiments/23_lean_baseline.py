@@ -12,6 +12,7 @@ THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, or the hel
 EVAL_THEOREMS = 500  # first of them only
 MAX_NODES = 30  # tactics that Lean is sent in one search, at most; 100 with a real policy
 CANDIDATES = 8  # tactics that the model is asked for in a state
+BATCH = 1  # states that are expanded together: 1 is best-first to the letter
 TEMPERATURE = 1.0  # of sampling tactics
 NUM_WORKERS = 2  # processes of Lean
 MAX_TOKENS = 64  # cap of one tactic

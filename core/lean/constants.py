@@ -1,7 +1,8 @@
 """The constants of proof search in Lean."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from core.constants import Constants, constant, rules
 from core.errors import UserError
@@ -74,6 +75,7 @@ class BaselineConstants(LeanConstants):
 
     THEOREMS: str = constant("auto", 'theorems: a file, or "auto", the held-out lemmas of data/lean')
     EVAL_THEOREMS: int = constant(500, "first of them only", 1, 1_000_000)
+    SMOKE: int = constant(0, "1: a trial of 6 theorems and 4 nodes a search, in a folder of its own", 0, 1)
     LIMIT: int = constant(0, "0: EVAL_THEOREMS says how many", 0, 0)
     RUNS: int = constant(1, "1: SEED says which run", 1, 1)
     MAX_DOLLARS: float = constant(0.0, "0: tokens of a model that is served here have no price", 0, 0)
@@ -82,6 +84,15 @@ class BaselineConstants(LeanConstants):
     def budgets(self) -> list[int]:
         """Nodes at which rates are told, the last MAX_NODES."""
         return sorted({max(1, self.MAX_NODES // part) for part in (8, 4, 2, 1)})
+
+    def tried(self) -> Self:
+        """What is run: these, or with SMOKE what is left of them."""
+        few = {"EVAL_THEOREMS": 6, "MAX_NODES": 4, "PROBES": "assumption"}
+        return replace(self, **self.smoke(few)) if self.SMOKE else self
+
+    def smoke(self, few: dict[str, Any]) -> dict[str, Any]:
+        """What SMOKE changes besides the `few` constants."""
+        return few
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,17 +123,53 @@ class IterationConstants(BaselineConstants, EnergyConstants):
         16, "of a folder in Hugging Face's layout; of a GGUF file all weights are trained", 0, 9999
     )
     ENERGY: int = constant(1, "1: an energy is trained and compared, at equal nodes, and used where it gains", 0, 1)
+    SKIP_BASELINE: int = constant(0, "1: what the first policy solves is not looked at, nor iteration 0's gain", 0, 1)
+    RESET: int = constant(0, "1: begins anew with the first policy; what was there is kept under other names", 0, 1)
     GO: int = constant(0, "1: goes on where the figures say no go", 0, 1)
 
     def check(self) -> None:
         super().check()
         if self.ITERATION > self.MAX_ITERATION:
             raise UserError(f"ITERATION={self.ITERATION} is behind MAX_ITERATION={self.MAX_ITERATION}. Raise that")
+        if self.RESET and self.ITERATION > 0:
+            raise UserError("RESET=1 begins with iteration 0. Give it with ITERATION=0, or leave it out")
         _ = self.learning
+
+    def smoke(self, few: dict[str, Any]) -> dict[str, Any]:
+        return few | {
+            "MAX_THEOREMS": few["EVAL_THEOREMS"],
+            "TRAIN_NODES": few["MAX_NODES"],
+            "EXPLORE": "none",
+            "HARVEST": few["MAX_NODES"],
+            "STEPS": 20,
+            "GO": 1,
+        }
 
     @property
     def learning(self) -> LeanConstants:
         """Of the searches to learn from. Raises UserError where EXPLORE leaves the model no node."""
         own = {name: getattr(self, name) for name in rules(LeanConstants)}
-        more = {"none": "", "lemmas": LEMMAS}.get(self.EXPLORE, self.EXPLORE)
-        return LeanConstants(**own | {"PROBES": f"{self.PROBES};{more}", "MAX_NODES": self.TRAIN_NODES})
+        return LeanConstants(**own | {"PROBES": with_explored(self), "MAX_NODES": self.TRAIN_NODES})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblationConstants(BaselineConstants, EnergyConstants):
+    """Of one policy's searches in several orders, at equal nodes."""
+
+    ITERATION: int = constant(0, "whose policy and energy", 0, 100)
+    EXPLORE: str = constant("none", 'PROBES besides: "none", "lemmas" (data/lean\'s), or joined by ";"')
+    SEEDS: int = constant(3, "searches of each theorem in each order; seeds are counted on from SEED", 1, 100)
+
+    def check(self) -> None:
+        super().check()
+        _ = self.exploring(self.SEED)
+
+    def exploring(self, seed: int) -> LeanConstants:
+        """Of the searches with one seed. Raises UserError where EXPLORE leaves the model no node."""
+        own = {name: getattr(self, name) for name in rules(LeanConstants)}
+        return LeanConstants(**own | {"PROBES": with_explored(self), "SEED": seed})
+
+
+def with_explored(config: "IterationConstants | AblationConstants") -> str:
+    """PROBES, and those of EXPLORE."""
+    return f"{config.PROBES};{ {'none': '', 'lemmas': LEMMAS}.get(config.EXPLORE, config.EXPLORE) }"

@@ -11,20 +11,24 @@ from core import constants
 from core import interrupts as interrupts
 from core.engines.need import Need
 from core.errors import UserError, command
-from core.files import DATA, results_dir
+from core.files import DATA, results_dir, write_atomically
 from core.generate.journal import content_key
-from core.lean import figures, served, theorems, toolchain
-from core.lean.constants import BaselineConstants, IterationConstants, LeanConstants
+from core.lean import ablation, energy, figures, served, theorems, toolchain
+from core.lean.ablation import Ablation
+from core.lean.constants import AblationConstants, BaselineConstants, IterationConstants, LeanConstants
 from core.lean.iterate import Iterations
-from core.lean.record import NO_GO, Record, keep
+from core.lean.record import NO_GO, TABLE, Record, keep
 from core.lean.searching import Searching
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.lean.workers import Workers
+from core.results.rounds import sha256
 from core.run import check_context, open_journal
 from core.signals import Stop
+from core.terminal import columns
 from core.training import process
 from core.training import served as weights
+from core.training.served import Weights
 
 TEST, TRAIN = (DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))
 TAKEN = "THEOREMS=FILE is searched"  # in place of PROBLEMS
@@ -50,7 +54,14 @@ class Iteration(Baseline):
     constants: type[IterationConstants] = IterationConstants
 
 
-BASELINE, ITERATION = Baseline(), Iteration()
+@dataclass(frozen=True)
+class Orders(Baseline):
+    """The same of an ablation."""
+
+    constants: type[AblationConstants] = AblationConstants
+
+
+BASELINE, ITERATION, ABLATION = Baseline(), Iteration(), Orders()
 
 
 def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
@@ -60,13 +71,12 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
         if constants.asks_for_help(sys.argv[1:]):
             return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
-        config = constants.of_command(experiment.constants, namespace, TAKEN)
+        config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
         lean = toolchain.find()
         chosen, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
         folder = results_dir()
         check(lean, chosen, where, config)
-        name, out = Path(namespace["__file__"]).stem, folder / "lean" / "baseline"
-        out.parent.mkdir(exist_ok=True)
+        name, out = Path(namespace["__file__"]).stem, place(folder, config) / "baseline"
         with (
             served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server,
             open_journal(folder / "journal" / f"{name}.jsonl") as journal,
@@ -83,6 +93,13 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
             print(f"results {out}")
             goes, why = figures.baseline(outcomes, config.MAX_NODES, NO_GO)
             print(f"{'go' if goes else 'no go'}: {why}")
+
+
+def place(results: Path, config: BaselineConstants) -> Path:
+    """The folder of all that Lean's experiments leave; a trial's own."""
+    folder = results / "lean" / "smoke" if config.SMOKE else results / "lean"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def given(named: str, default: Path, most: int) -> tuple[list[Theorem], str]:
@@ -108,7 +125,7 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
         if constants.asks_for_help(sys.argv[1:]):
             return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
-        config = constants.of_command(experiment.constants, namespace, TAKEN)
+        config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
         lean, start = toolchain.find(), served.first()
         weights.check_port(start)
         if config.ENERGY and not start.is_gguf:
@@ -129,9 +146,51 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
             flush=True,
         )
         with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
-            out = folder / "lean"
+            out = place(folder, config)
             Iterations(config, start, learned, held_out, (its, where), lean, out, journal, stop).run()
             print(f"results {out}")
+
+
+def ablate(experiment: Orders, namespace: Mapping[str, Any]) -> None:
+    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
+    the process as core.run.run does."""
+    with command():
+        if constants.asks_for_help(sys.argv[1:]):
+            return print(constants.explained(experiment.constants, namespace))
+        stop = Stop()
+        config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
+        lean = toolchain.find()
+        chosen, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+        folder = results_dir()
+        own = place(folder, config) / f"iteration_{config.ITERATION}"
+        made = iteration_of(own)
+        check(lean, chosen, where, config)
+        name, out = Path(namespace["__file__"]).stem, own / "orders"
+        print(
+            f"{name}: the policy and the energy of iteration {config.ITERATION} ({made.digest[:12]}) on {len(chosen)} "
+            f"theorems of {where}, {lean.name}",
+            flush=True,
+        )
+        run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), vars(config), *map(vars, chosen)])
+        record = Record.begun(out, run, config, lean, where)
+        with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
+            found = Ablation(config, made, own / "energy", chosen, lean, out, journal, stop).run()
+        told = ablation.compared(found, config.budgets)
+        record.save(complete=True, orders=told)
+        write_atomically(out / TABLE, f"{ablation.table(told, config.budgets)}\n".encode())
+        print(f"\n{ablation.table(told, config.budgets, columns())}\nresults {out}")
+
+
+def iteration_of(folder: Path) -> Weights:
+    """The policy of an iteration that has an energy too. Raises UserError."""
+    made = Weights(folder / "model" / "model.gguf")
+    if not made.path.is_file() or not (folder / "energy").is_dir():
+        number = folder.name.removeprefix("iteration_")
+        raise UserError(
+            f"{folder} holds no policy with an energy. Run it first: bash scripts/run.sh 24_lean_iteration "
+            f"ITERATION={number} ENERGY=1"
+        )
+    return made
 
 
 def check_apart(learned: Sequence[Theorem], held_out: Sequence[Theorem]) -> None:

@@ -10,6 +10,7 @@ from core.report.tables import interval, shift
 from core.stats import Paired, mean_by_problem, paired
 from core.terminal import aligned
 
+LEAST_GAIN = 0.05  # of the rate, by an iteration behind the first: with less, the searches cost more than they give
 PARTS = ("lean", "policy", "energy", "accept")  # of a search's seconds
 
 
@@ -68,12 +69,20 @@ def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[boo
 
 
 def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
-    """Whether an iteration's rate has risen over that before, by the whole paired interval."""
+    """Whether an iteration's gain is worth going on, by its paired interval: iteration 0's must be shown to be above 0;
+    a later one's may not be shown to be under LEAST_GAIN, for what many searches gain a few cannot show."""
     before = f"iteration {number - 1}" if number else "the baseline"
     if gain["low"] > 0:
         return True, f"iteration {number} is better than {before}"
-    fell = gain["high"] < 0
-    return False, f"iteration {number} is {'worse than' if fell else 'not shown to be better than'} {before}"
+    if gain["high"] < 0:
+        return False, f"iteration {number} is worse than {before}"
+    told = f"iteration {number} is not shown to be better than {before}"
+    if not number:
+        return False, told
+    least = f"{100 * LEAST_GAIN:.0f} points"
+    if gain["high"] < LEAST_GAIN:
+        return False, f"iteration {number} gains less than {least} on {before}"
+    return True, f"{told}, and may have gained {least}"
 
 
 def table(made: dict[str, Any]) -> str:

@@ -1,11 +1,45 @@
 """What search asks for energies: the embedding of each state, and the energy of that."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 
+from core.engines import start
+from core.lean import energy
+from core.lean.constants import EnergyConstants
 from core.lean.embedder import Embedder
 from core.lean.embeddings import text_of
 from core.lean.energy import Energy
 from core.lean.search import State
+from core.lean.world import Scores
+from core.results.rounds import sha256
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """`opened` gives what scores states, or None; `by`: what identifies that, "" without."""
+
+    opened: Callable[[], AbstractAsyncContextManager[Scores | None]] = nullcontext
+    by: str = ""
+
+
+ALONE = Guidance()
+
+
+@contextmanager
+def guided(folder: Path, policy: Path, config: EnergyConstants) -> Iterator[Guidance]:
+    """The energy in a folder, with a server that embeds by the weights of its `policy` and ends with the block. Raises
+    UserError."""
+    head = Energy.load(folder)
+    with start.embedding(policy) as server:
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[Scores]:
+            async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
+                yield Guide(head, asking)
+
+        yield Guidance(opened, str(sha256(folder / energy.WEIGHTS)))
 
 
 class Guide:

@@ -10,10 +10,10 @@ asked is in the journal. So the same command goes on wherever it was killed. It 
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +28,20 @@ from core.generate.journal import Journal, content_key
 from core.lean import embedder, energy, figures, guises, pairs, trees
 from core.lean.constants import IterationConstants, LeanConstants
 from core.lean.embedder import Embedder
-from core.lean.energy import Energy
-from core.lean.guide import Guide
+from core.lean.guide import ALONE, Guidance, guided
 from core.lean.outcome import Outcome
-from core.lean.record import NO_GO, Record, keep, read
+from core.lean.record import NO_GO, RECORD, Record, keep, read
 from core.lean.searching import SAME_SEARCH, Searching
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
-from core.lean.world import Scores
-from core.results.rounds import sha256
+from core.results.write import put_aside
 from core.run import check_context
 from core.signals import Stop
 from core.training import process
 from core.training.served import Weights, served
 
-SAME_RUN = (*SAME_SEARCH, "ITERATION", "MAX_ITERATION", "GO")  # what may change without making it another run
+SAME_RUN = (*SAME_SEARCH, "ITERATION", "MAX_ITERATION", "GO", "RESET")  # what may change without making it another run
 SEARCHED, TRAINED, EVALUATED, GUIDED = "searched", "trained", "evaluated", "guided"  # stages of an iteration
-
-Guiding = tuple[Callable[[], AbstractAsyncContextManager[Scores | None]], str]  # as Searching has them
-ALONE: Guiding = (nullcontext, "")
 
 
 @dataclass
@@ -68,18 +63,29 @@ class Iterations:
     def run(self) -> None:
         """Those that the constants ask for, or what is left of them. Raises UserError; ends the process where it is
         stopped."""
+        if self.config.RESET:
+            self._reset()
         one = self.config.ITERATION
         for number in range(self.config.MAX_ITERATION + 1) if one < 0 else [one]:
             before = self._weights(number - 1)
             record = self._record(number, before)
             outcomes = self._evaluated_before(number, before)
-            if number == 0 and not self._goes(figures.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
+            if number == 0 and outcomes and not self._goes(figures.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
                 return
             if SEARCHED not in record.told:
                 self._search(number, before, record)
             made = self._trained(number, before, record)
             if not self._evaluate(number, made, record, outcomes):
                 return
+
+    def _reset(self) -> None:
+        """Put aside what all iterations have left."""
+        for number in count():
+            if not (folder := self.own(number)).exists():
+                return
+            record = folder / RECORD
+            kept = put_aside(folder, read(folder).get("started") if record.exists() else None)
+            self.say(f"note: {folder} is kept as {kept}. To go on with what begins now, leave RESET out")
 
     def own(self, number: int) -> Path:
         """The folder of an iteration."""
@@ -122,18 +128,19 @@ class Iterations:
         config: LeanConstants,
         server: Server,
         folder: Path,
-        guided: Guiding = ALONE,
+        guidance: Guidance = ALONE,
         harvests: int = 0,
     ) -> Searching:
-        guiding, by = guided
-        return Searching(title, config, server, self.journal, self.lean, folder, guiding, by, harvests)
+        return Searching(title, config, server, self.journal, self.lean, folder, guidance, harvests)
 
-    def _evaluation(self, title: str, server: Server, folder: Path, guided: Guiding = ALONE) -> list[Outcome]:
+    def _evaluation(self, title: str, server: Server, folder: Path, guidance: Guidance = ALONE) -> list[Outcome]:
         """Searches of the held-out theorems; those that are there are read."""
-        return self._searching(title, self.config, server, folder, guided).of(self.held_out, self.stop)
+        return self._searching(title, self.config, server, folder, guidance).of(self.held_out, self.stop)
 
     def _evaluated_before(self, number: int, before: Weights) -> list[Outcome]:
-        """What the policy that an iteration begins with solves."""
+        """What the policy that an iteration begins with solves; nothing of the first with SKIP_BASELINE."""
+        if not number and self.config.SKIP_BASELINE:
+            return []
         folder = self.own(number - 1) / "eval" if number else self.own(0) / "eval_before"
         with self._served(before) as server:
             return self._evaluation("before" if number else "baseline", server, folder)
@@ -142,8 +149,7 @@ class Iterations:
         """Search what is learned from, and write the pairs of all iterations so far."""
         own, config = self.own(number), self.config.learning
         helps = bool(number) and self._helps(number - 1)
-        guided = self._guided(number - 1, before) if helps else nullcontext(ALONE)
-        with self._served(before) as server, guided as by:
+        with self._served(before) as server, self._guided(number - 1, before) if helps else nullcontext(ALONE) as by:
             harvests = self.config.HARVEST
             title = f"iteration {number}" + (" with the energy" if helps else "")
             searching = self._searching(title, config, server, own / "trajectories", by, harvests)
@@ -206,15 +212,17 @@ class Iterations:
         with self._served(made) as server:
             outcomes = self._evaluation(f"iteration {number}, held out", server, own / "eval")
         told = figures.figures(outcomes, config.budgets)
-        told["gain"] = vars(figures.compared(before, outcomes, config.MAX_NODES))
+        if before:
+            told["gain"] = vars(figures.compared(before, outcomes, config.MAX_NODES))
         write_atomically(own / "eval_no_energy.json", figures.as_json(told))
         keep(own, outcomes, told)
         record.save(complete=not config.ENERGY, **{EVALUATED: told})
         rate = figures.rate(told, config.MAX_NODES)
-        self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems, {figures.gained(told['gain'])}")
+        gained = f", {figures.gained(told['gain'])}" if before else ""
+        self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems{gained}")
         if config.ENERGY:
             self._ablate(number, made, record, outcomes)
-        return self._goes(figures.risen(told["gain"], number))
+        return not before or self._goes(figures.risen(told["gain"], number))
 
     # The energy
 
@@ -222,9 +230,9 @@ class Iterations:
         """Learn an energy, and search the held-out theorems with it: same policy, same nodes."""
         own, config = self.own(number), self.config
         about = self._energy(number, made)
-        with self._served(made) as server, self._guided(number, made) as guided:
+        with self._served(made) as server, self._guided(number, made) as guidance:
             title = f"iteration {number}, held out, with the energy"
-            outcomes = self._evaluation(title, server, own / "eval_energy", guided)
+            outcomes = self._evaluation(title, server, own / "eval_energy", guidance)
         told = figures.figures(outcomes, config.budgets) | {"auc": about["auc"]["held_out"]}
         told["gain"] = vars(figures.compared(alone, outcomes, config.MAX_NODES))
         write_atomically(own / "eval.json", figures.as_json(told))
@@ -270,16 +278,6 @@ class Iterations:
             say=self.say,
         )
 
-    @contextmanager
-    def _guided(self, number: int, made: Weights) -> Iterator[Guiding]:
+    def _guided(self, number: int, made: Weights) -> AbstractContextManager[Guidance]:
         """The energy of an iteration, with a server that embeds by its policy."""
-        folder = self.own(number) / "energy"
-        head, config = Energy.load(folder), self.config
-        with engines.embedding(made.path) as server:
-
-            @asynccontextmanager
-            async def guiding() -> AsyncIterator[Scores]:
-                async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
-                    yield Guide(head, asking)
-
-            yield guiding, str(sha256(folder / energy.WEIGHTS))
+        return guided(self.own(number) / "energy", made.path, self.config)

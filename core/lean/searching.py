@@ -6,8 +6,7 @@ the same command goes on.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
 from core.lean import outcome, trajectories
 from core.lean.constants import LeanConstants
+from core.lean.guide import ALONE, Guidance
 from core.lean.outcome import Outcome
 from core.lean.policy import Policy
 from core.lean.search import search
@@ -47,9 +47,8 @@ A_WORKER = 2  # theorems in flight for each of Lean's processes: while one's tac
 
 @dataclass
 class Searching:
-    """`folder`: where outcomes and trajectories go. `guiding`: opens what scores states, and `by`: what identifies it,
-    "" without one. `harvests`: tactics that are applied to a found proof's states behind it, at most, for their
-    states."""
+    """`folder`: where outcomes and trajectories go. `harvests`: tactics that are applied to a found proof's states
+    behind it, at most, for their states."""
 
     title: str
     config: LeanConstants
@@ -57,8 +56,7 @@ class Searching:
     journal: Journal
     toolchain: Toolchain
     folder: Path
-    guiding: Callable[[], AbstractAsyncContextManager[Scores | None]] = nullcontext
-    by: str = ""
+    guidance: Guidance = ALONE
     harvests: int = 0
     _generator: Generator = field(init=False)
 
@@ -67,7 +65,7 @@ class Searching:
         """All that its searches follow from but for the theorem."""
         own = {name: getattr(self.config, name) for name in rules(LeanConstants) if name not in SAME_SEARCH}
         lean = [self.toolchain.name, self.toolchain.head]
-        return content_key([own, self.server.identity, self.server.told, lean, self.by, self.harvests])
+        return content_key([own, self.server.identity, self.server.told, lean, self.guidance.by, self.harvests])
 
     def of(self, theorems: Sequence[Theorem], stop: Stop) -> list[Outcome]:
         """What all come to, in order. Raises UserError; stopped, says what is kept and ends the process."""
@@ -117,7 +115,7 @@ class Searching:
                     bar.beating(self._generator, so_far),
                     self._generator,
                     workers,
-                    self.guiding() as energy,
+                    self.guidance.opened() as energy,
                     asyncio.TaskGroup() as tasks,
                 ):
                     for theorem in owed:
