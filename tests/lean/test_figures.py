@@ -1,0 +1,39 @@
+"""What figures say, go or no go: by paired intervals, not by the bare rates."""
+
+from dataclasses import replace
+
+import pytest
+
+from core.lean import figures
+from tests.lean.test_ablation import SEARCHED, outcomes
+
+
+def gain(low: float, high: float) -> dict[str, float]:
+    return {"difference": (low + high) / 2, "low": low, "high": high}
+
+
+@pytest.mark.parametrize(
+    ("number", "low", "high", "goes"),
+    [
+        (0, 0.01, 0.2, True),
+        (0, 0.0, 0.2, False),  # a bare gain of 10 points that the interval does not show
+        (0, -0.2, -0.01, False),
+        (1, 0.01, 0.02, True),
+        (1, -0.04, 0.08, True),  # too few theorems to say that it stands
+        (1, -0.04, 0.04, False),  # it stands
+        (2, -0.2, -0.01, False),
+    ],
+)
+def test_an_iteration_goes_on_by_its_whole_interval(number: int, low: float, high: float, goes: bool) -> None:
+    assert figures.risen(gain(low, high), number)[0] is goes
+
+
+def test_a_baseline_of_nothing_is_no_go_once_that_is_shown() -> None:
+    assert not figures.baseline(outcomes(*[None] * 100), 30, 0.05)[0]
+    assert figures.baseline(outcomes(*[None] * 5), 30, 0.05)[0]  # of five theorems nothing is shown
+    assert figures.baseline(outcomes(1, *[None] * 99), 30, 0.05)[0]
+
+
+def test_other_theorems_are_not_compared() -> None:
+    with pytest.raises(ValueError, match="other theorems"):
+        figures.compared(outcomes(1), [replace(SEARCHED, statement="(q : Prop) : q")], 8)
