@@ -41,7 +41,8 @@ from core.training import process
 from core.training.served import Weights, served
 
 SAME_RUN = (*SAME_SEARCH, "ITERATION", "MAX_ITERATION", "GO", "RESET")  # what may change without making it another run
-SEARCHED, TRAINED, EVALUATED, GUIDED = "searched", "trained", "evaluated", "guided"  # stages of an iteration
+# Stages of an iteration; GUIDED_BEFORE is of the first policy with an energy.
+SEARCHED, GUIDED_BEFORE, TRAINED, EVALUATED, GUIDED = "searched", "guided_before", "trained", "evaluated", "guided"
 
 
 @dataclass
@@ -74,6 +75,8 @@ class Iterations:
                 return
             if SEARCHED not in record.told:
                 self._search(number, before, record)
+            if number == 0 and outcomes and self.config.ENERGY:
+                self._ablate_first(before, record, outcomes)
             made = self._trained(number, before, record)
             if not self._evaluate(number, made, record, outcomes):
                 return
@@ -226,51 +229,64 @@ class Iterations:
 
     # The energy
 
+    def _ablate_first(self, first: Weights, record: Record, alone: Sequence[Outcome]) -> None:
+        """Whether an energy helps the first policy, whose searches iteration 0 has made."""
+        if GUIDED_BEFORE not in record.told:
+            own = self.own(0)
+            told = self._with_energy("the first policy", 0, first, own / "before", own / "eval_before_energy", alone)
+            record.save(complete=False, **{GUIDED_BEFORE: told})
+
     def _ablate(self, number: int, made: Weights, record: Record, alone: Sequence[Outcome]) -> None:
-        """Learn an energy, and search the held-out theorems with it: same policy, same nodes."""
-        own, config = self.own(number), self.config
-        about = self._energy(number, made)
-        with self._served(made) as server, self._guided(number, made) as guidance:
-            title = f"iteration {number}, held out, with the energy"
-            outcomes = self._evaluation(title, server, own / "eval_energy", guidance)
-        told = figures.figures(outcomes, config.budgets) | {"auc": about["auc"]["held_out"]}
-        told["gain"] = vars(figures.compared(alone, outcomes, config.MAX_NODES))
+        """Whether an energy helps the policy that an iteration has made."""
+        own = self.own(number)
+        told = self._with_energy(f"iteration {number}", number, made, own, own / "eval_energy", alone)
         write_atomically(own / "eval.json", figures.as_json(told))
         record.save(complete=True, **{GUIDED: told})
-        rate, auc = figures.rate(told, config.MAX_NODES), told["auc"]["value"]
-        known = "unknown" if auc is None else f"{auc:.3f}"
-        self.say(
-            f"iteration {number} with the energy (AUC on held-out trees: {known}): {rate}%, "
-            f"{figures.gained(told['gain'])} on the same policy without"
-        )
         goes = self._helps(number)
         self.say(f"{'go' if goes else 'no go'}: the energy {'helps' if goes else 'is not shown to help'}, so that "
                  f"searches to learn from {'use it' if goes else 'leave it out'}")  # fmt: skip
+
+    def _with_energy(
+        self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
+    ) -> dict[str, Any]:
+        """Learn an energy for a policy, in `home`, from the searches up to an iteration, and search the held-out
+        theorems with it: same policy, same nodes. For the record, with the gain on the outcomes `alone`."""
+        about = self._energy(number, policy, home)
+        with self._served(policy) as server, guided(home / "energy", policy.path, self.config) as guidance:
+            outcomes = self._evaluation(f"{whose}, held out, with the energy", server, searches, guidance)
+        told = figures.figures(outcomes, self.config.budgets) | {"auc": about["auc"]["held_out"]}
+        told["gain"] = vars(figures.compared(alone, outcomes, self.config.MAX_NODES))
+        auc = told["auc"]["value"]
+        self.say(
+            f"{whose} with the energy (AUC on held-out trees: {'unknown' if auc is None else f'{auc:.3f}'}): "
+            f"{figures.rate(told, self.config.MAX_NODES)}%, {figures.gained(told['gain'])} on the same policy without"
+        )
+        return told
 
     def _helps(self, number: int) -> bool:
         """Whether an iteration's energy is shown to gain at equal nodes."""
         told = read(self.own(number)).get(GUIDED)
         return bool(told and self.config.ENERGY and told["gain"]["low"] > 0)
 
-    def _energy(self, number: int, made: Weights) -> dict[str, Any]:
-        """Embed the states of all searches so far by the new policy, and train an energy on them, or what is left of
-        that; its energy.json."""
-        own, config = self.own(number), self.config
+    def _energy(self, number: int, policy: Weights, home: Path) -> dict[str, Any]:
+        """Embed the states of the searches up to an iteration by a policy, and train an energy on them, or what is left
+        of that; its energy.json."""
         parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
         searches = [part for part in parts if part.is_dir()]
+        config = self.config
 
         async def embedded(server: Server) -> int:
             async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
-                return await embedder.embed(trees.texts_in(searches), own / "embeddings", asking, self.say)
+                return await embedder.embed(trees.texts_in(searches), home / "embeddings", asking, self.say)
 
-        with engines.embedding(made.path) as server:
+        with engines.embedding(policy.path) as server:
             if new := asyncio.run(embedded(server)):
-                self.say(f"iteration {number}: {new:,} states embedded")
-        if (folder := own / "energy").is_dir():
+                self.say(f"{new:,} states embedded by {policy.path}")
+        if (folder := home / "energy").is_dir():
             return read(folder, energy.RECORD)
         return energy.train(
             searches,
-            own / "embeddings",
+            home / "embeddings",
             folder,
             steps=config.STEPS,
             seed=seeds.derive(config.SEED, "lean", "energy", number) % 2**31,
