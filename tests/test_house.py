@@ -141,6 +141,7 @@ def test_data_flows_one_way(path: Path) -> None:
         ("core.training.process", ["torch", "transformers", "trl", "peft", "tokenizers"]),
         ("core.lean.guide", ["torch", "safetensors", "pyarrow", "xllamacpp"]),
         ("core.lean.energy_training", ["torch", "openai", "aiohttp", "core.generate"]),
+        ("core.report.trees", ["torch", "openai", "aiohttp", "xllamacpp", "matplotlib", "core.engines"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:

@@ -126,7 +126,7 @@ function theoremView(run, theorem) {
     h("dl", { class: "facts short" }, fact("searches", run.name), fact("nodes", `${count(theorem.at ?? theorem.nodes)} of ${count(run.nodes)}`), fact("ended", !theorem.proved && [theorem.reason, theorem.why].filter(Boolean).join(": ")),
       fact("tactics of the proof", theorem.proved && count(theorem.tactics)), fact("time", seconds(theorem.seconds)), fact("came to nothing", failures)),
     elsewhere(run, theorem),
-    theorem.lean && [h("h3", {}, "Proof"), scroll("Proof", h("pre", { class: "proof" }, theorem.lean))],
+    theorem.lean && [h("h3", {}, "Proof"), scroll("Proof", h("pre", { class: "proof" }, theorem.lean), "proof-frame")],
     place,
   ];
 }
