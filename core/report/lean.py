@@ -349,9 +349,9 @@ def notes(found: Report) -> list[str]:
 
 def show(found: Report) -> str:
     """Write all tables as text beside the searches; they come back, fit for the terminal."""
-    whole, path = _text(tables(found), notes(found), 0), found.folder / "tables.txt"
+    made, told, path = tables(found), notes(found), found.folder / "tables.txt"
+    whole, fits = (_text(made, told, width) for width in (0, columns()))
     write_atomically(path, f"{whole}\n".encode())
-    fits = _text(tables(found), notes(found), columns())
     return fits if fits == whole else f"{fits}\nall figures: {path}"
 
 

@@ -98,7 +98,7 @@ function treeView(run, theorem, rows) {
   return [
     h("h3", {}, "Search tree"),
     h("p", { class: "quiet" }, `${plural(theorem.nodes, "tactic")} applied in ${plural(theorem.expanded, "state")} led to ${plural(others, "other")}`
-      + `${harvested ? `; ${count(harvested)} more are harvested: of tactics applied beside the proof once it was found` : ""}. `
+      + `${harvested ? `; harvested, of tactics applied beside the proof once it was found: ${count(harvested)}` : ""}. `
       + "A state stands below the one that its tactic was applied in, and # is the order in which they were met. What failed, or led to a state that was there, is not in the tree."),
     h("div", { class: "chips" }, theorem.proved && button("proof", (item) => item.classList.contains("on")), button("open all", () => true), button("close all", () => false), hypotheses),
     scroll("Search tree", tree, "tree-frame"),
