@@ -39,7 +39,18 @@ MAY: dict[str, set[str]] = {
     "scaffolds": {"grading"},
     "results": {"grading", "generate.journal"},
     "plan": {"results", "engines", "problems", "experiment_file"},
-    "report": {"results", "generate.journal", "spending", "engines.shape"},
+    "report": {
+        "results",
+        "generate.journal",
+        "spending",
+        "engines.shape",
+        "lean.constants",
+        "lean.figures",
+        "lean.outcome",
+        "lean.record",
+        "lean.theorem",
+        "lean.trajectories",
+    },
     "endpoint": {"engines", "generate", "grading", "scaffolds", "run"},
     "experiment_file": set(),
     "chosen": {"experiment_file"},
@@ -130,6 +141,7 @@ def test_data_flows_one_way(path: Path) -> None:
         ("core.training.process", ["torch", "transformers", "trl", "peft", "tokenizers"]),
         ("core.lean.guide", ["torch", "safetensors", "pyarrow", "xllamacpp"]),
         ("core.lean.energy_training", ["torch", "openai", "aiohttp", "core.generate"]),
+        ("core.report.trees", ["torch", "openai", "aiohttp", "xllamacpp", "matplotlib", "core.engines"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:

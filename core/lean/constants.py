@@ -13,6 +13,11 @@ LEMMAS = "constructor;exfalso;apply h1;apply h2;rcases h1 with ⟨h2, h3⟩;rcas
 _BETWEEN = re.compile(r"(?<!<);|;(?!>)")
 
 
+def budgets(nodes: int) -> list[int]:
+    """Nodes at which rates of searches with MAX_NODES=`nodes` are told, the last `nodes`."""
+    return sorted({max(1, nodes // part) for part in (8, 4, 2, 1)})
+
+
 @dataclass(frozen=True, kw_only=True)
 class LeanConstants(Constants):
     """A node is a tactic that Lean was sent, whatever came of it: that is what takes Lean's time, and what no order of
@@ -83,7 +88,7 @@ class BaselineConstants(LeanConstants):
     @property
     def budgets(self) -> list[int]:
         """Nodes at which rates are told, the last MAX_NODES."""
-        return sorted({max(1, self.MAX_NODES // part) for part in (8, 4, 2, 1)})
+        return budgets(self.MAX_NODES)
 
     def tried(self) -> Self:
         """What is run: these, or with SMOKE what is left of them."""

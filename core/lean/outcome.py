@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.files import read_json, write_atomically
+from core.files import amount, read_json, write_atomically
 from core.lean import trajectories
 from core.lean.pairs import Pair
 from core.lean.search import Found
 from core.lean.theorem import Theorem
+from core.results.read import count_of, counts_of, text_of
 
 REMEDY = "Remove it, and run the same command again"
 
@@ -80,15 +81,43 @@ def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
     path = path_of(folder, theorem.name)
     if not path.exists() or not path.with_suffix(".parquet").exists():
         return None
+    outcome = _read(path)
+    return outcome if (outcome.run, outcome.statement) == (run, theorem.statement) else None
+
+
+def all_in(folder: Path) -> list[Outcome]:
+    """What all searches in `folder` that have ended came to; none where there is no such folder. Raises UserError."""
+    files = (path for path in sorted(folder.glob("*.json")) if not path.name.startswith("."))
+    return [_read(path) for path in files if path.with_suffix(".parquet").exists()]
+
+
+def _read(path: Path) -> Outcome:
     found = read_json(path, "the file of a search", REMEDY)
     try:
         outcome = Outcome(**found)
-        is_whole = len(outcome.states) == len(outcome.proof) == (outcome.at is not None) * len(outcome.proof)
-    except TypeError:
-        is_whole = False
-    if not is_whole:
+        _check(outcome)
+        is_its = path_of(path.parent, outcome.name) == path
+    except (TypeError, ValueError, AttributeError, KeyError):
+        is_its = False
+    if not is_its:
         raise UserError(f"{path} holds no search. {REMEDY}")
-    return outcome if (outcome.run, outcome.statement) == (run, theorem.statement) else None
+    return outcome
+
+
+def _check(outcome: Outcome) -> None:
+    """Raises TypeError, ValueError, KeyError or AttributeError where a field is not as it is written."""
+    for text in (outcome.run, outcome.name, outcome.statement, outcome.reason, outcome.why):
+        text_of(text)
+    for text in (*outcome.proof, *outcome.states):
+        text_of(text)
+    for count in (outcome.nodes, *outcome.unique, *([] if outcome.at is None else [outcome.at])):
+        count_of(count)
+    counts_of(outcome.failures)
+    counts_of(outcome.counts)
+    for seconds in (outcome.seconds["all"], *outcome.seconds.values()):
+        amount(seconds)
+    if not len(outcome.states) == len(outcome.proof) == (outcome.at is not None) * len(outcome.proof):
+        raise ValueError("a proof has a state for each tactic")
 
 
 def summed(outcomes: Sequence[Outcome]) -> dict[str, Any]:

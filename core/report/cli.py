@@ -6,6 +6,7 @@ Without names, the newest results of each experiment are taken (the partial ones
 import math
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from core.results.read import StepResult
 from core.results.rounds import is_folder as is_rounds
 from core.results.warnings import is_ungraded
 from core.terminal import columns, wrapped
+
+LEAN = "lean"  # a name for all searches in Lean, and their folder in the results
 
 
 def show(runs: Sequence[Run], path: Path) -> None:
@@ -104,12 +107,27 @@ def lines(paths: Sequence[Path], to: str) -> None:
             print(f"jsonl   {out} ({export.problems} lines)")
 
 
+def of_lean(args: Namespace, folder: Path) -> None:
+    """What searches in Lean came to: tables, and the page with their trees."""
+    from core.report import lean, trees
+
+    others = (args.live, args.figures is not None, args.jsonl is not None, args.inspect, len(args.results) > 1)
+    if any(others):
+        raise UserError(f"{LEAN} stands alone, with --markdown or --out FILE at most. Leave out the rest")
+    found = lean.read(folder / LEAN)
+    if args.markdown:
+        return print(lean.markdown(found))
+    out = trees.write(found, args.out or folder / LEAN / "report.html")
+    print(f"{lean.show(found)}\n\nreport  {out} ({os.path.getsize(out) / 1e6:.1f} MB)")
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="report.sh", description="Look at results: an HTML page, and tables.")
     parser.add_argument(
         "results",
         nargs="*",
-        help="names of results, or paths of .json files; default: the newest of each experiment (older have a date)",
+        help="names of results, or paths of .json files; default: the newest of each experiment (older have a date); "
+        "lean: all searches in Lean",
     )
     parser.add_argument("--out", type=Path, help="the HTML file (default: beside the results)")
     parser.add_argument("--all-inside", action="store_true", help="put all texts into the page, however large it gets")
@@ -132,11 +150,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         "member that the last vote chose), cost_run, and history, with every candidate and whether it is right "
         "(default: NAME.jsonl beside the results; - is standard output)",
     )
-    parser.add_argument("--markdown", action="store_true", help="of STaR, its tables for a document instead")
+    parser.add_argument(
+        "--markdown", action="store_true", help="of STaR and of lean, the tables for a document instead"
+    )
     parser.add_argument("--inspect", type=Path, metavar="DIR", help="logs for inspect_ai's viewer instead")
     with command():
         args = parser.parse_args(argv)
         folder = results_dir()
+        if LEAN in args.results:
+            return of_lean(args, folder)
         if args.live:
             from core.report import live
 

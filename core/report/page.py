@@ -31,7 +31,7 @@ from core.terminal import cut
 from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
-SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "rounds", "main")
+SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "tables", "rounds", "main")
 PAGE_BYTES = 4_900_000  # what goes into the page itself; what does not fit lies beside it
 
 
@@ -202,11 +202,9 @@ def _correct(pairs: Sequence[dict[str, Any]]) -> None:
 
 
 @cache
-def template() -> jinja2.Template:
+def template(name: str = "report.html") -> jinja2.Template:
     loader = jinja2.FileSystemLoader(WEB)
-    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=loader).get_template(
-        "report.html"
-    )
+    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=loader).get_template(name)
 
 
 @cache

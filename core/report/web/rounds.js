@@ -24,27 +24,15 @@ function roundsFigure({ name, runs }) {
   return figure({ title: `Accuracy over rounds${several ? " at temperature 0; intervals are in the tables" : ", with 95% bands"}`, xLabel: "round", yLabel: "right, %", whole: true, series }, `${name}-rounds`);
 }
 
-const roundOf = (place) => `#/${place}/overview`;
-
 /** What one run came to, in cards that open its results. */
 function roundCards(run) {
   const at = (number) => run.rounds.find((each) => each.round === number);
   const card = (name, each, more) => h("div", { class: "card" }, h("span", {}, name), h("strong", {}, percent(each.accuracy.value) + " %"),
     h("span", {}, `[${percent(each.accuracy.low)}, ${percent(each.accuracy.high)}]`, more && ` · ${more}`),
-    each.results != null && h("a", { href: roundOf(each.results) }, `evaluation of round ${each.round}`));
+    each.results != null && h("a", { href: opened(each.results) }, `evaluation of round ${each.round}`));
   const first = run.rounds[0], best = at(run.best), last = run.rounds.at(-1);
   return h("div", { class: "cards" }, card("round 0: before training", first), best !== first && card(`best: round ${best.round}`, best, `${best.gain} on round 0`),
     last !== first && card(`last${run.complete ? "" : " so far"}: round ${last.round}`, last, `${last.gain} on round 0`));
-}
-
-function roundTable(table) {
-  const has = (what) => table[what].some((each) => each.length);
-  return scroll(table.title, h("table", { class: "rounds" },
-    h("caption", {}, h("span", {}, table.title)),
-    h("thead", {}, h("tr", {}, table.heads.map((name) => h("th", { scope: "col" }, name)), has("links") && h("th", { scope: "col" }, "opens"))),
-    h("tbody", {}, table.rows.map(([name, ...cells], n) => h("tr", {},
-      h("th", { scope: "row" }, name, table.marks[n] && h("span", { class: "tag" }, table.marks[n])), cells.map((cell) => h("td", {}, cell)),
-      has("links") && h("td", {}, table.links[n].map(([word, place], at) => [at > 0 && " · ", h("a", { href: roundOf(place), "aria-label": `${word}: ${data.runs[place].name}` }, word)])))))));
 }
 
 function roundsView({ rounds }) {
@@ -54,9 +42,9 @@ function roundsView({ rounds }) {
     h("h2", {}, "Rounds"),
     [...new Set(runs.map((run) => run.about))].map((about) => h("p", { class: "quiet" }, `${name}: ${about}`)),
     warnings.map((warning) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), warning)),
-    summary ? roundTable(summary) : roundCards(runs[0]),
+    summary ? tableView(summary) : roundCards(runs[0]),
     h("div", { class: "over-rounds" }, roundsFigure(rounds)),
-    others.map(roundTable),
+    others.map(tableView),
     h("h3", {}, "Notes"), legend.map((line) => h("p", { class: "quiet" }, line)),
   ];
 }
