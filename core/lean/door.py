@@ -15,7 +15,7 @@ from core.files import DATA, results_dir
 from core.generate.journal import content_key
 from core.lean import figures, served, theorems, toolchain
 from core.lean.constants import BaselineConstants, IterationConstants, LeanConstants
-from core.lean.iterate import Iterations
+from core.lean.iterate import Iterations, untrained
 from core.lean.record import NO_GO, Record, keep
 from core.lean.searching import Searching
 from core.lean.theorem import Theorem
@@ -119,6 +119,8 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
         held_out, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
         check_apart(learned, held_out)
         folder = results_dir()
+        rank = 0 if start.is_gguf else config.LORA_RANK
+        process.check(start.path, rank, config.MAX_TOKENS, folder, untrained(folder / "lean", config))
         process.python_of()
         check(lean, learned, its, config)
         check(lean, held_out, where, config)

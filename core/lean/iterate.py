@@ -49,6 +49,21 @@ Guiding = tuple[Callable[[], AbstractAsyncContextManager[Scores | None]], str]  
 ALONE: Guiding = (nullcontext, "")
 
 
+def numbers(config: IterationConstants) -> Sequence[int]:
+    """The iterations that the constants ask for."""
+    return range(config.MAX_ITERATION + 1) if config.ITERATION < 0 else [config.ITERATION]
+
+
+def folder_of(folder: Path, number: int) -> Path:
+    """That of an iteration, in the `folder` of all."""
+    return folder / f"iteration_{number}"
+
+
+def untrained(folder: Path, config: IterationConstants) -> int:
+    """How many iterations have no policy yet, of those that the constants ask for."""
+    return sum(not (folder_of(folder, number) / "model").exists() for number in numbers(config))
+
+
 @dataclass
 class Iterations:
     """Of a policy that begins as the weights `start`; `theorems` to learn from, and `held_out` ones. `where`: what
@@ -68,8 +83,7 @@ class Iterations:
     def run(self) -> None:
         """Those that the constants ask for, or what is left of them. Raises UserError; ends the process where it is
         stopped."""
-        one = self.config.ITERATION
-        for number in range(self.config.MAX_ITERATION + 1) if one < 0 else [one]:
+        for number in numbers(self.config):
             before = self._weights(number - 1)
             record = self._record(number, before)
             outcomes = self._evaluated_before(number, before)
@@ -83,7 +97,7 @@ class Iterations:
 
     def own(self, number: int) -> Path:
         """The folder of an iteration."""
-        return self.folder / f"iteration_{number}"
+        return folder_of(self.folder, number)
 
     def _weights(self, number: int) -> Weights:
         """The policy that an iteration has made; that of -1 is the first. Raises UserError where there is none."""

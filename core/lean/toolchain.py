@@ -102,10 +102,8 @@ class Toolchain:
             try:
                 yield process, folder
             finally:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                with suppress(ProcessLookupError):
-                    process.kill()
+                with suppress(ProcessLookupError, PermissionError):  # not by process.kill, which asks after its status
+                    os.killpg(process.pid, signal.SIGKILL)  # too: asyncio then says that it misses a child
                 await process.wait()
 
 
