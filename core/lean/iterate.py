@@ -45,6 +45,21 @@ SAME_RUN = (*SAME_SEARCH, "ITERATION", "MAX_ITERATION", "GO", "RESET")  # what m
 SEARCHED, GUIDED_BEFORE, TRAINED, EVALUATED, GUIDED = "searched", "guided_before", "trained", "evaluated", "guided"
 
 
+def numbers(config: IterationConstants) -> Sequence[int]:
+    """The iterations that the constants ask for."""
+    return range(config.MAX_ITERATION + 1) if config.ITERATION < 0 else [config.ITERATION]
+
+
+def folder_of(folder: Path, number: int) -> Path:
+    """That of an iteration, in the `folder` of all."""
+    return folder / f"iteration_{number}"
+
+
+def untrained(folder: Path, config: IterationConstants) -> int:
+    """How many iterations have no policy yet, of those that the constants ask for."""
+    return sum(not (folder_of(folder, number) / "model").exists() for number in numbers(config))
+
+
 @dataclass
 class Iterations:
     """Of a policy that begins as the weights `start`; `theorems` to learn from, and `held_out` ones. `where`: what
@@ -66,8 +81,7 @@ class Iterations:
         stopped."""
         if self.config.RESET:
             self._reset()
-        one = self.config.ITERATION
-        for number in range(self.config.MAX_ITERATION + 1) if one < 0 else [one]:
+        for number in numbers(self.config):
             before = self._weights(number - 1)
             record = self._record(number, before)
             outcomes = self._evaluated_before(number, before)
@@ -92,7 +106,7 @@ class Iterations:
 
     def own(self, number: int) -> Path:
         """The folder of an iteration."""
-        return self.folder / f"iteration_{number}"
+        return folder_of(self.folder, number)
 
     def _weights(self, number: int) -> Weights:
         """The policy that an iteration has made; that of -1 is the first. Raises UserError where there is none."""

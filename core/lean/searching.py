@@ -23,7 +23,7 @@ from core.lean.constants import LeanConstants
 from core.lean.guide import ALONE, Guidance
 from core.lean.outcome import Outcome
 from core.lean.policy import Policy
-from core.lean.search import search
+from core.lean.search import ERROR, search
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.lean.workers import Workers
@@ -78,7 +78,9 @@ class Searching:
             raise SystemExit(130) from None
 
     def _known(self, theorem: Theorem) -> Outcome | None:
-        return outcome.read(self.folder, theorem, self.run)
+        """What its search has come to; None where it has not ended, or ended for a failure that may be gone now."""
+        found = outcome.read(self.folder, theorem, self.run)
+        return None if found and found.reason == ERROR else found
 
     async def _all(self, theorems: Sequence[Theorem], stop: Stop) -> list[Outcome]:
         made = {theorem.name: known for theorem in theorems if (known := self._known(theorem))}

@@ -46,8 +46,8 @@ def _finds(python: str, modules: Sequence[str]) -> bool:
 
 def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int, adapter: Path | None = None) -> None:
     """Raises UserError where the model at `weights` can't be trained by LoRA of this `rank` (0: all of it), in so many
-    `rounds` on what is sampled with a cap of `max_tokens`, or where the memory, or the disk of the `folder` that keeps
-    all of them, is too small for it."""
+    `rounds` or iterations on what is sampled with a cap of `max_tokens`, or where the memory, or the disk of the
+    `folder` that keeps all of them, is too small for it."""
     start = starts.start(weights, rank)
     if adapter:
         starts.adapter_alpha(adapter, start, rank)
@@ -98,14 +98,14 @@ def _check_gpu(start: Start, rank: int, longest: int, how: str) -> None:
 
 
 def _check_disk(start: Start, rank: int, folder: Path, rounds: int) -> None:
-    """Every round keeps its model, and its adapter in float32."""
+    """Every training leaves its model, and its adapter in float32."""
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     adapter = 4 * memory.adapted(start.shape, rank) if rank else 0
     need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
     if need > free:
         raise UserError(
-            f"{rounds} rounds keep {rounds} models of {start.path.name}, {in_words(need)}, and {there} has "
-            f"{in_words(free)} free. Make room, lower ROUNDS, or set RESULTS_DIR to a larger disk"
+            f"{rounds} trainings of {start.path.name} leave as many models, {in_words(need)}, and {there} has "
+            f"{in_words(free)} free. Make room, train fewer times, or set RESULTS_DIR to a larger disk"
         )
 
 

@@ -1,8 +1,8 @@
-"""The weights of a round, and a server of them: one that this process starts, and ends before it trains others.
+"""Weights that are trained, and a server of them: one that this process starts, and ends before it trains others.
 
 What trains can't share a GPU's memory with what serves, and nobody can change the weights of a server that somebody
-else has started. So the loop serves its own: a GGUF file, and without a GPU any other model too, on llama.cpp in this
-process, where equal seeds give equal samples; a folder in Hugging Face's layout, on a GPU, on SGLang or vLLM.
+else has started. So a run that trains serves its own: a GGUF file, and without a GPU any other model too, on llama.cpp
+in this process, where equal seeds give equal samples; a folder in Hugging Face's layout, on a GPU, on SGLang or vLLM.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ class Weights:
 
 
 def first() -> Weights:
-    """What the loop starts from: as MODEL says, else the embedded model, or QED-Nano where there is a GPU. Raises
+    """What training starts from: as MODEL says, else the embedded model, or QED-Nano where there is a GPU. Raises
     UserError where the weights are not here, or a server of others is in the way."""
     environment.check()
     named, engine = environment.model(), environment.engine()
@@ -76,7 +76,7 @@ def check_port(made: Weights) -> None:
     if client.find(f"{address}/v1/models", environment.api_key()) is not None:
         raise UserError(
             f"a server answers on port {environment.port()}, whose weights can't be changed from here, and which fills "
-            "the GPU. Stop it: the loop starts its own"
+            "the GPU. Stop it: a run that trains starts its own"
         )
 
 
@@ -84,7 +84,7 @@ def check_port(made: Weights) -> None:
 def served(made: Weights, need: Need, folder: Path) -> Iterator[Server]:
     """A server of `made` for what will be asked (`need`), which ends with the block. Its log, and what it is converted
     to, lie in `folder`. Raises UserError where it does not start."""
-    why = "the loop serves the weights of each round"
+    why = "a run that trains serves its own weights"
     if made.is_gguf:
         with start.embedded(why=why, engines=EMBEDDED_ENGINES, gguf=made.path) as server:
             yield server

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -527,27 +528,28 @@ def test_a_first_comparison_finds_the_judge_warm(own_judge: judge_module._Judge)
 def test_a_busy_machine_does_not_take_from_the_deadline(
     own_judge: judge_module._Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The child gets 4% of the time only, and is past its deadline by the clock."""
-    monkeypatch.setattr(judge_module, "DEADLINE_S", 1.0)
+    """The child is held up in the middle of a comparison until its deadline is past by the clock."""
+    monkeypatch.setattr(judge_module, "DEADLINE_S", 2.0)
     assert own_judge.equal("x+1", "1+x")
     assert own_judge._process
-    pid, done = own_judge._process.pid, threading.Event()
+    child = own_judge._process
 
-    def hamper() -> None:
-        while not done.wait(0.002):
-            os.kill(pid, signal.SIGSTOP)
-            done.wait(0.05)
-            os.kill(pid, signal.SIGCONT)
+    def is_held_up(power: int) -> bool:
+        """Whether the comparison, of 0.2 s by itself, was still under way when the child was stopped."""
+        before = processor_seconds(own_judge)
+        one = rf"\frac{{\sin^3 x+\cos^3 x}}{{\sin x+\cos x}}+{power}"
+        asked = pool.submit(own_judge.equal, one, rf"1-\sin x\cos x+{power}")
+        while not asked.done() and processor_seconds(own_judge) == before:
+            time.sleep(0.001)
+        child.send_signal(signal.SIGSTOP)
+        is_under_way = not asked.done()
+        time.sleep(judge_module.DEADLINE_S + 0.5 if is_under_way else 0)
+        child.send_signal(signal.SIGCONT)
+        assert asked.result() is True
+        return is_under_way
 
-    busy = threading.Thread(target=hamper)
-    busy.start()
-    began = time.monotonic()
-    try:
-        assert own_judge.equal(r"\frac{\sin^3 x+\cos^3 x}{\sin x+\cos x}", r"1-\sin x\cos x")  # 0.2 s by itself
-    finally:
-        done.set()
-        busy.join()
-    assert time.monotonic() - began > judge_module.DEADLINE_S and own_judge._process.poll() is None
+    with ThreadPoolExecutor(1) as pool:
+        assert any(map(is_held_up, range(2, 40))) and child.poll() is None
 
 
 @pytest.mark.parametrize(("block", "seconds", "clock"), [("while True: pass", 0.2, 600), ("time.sleep(600)", 600, 0.2)])

@@ -1,9 +1,13 @@
 """What counts as proved, with real Lean: proofs, and every known way to look like one."""
 
 import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from core.lean import cage
 from core.lean.accept import accept, judged
 from core.lean.theorem import GIVEN, NAME, Theorem
 from core.lean.toolchain import Toolchain
@@ -79,3 +83,12 @@ def test_an_axiom_of_ones_own_is_no_proof(lean: Toolchain) -> None:
 def test_it_takes_no_longer_than_it_may(lean: Toolchain) -> None:
     verdict = asyncio.run(accept(lean, Theorem("a", ": True"), ["trivial"], seconds=0.05))
     assert (verdict.proved, verdict.reason) == (False, "timed out")
+
+
+def test_a_check_that_is_killed_from_outside_is_run_again(lean: Toolchain, tmp_path: Path) -> None:
+    program, killed = tmp_path / "lean", tmp_path / "killed"
+    words = " ".join([sys.executable, "-S", "-E", cage.__file__, "0", "0", *lean.program])
+    program.write_text(f'#!/bin/sh\n[ -e {killed} ] || {{ touch {killed}; kill -9 $$; }}\nexec {words} "$@"\n')
+    program.chmod(0o755)
+    mortal = replace(lean, program=(str(program),))
+    assert asyncio.run(accept(mortal, Theorem("a", ": True"), ["trivial"])).proved and killed.exists()

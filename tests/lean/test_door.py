@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from core.lean import trajectories
+from core.engines.need import Need
+from core.lean import served, trajectories
 from core.lean.toolchain import Toolchain
 from tests.conftest import ended, run, start
+from tests.fakes.http import Proxy, Request
 
 THEOREMS = (
     ("identity", "(p : Prop) : p → p"),
@@ -102,6 +104,24 @@ def test_bad_input_is_one_line_before_any_search(
     lines = [line for line in err.splitlines() if line.startswith("error: ")]
     assert status == 2 and len(lines) == 1 and said in lines[0], (out, err)
     assert "Traceback" not in err and not (tmp_path / "lean").exists()
+
+
+class Silent(Proxy):
+    """Passes on no wish for log probabilities."""
+
+    def post(self, request: Request, body: bytes) -> None:
+        asked = {name: value for name, value in json.loads(body).items() if "logprobs" not in name}
+        super().post(request, json.dumps(asked).encode())
+
+
+def test_a_policy_without_log_probabilities_is_one_line(tmp_path: Path) -> None:
+    theorems = written(tmp_path, *THEOREMS)
+    with served.policy(Need(0, 64, 0), tmp_path) as server:
+        proxy = Silent(server.base_url)
+        status, out, err = run("23_lean_baseline", theorems, RESULTS_DIR=str(tmp_path), BASE_URL=proxy.url)
+        proxy.close()
+    assert status == 2 and err.count("error: ") == 1 and "does not give the log probabilities" in err, (out, err)
+    assert "Traceback" not in err
 
 
 def test_no_lean_is_one_line(tmp_path: Path) -> None:

@@ -102,6 +102,16 @@ def test_bad_input_is_one_line(overrides: list[str], said: str, tmp_path: Path) 
     assert "Traceback" not in err
 
 
+def test_a_theorem_twice_or_no_lean_is_one_line_before_anything_is_spent(tmp_path: Path) -> None:
+    (tmp_path / "twice").mkdir()
+    status, _, err = iterate(tmp_path, "ENERGY=0", written(tmp_path / "twice", LEARNED[1], LEARNED[1]))
+    assert status == 2 and err.count("error: ") == 1 and "stands there twice" in err
+    constants = arguments(tmp_path)
+    status, _, err = run("24_lean_iteration", *constants, RESULTS_DIR=str(tmp_path), LEAN=str(tmp_path))
+    assert status == 2 and err.count("error: ") == 1 and "LEAN=" in err
+    assert not (tmp_path / "lean").exists()
+
+
 def test_a_held_out_theorem_is_not_learned_from(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     status, _, err = iterate(tmp_path, written(tmp_path / "other", LEARNED[0]))

@@ -129,7 +129,9 @@ def test_too_little_memory_or_disk_is_said_with_the_estimate(
             assert "of memory and there are 0.5. Lower MAX_TOKENS" in refusal(weights, constants(), tmp_path, 1)
     with monkeypatch.context() as full:
         full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=10_000_000))
-        assert "100 rounds keep 100 models of model.gguf, 34" in refusal(EMBEDDED_GGUF, constants(), tmp_path, 100)
+        assert "100 trainings of model.gguf leave as many models, 34" in refusal(
+            EMBEDDED_GGUF, constants(), tmp_path, 100
+        )
         check(EMBEDDED_GGUF, constants(), tmp_path, 2)
 
 

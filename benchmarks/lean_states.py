@@ -1,0 +1,75 @@
+"""States embedded a second, in the batches of core/lean/embedder.py and one a request, one after the other: the ratio.
+
+    python -m benchmarks.lean_states [--states 256] [--rounds 11] [--model FILE.gguf]
+
+Both ask the same server, of this process, and take turns in going first. What an embedder asks once to look at the
+server is asked before the clock runs.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+from statistics import median
+
+from core.engines import start
+from core.engines.server import Server
+from core.errors import command
+from core.files import DATA, read_json
+from core.lean.embedder import Embedder
+from core.lean.served import POLICY
+
+BATCH, CONCURRENCY = 64, 2  # as ENCODE_BATCH_SIZE and ENCODE_CONCURRENCY have them
+
+
+def states(count: int) -> list[str]:
+    """So many different texts of a state's length."""
+    rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "python -m scripts.lean.make_lemmas makes them")
+    said = [row["statement"].replace(") : ", ")\n⊢ ") for row in rows["theorems"]]
+    return [f"case h{number}\n{said[number % len(said)]}" for number in range(count)]
+
+
+async def rate(server: Server, texts: list[str], batch: int, concurrency: int) -> float:
+    """States a second."""
+    async with Embedder(server, batch, concurrency) as embedder:
+        await embedder(texts[:1])
+        began = time.monotonic()
+        await embedder(texts)
+        return len(texts) / (time.monotonic() - began)
+
+
+def measured(model: Path, count: int, rounds: int) -> dict[str, object]:
+    texts = states(count)
+    ways = {"batches": (BATCH, CONCURRENCY), "one": (1, 1)}
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    with start.embedding(model) as server:
+        for turn in range(rounds):
+            for name in list(ways)[:: 1 if turn % 2 else -1]:
+                rates[name].append(asyncio.run(rate(server, texts, *ways[name])))
+    ratios = [a / b for a, b in zip(rates["batches"], rates["one"], strict=True)]
+    return {
+        "model": model.name,
+        "cpus": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
+        "states": count,
+        "batches_per_s": [round(each, 1) for each in rates["batches"]],
+        "one_per_s": [round(each, 1) for each in rates["one"]],
+        "ratios": [round(each, 2) for each in ratios],
+        "ratio_median": round(median(ratios), 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure states embedded a second, in batches against one by one.")
+    parser.add_argument("--states", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--model", type=Path, default=POLICY)
+    args = parser.parse_args()
+    print(json.dumps(measured(args.model, args.states, args.rounds)))
+
+
+if __name__ == "__main__":
+    with command():
+        main()

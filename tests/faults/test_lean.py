@@ -1,0 +1,376 @@
+"""Expert iteration in Lean, killed wherever it is, on disks that fill up, with parts that die: the real tiny policy,
+real Lean, real training. The same command then comes to the same files, and asks for nothing that it had."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.engines import start
+from core.engines.need import Need
+from core.errors import RunFailed
+from core.generate.journal import Journal
+from core.lean import embedder, outcome, served, trajectories
+from core.lean.constants import LeanConstants
+from core.lean.embedder import Embedder
+from core.lean.energy import Energy
+from core.lean.guide import Guide
+from core.lean.search import ERROR
+from core.lean.searching import Searching
+from core.lean.theorem import Theorem
+from core.lean.toolchain import Toolchain
+from core.results.rounds import sha256
+from core.signals import Stop
+from tests.conftest import ROOT, environment, heed_signals
+from tests.engines.test_leash import eventually
+from tests.faults.conftest import FIGURES, SEED, Popen, end, kill, wait
+from tests.faults.test_disk import fill, mounted, the_error
+from tests.faults.test_stop import children, command_line
+from tests.helpers import training
+from tests.lean import test_door, test_embeddings
+from tests.lean.test_embeddings import Mortal
+from tests.lean.test_energy import head, kept
+from tests.lean.test_iterate import HELD_OUT, LEARNED
+
+NAME = "24_lean_iteration"
+SMALL = ("TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=120", "ENERGY=1")
+SEARCHES = ("trajectories", "noisy", "eval_before", "eval", "eval_energy")
+TIMES = ("seconds", "seconds_to_proof")
+pytestmark = [pytest.mark.usefixtures("lean"), training.needed]
+
+Moment = Callable[[Path], bool]  # of an iteration's folder: whether it has come so far
+MOMENTS: dict[str, Moment] = {
+    "start": lambda own: True,
+    "searching": lambda own: any(own.glob("trajectories/*.json")),
+    "training": lambda own: (own / "model.log").exists(),
+    "embedding": lambda own: (own / "eval_no_energy.json").exists(),
+    "training the energy": lambda own: (own / "energy.checkpoint").exists(),
+    "evaluating": lambda own: any(own.glob("eval_energy/*.json")),
+}
+
+
+@pytest.fixture(scope="module")
+def theorems(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The constants that name the files of theorems: the same for all runs, wherever their results lie."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("learned", "held-out")]
+    written = [test_door.written(folder, *of) for folder, of in zip(folders, (LEARNED, HELD_OUT), strict=True)]
+    return [f"TRAIN_{written[0]}", written[1]]
+
+
+def begin(results: Path, theorems: Sequence[str], number: int = 0, experiment: str = NAME) -> Popen:
+    """An iteration, in a process group of its own."""
+    of = [*SMALL, f"ITERATION={number}", f"MAX_ITERATION={number}"] if experiment == NAME else []
+    return subprocess.Popen(
+        [sys.executable, f"experiments/{experiment}.py", *theorems, *of],
+        env=environment(RESULTS_DIR=str(results)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=heed_signals,
+        start_new_session=True,
+    )
+
+
+def finish(results: Path, theorems: Sequence[str], number: int = 0) -> str:
+    """Run the iteration to its end; what it printed."""
+    before = done(results, number)
+    status, out, err = end(begin(results, theorems, number))
+    assert status == 0 and "Unknown child" not in err, err
+    after = done(results, number)
+    assert {name: after[name] for name in before} == before, "what was done is done again"
+    return out
+
+
+def own(results: Path, number: int = 0) -> Path:
+    return results / "lean" / f"iteration_{number}"
+
+
+def asked(results: Path) -> list[str]:
+    """The keys of what the journal holds, as a resumed run would find it: whole lines only."""
+    path = results / "journal" / f"{NAME}.jsonl"
+    content = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
+    return [json.loads(line)["key"] for line in content.splitlines()]
+
+
+def done(results: Path, number: int = 0) -> dict[str, Any]:
+    """What must stay as it is: searches that have ended, by the time when they were written, a policy and an energy
+    that were trained, and the journal."""
+    files = [path for part in SEARCHES for path in own(results, number).glob(f"{part}/*.json")]
+    files += own(results, number).glob("energy/energy.safetensors")
+    with suppress(OSError, ValueError):
+        record = json.loads((own(results, number) / "record.json").read_text())
+        files += own(results, number).glob("model/model.gguf") if "trained" in record else []
+    told: dict[str, Any] = {str(path.relative_to(results)): path.stat().st_mtime_ns for path in files}
+    return told | dict.fromkeys(asked(results), "asked")
+
+
+def made(results: Path, number: int = 0) -> dict[str, Any]:
+    """All that an iteration has come to but for times, and for digits of log probabilities that follow from what else
+    the server computed just then."""
+    folder = own(results, number)
+    told: dict[str, Any] = {
+        name: sha256(folder / name)
+        for name in ("pairs.jsonl", "taught.jsonl", "model/model.gguf", "energy/energy.safetensors", "proofs.json")
+    }
+    for name in ("eval_no_energy.json", "eval.json"):
+        figures = json.loads((folder / name).read_text())
+        told[name] = json.dumps({key: value for key, value in figures.items() if key not in TIMES})
+    for name in SEARCHES:
+        if (folder / name).is_dir():
+            rows = trajectories.read(folder / name).drop_columns(["timestamp_ms"]).to_pylist()
+            told[f"{name}, logprob"] = [row.pop("llm_log_prob") for row in rows]
+            told[name] = rows
+    keys = asked(results)
+    assert len(set(keys)) == len(keys), "asked twice"
+    return told | {"asked": sorted(keys)}
+
+
+def assert_same(one: Path, other: Path, number: int = 0) -> None:
+    """That two results folders have come to the same."""
+    first, second = (made(results, number) for results in (one, other))
+    assert first.keys() == second.keys()
+    for name in first:
+        assert first[name] == (pytest.approx(second[name], abs=1e-4) if "logprob" in name else second[name]), name
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, theorems: list[str]) -> Path:
+    """The results of an iteration that nothing disturbed."""
+    results = tmp_path_factory.mktemp("whole")
+    finish(results, theorems)
+    return results
+
+
+def born(pid: int) -> str:
+    """When a process began, which tells it from a later one of its number; "" where it is gone, or as good as gone."""
+    with suppress(OSError):
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if state == "Z" else rest[18]
+    return ""
+
+
+def below(pid: int) -> list[int]:
+    """The children of a process, and theirs."""
+    found = []
+    with suppress(OSError):
+        for child in children(pid):
+            found += [child, *below(child)]
+    return found
+
+
+def killed(results: Path, theorems: Sequence[str], moment: Moment, seconds: float = 0.0, number: int = 0) -> bool:
+    """Run the iteration up to a moment and so many seconds behind it, and kill it; False where it ended before. Nothing
+    that it had started is left, nor changed what was done before."""
+    before = done(results, number)
+    process = begin(results, theorems, number)
+    while process.poll() is None and not moment(own(results, number)):
+        time.sleep(0.002)
+    wait(process, seconds)
+    if process.poll() is not None:
+        status, _, err = end(process)
+        assert status == 0, err
+        return False
+    os.kill(process.pid, signal.SIGSTOP)  # it starts nothing while we look
+    started = {pid: born(pid) for pid in below(process.pid)}
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert eventually(lambda: not any(when and born(pid) == when for pid, when in started.items())), "left behind"
+    after = done(results, number)
+    assert {name: after[name] for name in before} == before, "what was done is done again"
+    return True
+
+
+def test_killed_as_it_searches_embeds_trains_and_evaluates(whole: Path, theorems: list[str], tmp_path: Path) -> None:
+    rng = random.Random(f"{SEED} moments")
+    for name in ("searching", "embedding", "training the energy", "evaluating"):
+        seconds = rng.uniform(0.1, 0.6) if name == "embedding" else 0.0  # first its server starts
+        assert killed(tmp_path, theorems, MOMENTS[name], seconds), name
+    finish(tmp_path, theorems)
+    assert_same(tmp_path, whole)
+
+
+def kill_anywhere(kills: int, folder: Path, whole: Path, theorems: list[str]) -> None:
+    """Iterations killed at random moments, each in the end finished, until there were so many kills."""
+    rng, counts, runs = random.Random(f"{SEED} anywhere"), Counter[str](), 0
+    while counts.total() < kills:
+        results, runs = folder / str(runs), runs + 1
+        while counts.total() < kills:
+            # Towards one stage or another, for the first takes half of the time by the clock.
+            moment = rng.choice(list(MOMENTS.values()))
+            if not killed(results, theorems, moment, rng.choice((0.0, 1.0, 6.0)) * rng.random()):
+                break
+            counts[[name for name, is_there in MOMENTS.items() if is_there(own(results))][-1]] += 1
+        finish(results, theorems)
+        assert_same(results, whole)
+    FIGURES.append(f"SIGKILL of iterations in Lean: {dict(counts)} in {runs} runs, all as undisturbed, nothing left")
+
+
+def test_killed_at_random_moments(whole: Path, theorems: list[str], tmp_path: Path) -> None:
+    kill_anywhere(2, tmp_path, whole, theorems)
+
+
+@pytest.mark.faults
+def test_killed_at_many_moments(whole: Path, theorems: list[str], tmp_path: Path) -> None:
+    kill_anywhere(30, tmp_path, whole, theorems)
+
+
+# Where a disk has so much room left, and from which moment.
+FEW_DISKS = (("start", 1_000_000), ("searching", 0), ("training", 200_000), ("training the energy", 0))
+MANY_DISKS = (
+    *(("start", free) for free in (0, 100_000, 1_000_000, 4_000_000)),
+    *((name, free) for name in list(MOMENTS)[1:] for free in (0, 20_000, 300_000)),
+)
+
+
+@pytest.mark.parametrize("disks", [FEW_DISKS, pytest.param(MANY_DISKS, marks=pytest.mark.faults)], ids=["few", "many"])
+def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(
+    disks: Sequence[tuple[str, int]], whole: Path, theorems: list[str], tmp_path: Path
+) -> None:
+    said = Counter[str]()
+    with mounted(tmp_path / "disk", "32m") as disk:
+        for name, free in disks:
+            process = begin(disk, theorems)
+            while process.poll() is None and not MOMENTS[name](own(disk)):
+                time.sleep(0.002)
+            with suppress(OSError, ValueError):  # the run writes as well, and may have left less than that
+                fill(disk, free)
+            status, _, err = end(process)
+            (disk / "ballast").unlink(missing_ok=True)
+            if status:
+                said[name] += 1
+                line = the_error(status, err)
+                assert "free" in line.lower() or "No space left" in line, err
+        finish(disk, theorems)
+        assert_same(disk, whole)
+    assert said, "no disk was too small: this test tests nothing"
+    FIGURES.append(f"disks that fill up in iterations in Lean: {dict(said)} of {len(disks)} ended in one line")
+
+
+def helping(whole: Path, results: Path) -> None:
+    """A copy of iteration 0 whose energy is said to help."""
+    shutil.copytree(whole, results)
+    path = own(results) / "record.json"
+    record = json.loads(path.read_text())
+    record["guided"]["gain"]["low"] = 0.1
+    path.write_text(json.dumps(record))
+
+
+def test_an_energy_that_helps_guides_the_next_searches_and_a_kill_changes_nothing(
+    whole: Path, theorems: list[str], tmp_path: Path
+) -> None:
+    helping(whole, tmp_path / "once")
+    helping(whole, tmp_path / "killed")
+    finish(tmp_path / "once", theorems, 1)
+    for number, is_guided in ((0, False), (1, True)):
+        rows = trajectories.read(own(tmp_path / "once", number) / "trajectories").to_pylist()
+        starts = [row["ebm_score"] is not None for row in rows if not row["state_id"]]
+        assert len(starts) == len(LEARNED) and set(starts) == {is_guided}
+        assert is_guided or all(row["ebm_score"] is None for row in rows)
+    assert killed(tmp_path / "killed", theorems, MOMENTS["searching"], number=1)
+    assert killed(tmp_path / "killed", theorems, MOMENTS["training the energy"], number=1)
+    finish(tmp_path / "killed", theorems, 1)
+    assert_same(tmp_path / "killed", tmp_path / "once", 1)
+
+
+def narrow(results: Path) -> None:
+    about = json.loads((own(results) / "energy" / "energy.json").read_text())
+    shutil.rmtree(own(results) / "energy")
+    kept(own(results) / "energy", head(64), about["model"])
+
+
+def of_another_model(results: Path) -> None:
+    path = own(results) / "energy" / "energy.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model": "another@1"}))
+
+
+def cut_short(results: Path) -> None:
+    path = next(own(results).glob("trajectories/*.parquet"))
+    path.write_bytes(b"PAR1 and no more")
+
+
+BROKEN: dict[str, tuple[Callable[[Path], None], int, str]] = {
+    "an energy of another width": (narrow, 1, "an energy of another width"),
+    "an energy of another model": (of_another_model, 1, "was trained on embeddings of another@1"),
+    "no parquet": (cut_short, 0, "is no parquet file that can be read"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_does_not_fit_is_one_line(what: str, whole: Path, theorems: list[str], tmp_path: Path) -> None:
+    change, number, words = BROKEN[what]
+    helping(whole, tmp_path / "results")
+    change(tmp_path / "results")
+    status, _, err = end(begin(tmp_path / "results", theorems, number))
+    assert words in the_error(status, err)
+
+
+def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure_ended_is_owed_again(
+    lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedder, "WAITS", (0.0,))
+    theorems = [Theorem(*each) for each in LEARNED]
+    config = LeanConstants(MAX_NODES=8, CANDIDATES=4, MAX_TOKENS=64)
+    with (
+        served.policy(Need(0, 64, 0), tmp_path) as server,
+        start.embedding(served.POLICY) as embedding,
+        Journal(tmp_path / "journal.jsonl") as journal,
+    ):
+        proxy = Mortal(embedding.base_url)
+        through = replace(embedding, base_url=proxy.url)
+        width = test_embeddings.asked(embedding, lambda asking: asking(["⊢ p"])).vectors.shape[1]
+        learned = Energy.load(kept(tmp_path / "energy", head(width), embedding.identity))
+
+        @asynccontextmanager
+        async def guiding() -> AsyncIterator[Guide]:
+            async with Embedder(through) as asking:
+                yield Guide(learned, asking)
+
+        def found(folder: str) -> list[dict[str, Any]]:
+            searching = Searching("", config, server, journal, lean, tmp_path / folder, guiding, "it")
+            return [vars(each) | {"seconds": 0} for each in searching.of(theorems, Stop())]
+
+        undisturbed = found("undisturbed")
+        assert not any(each["reason"] == ERROR for each in undisturbed)
+        proxy.life = 12  # with nine of them it looks at the server
+        with pytest.raises(RunFailed, match=r"gives no embeddings \(status 503: gone\). Run the same command again"):
+            found("disturbed")
+        proxy.life = 10**9
+        assert len(list((tmp_path / "disturbed").glob("*.json"))) < len(theorems)
+        assert found("disturbed") == undisturbed
+        path = outcome.path_of(tmp_path / "disturbed", theorems[0].name)
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"reason": ERROR}))
+        assert found("disturbed") == undisturbed
+        proxy.close()
+
+
+def test_leans_that_are_killed_in_a_search_are_started_again_and_nothing_changes(tmp_path: Path) -> None:
+    constants = [test_door.written(tmp_path, *test_door.THEOREMS)]
+    folders = [tmp_path / name for name in ("undisturbed", "disturbed")]
+    for results in folders:
+        process = begin(results, constants, experiment="23_lean_baseline")
+        searches = results / "lean" / "baseline" / "trajectories"
+        while process.poll() is None and not any(searches.glob("*.json")):
+            time.sleep(0.002)
+        leans = [pid for pid in below(process.pid) if b"cage.py" in command_line(pid)]
+        for pid in leans if results == folders[1] else []:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            status, _, err = end(process)
+        finally:
+            kill(process)
+        assert status == 0 and leans, err
+    assert test_door.figures(folders[1]) == test_door.figures(folders[0])
