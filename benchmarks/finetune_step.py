@@ -79,7 +79,8 @@ def write_rows(tokenizer: Path, length: int, count: int, path: Path) -> None:
 def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> dict[str, Any]:
     """One training of so many tokens, all rows of one length."""
     data, out = folder / "rows.jsonl", folder / "trained"
-    write_rows(model, length, max(memory.STEP_ROWS, tokens // length), data)
+    # Two steps at least: AdamW's averages are there from the second on.
+    write_rows(model, length, max(2 * memory.STEP_ROWS, tokens // length), data)
     shutil.rmtree(out, ignore_errors=True)
     args = ["--model", str(model), "--data", str(data), "--out", str(out), "--lora-rank", str(rank), "--epochs", "1"]
     made = subprocess.run(

@@ -231,7 +231,8 @@ def _train(
 def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any]:
     """AdamW and its schedule; `tokens`: of each step."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
-    optimizer = torch.optim.AdamW(trained, rate, weight_decay=0.0)
+    # Fused on a GPU: else a step takes the weights' memory once more, and all of QED-Nano's don't fit in 80 GB.
+    optimizer = torch.optim.AdamW(trained, rate, weight_decay=0.0, fused=trained[0].is_cuda)
     schedule, before = Schedule.of_finetuning(sum(tokens), 1.0), list(accumulate(tokens, initial=0))
     scales = [schedule.scale(seen, size) for seen, size in zip(before, tokens, strict=False)]
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: scales[min(step, len(scales) - 1)])

@@ -1,0 +1,154 @@
+"""Training the energy of proof search at a realistic size, on one thread of this CPU: seconds, memory, held-out AUC.
+
+    python -m benchmarks.energy_training FOLDER [--theorems 2000] [--width 2560] [--steps 1500]
+
+Needs what scripts/energy.py needs (.venv-train), and no Lean and no model: searches are made up, about ten states of
+each theorem, and their embeddings are random, of QED-Nano's width. Along one direction of them all, states on a path
+are SIGNAL deviations from those off it: who knew the direction would have an AUC of 0.92. A training of one step tells
+what reading takes; the steps' own speed is the difference.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.engines.shape import QED_NANO
+from core.errors import UserError, command
+from core.files import ROOT
+from core.lean import embeddings, trajectories
+from core.lean.embeddings import Embedded, text_of
+from core.lean.energy import RECORD
+from core.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
+from core.lean.trees import NEGATIVES
+from core.seeds import rng
+
+SIGNAL = 2.0
+BESIDE = 2  # states off the path beside each on it
+# Theorems of a part. Few, for a process is born with its parent's memory, and its own peak is what is told.
+AT_ONCE = 200
+BATCH = 32  # core/lean/energy_torch.py's, which imports torch
+MIB = 2**20
+
+
+def rows(theorem: str, depth: int) -> list[Row]:
+    """A search whose proof takes `depth` tactics: each state of its path has BESIDE children off it, the last of
+    which has one, too."""
+    told: list[Row] = []
+
+    def add(parent: int | None, state: str, level: int, is_on: bool) -> int:
+        number = len(told)
+        told.append(
+            {
+                "theorem_name": theorem,
+                "state_id": number,
+                "state_pp": state,
+                "tactic_applied": "" if parent is None else f"t{number}",
+                "parent_state_id": parent,
+                "label": POSITIVE if is_on else NEGATIVE,
+                "depth_from_root": level,
+                "remaining_depth": depth - level if is_on else OFF_PATH,
+                "llm_log_prob": 0.0 if parent is None else -1.0,
+                "ebm_score": None,
+                "is_proof_complete": is_on and not state,
+                "timestamp_ms": 1,
+            }
+        )
+        return number
+
+    on: int | None = None
+    off = 0
+    for level in range(depth):
+        on = add(on, f"{theorem}\n⊢ on {level}", level, True)
+        for other in range(BESIDE):
+            off = add(on, f"{theorem}\n⊢ off {level} {other}", level + 1, False)
+    add(off, f"{theorem}\n⊢ far", depth + 1, False)
+    add(on, "", depth, True)
+    return told
+
+
+def write(folder: Path, theorems: int, width: int) -> None:
+    """Searches of theorems with proofs of two to four tactics, and the embeddings of their states."""
+    random = rng("energy benchmark")
+    along = random.normal(size=width)
+    along *= SIGNAL / np.linalg.norm(along)
+    (folder / "trajectories").mkdir(parents=True)
+    for begin in range(0, theorems, AT_ONCE):
+        texts: list[str] = []
+        vectors = []
+        for number in range(begin, min(begin + AT_ONCE, theorems)):
+            told = rows(f"made_{number}", 2 + number % 3)
+            trajectories.part(folder / "trajectories", f"made_{number}").write_bytes(trajectories.encoded(told))
+            middle = random.normal(size=width)
+            for row in told:
+                if text := text_of(row["state_pp"]):
+                    texts.append(text)
+                    moved = along if row["label"] == POSITIVE else 0.0
+                    vectors.append((middle + random.normal(size=width) + moved).astype(np.float32))
+        made = Embedded(np.stack(vectors), np.zeros(len(texts), np.bool_))
+        embeddings.write(folder / "embeddings", "made@000000000000", [(texts, made)])
+
+
+def trained(folder: Path, steps: int) -> dict[str, Any]:
+    """The energy.json of a training."""
+    out = folder / "energy"
+    shutil.rmtree(out, ignore_errors=True)
+    args = ["--trajectories", str(folder / "trajectories"), "--embeddings", str(folder / "embeddings")]
+    args += ["--out", str(out), "--steps", str(steps), "--resume", "none"]
+    made = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "energy.py"), *args],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if made.returncode:
+        raise UserError(f"the training failed: {made.stdout.strip()[-500:]}")
+    record: dict[str, Any] = json.loads((out / RECORD).read_text(encoding="utf-8"))
+    return record
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--theorems", type=int, default=2000)
+    parser.add_argument("--width", type=int, default=QED_NANO.hidden)
+    parser.add_argument("--steps", type=int, default=1500)
+    args = parser.parse_args()
+    if args.steps < 2:
+        raise UserError(f"--steps {args.steps} is below 2, and the speed is that of all but one")
+    made = args.folder / f"{args.theorems}x{args.width}"
+    shutil.rmtree(made, ignore_errors=True)
+    write(made, args.theorems, args.width)
+    first, whole = trained(made, 1), trained(made, args.steps)
+    a_second = (args.steps - 1) / (whole["seconds"] - first["seconds"])
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    told = {
+        "theorems": whole["theorems"],
+        "states": whole["states"],
+        "width": whole["width"],
+        "steps": args.steps,
+        "seconds": whole["seconds"],
+        "seconds_of_one_step": first["seconds"],
+        "steps_a_second": round(a_second, 1),
+        "states_a_second": round(a_second * BATCH * (1 + NEGATIVES)),
+        "peak_mib": round(peak / MIB),
+        "auc": whole["auc"],
+        "load": round(os.getloadavg()[0], 1),
+        "cpus": os.cpu_count(),
+        "versions": whole["versions"],
+    }
+    print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    with command():
+        main()
