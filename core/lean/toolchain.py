@@ -104,8 +104,9 @@ class Toolchain:
             finally:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
-                with suppress(ProcessLookupError):
-                    process.kill()
+                if process.returncode is None:
+                    with suppress(ProcessLookupError):
+                        os.kill(process.pid, signal.SIGKILL)  # process.kill() may reap it, which asyncio complains of
                 await process.wait()
 
 
