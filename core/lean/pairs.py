@@ -32,8 +32,7 @@ def merged(parts: Iterable[Sequence[Pair]]) -> list[Pair]:
 
 def write(path: Path, pairs: Iterable[Pair]) -> None:
     """An object a line: what a training reads, and the pair itself. Raises UserError."""
-    lines = (json.dumps(_row(pair), ensure_ascii=True) + "\n" for pair in pairs)
-    write_atomically(path, [line.encode() for line in lines])
+    write_atomically(path, (f"{json.dumps(_row(pair), ensure_ascii=True)}\n".encode() for pair in pairs))
 
 
 def read(path: Path) -> list[Pair]:
