@@ -8,7 +8,7 @@ Command: bash scripts/run.sh 23_lean_baseline; with your own theorems: THEOREMS=
 
 from core.lean.door import BASELINE, baseline
 
-THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, or the held-out lemmas of data/lean
+THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, minif2f, or the held-out lemmas of data/lean
 EVAL_THEOREMS = 500  # first of them only
 MAX_NODES = 30  # tactics that Lean is sent in one search, at most; 100 with a real policy
 CANDIDATES = 8  # tactics that the model is asked for in a state

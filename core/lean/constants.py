@@ -72,7 +72,9 @@ class EnergyConstants(Constants):
 class BaselineConstants(LeanConstants):
     """Of searching theorems that nothing is trained on."""
 
-    THEOREMS: str = constant("auto", 'theorems: a file, or "auto", the held-out lemmas of data/lean')
+    THEOREMS: str = constant(
+        "auto", 'theorems: a file, "minif2f" (or "minif2f:valid"), or "auto", the held-out lemmas of data/lean'
+    )
     EVAL_THEOREMS: int = constant(500, "first of them only", 1, 1_000_000)
     LIMIT: int = constant(0, "0: EVAL_THEOREMS says how many", 0, 0)
     RUNS: int = constant(1, "1: SEED says which run", 1, 1)

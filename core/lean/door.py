@@ -13,7 +13,7 @@ from core.engines.need import Need
 from core.errors import UserError, command
 from core.files import DATA, results_dir
 from core.generate.journal import content_key
-from core.lean import figures, served, theorems, toolchain
+from core.lean import figures, minif2f, served, theorems, toolchain
 from core.lean.constants import BaselineConstants, IterationConstants, LeanConstants
 from core.lean.iterate import Iterations
 from core.lean.record import NO_GO, Record, keep
@@ -62,7 +62,7 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
         stop = Stop()
         config = constants.of_command(experiment.constants, namespace, TAKEN)
         lean = toolchain.find()
-        chosen, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+        chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         folder = results_dir()
         check(lean, chosen, where, config)
         name, out = Path(namespace["__file__"]).stem, folder / "lean" / "baseline"
@@ -85,10 +85,14 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
             print(f"{'go' if goes else 'no go'}: {why}")
 
 
-def given(named: str, default: Path, most: int) -> tuple[list[Theorem], str]:
-    """The first theorems of the file that is named, and what it is called. Raises UserError."""
+def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[Theorem], str, Toolchain]:
+    """The first theorems of the file or set that is named, what it is called, and `lean` with what they are written
+    behind. Raises UserError."""
+    if minif2f.is_named(named):
+        found, lean = minif2f.given(named, lean, results_dir() / "lean" / "downloads")
+        return found[:most], named, lean
     path = default if named == "auto" else Path(named).expanduser()
-    return theorems.read(path)[:most], path.name
+    return theorems.read(path)[:most], path.name, lean
 
 
 def check(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: LeanConstants) -> None:
@@ -115,8 +119,8 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
             raise UserError(
                 f"ENERGY=1 has llama.cpp embed states, and {start.path.name} is no .gguf file. Give ENERGY=0, or a file"
             )
-        learned, its = given(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS)
-        held_out, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+        learned, its, lean = given(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS, lean)
+        held_out, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         check_apart(learned, held_out)
         folder = results_dir()
         process.python_of()
