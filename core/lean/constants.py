@@ -87,6 +87,17 @@ class BaselineConstants(LeanConstants):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ControlledConstants(BaselineConstants):
+    """Of the same beside a control without a model."""
+
+    INDEX: str = constant(
+        "none",
+        'pairs.jsonl, whose nearest states propose tactics in a second search; "auto": of the taught lemmas, where '
+        'THEOREMS=auto; "none"',
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class IterationConstants(BaselineConstants, EnergyConstants):
     """Of expert iteration. Training lemmas are searched with EXPLORE and TRAIN_NODES; held-out ones, before and after,
     with PROBES and MAX_NODES alone."""

@@ -13,8 +13,8 @@ from core.engines.need import Need
 from core.errors import UserError, command
 from core.files import DATA, results_dir
 from core.generate.journal import content_key
-from core.lean import figures, minif2f, served, theorems, toolchain
-from core.lean.constants import BaselineConstants, IterationConstants, LeanConstants
+from core.lean import control, figures, minif2f, served, theorems, toolchain
+from core.lean.constants import BaselineConstants, ControlledConstants, IterationConstants, LeanConstants
 from core.lean.iterate import Iterations
 from core.lean.record import NO_GO, Record, keep
 from core.lean.searching import Searching
@@ -31,8 +31,8 @@ TAKEN = "THEOREMS=FILE is searched"  # in place of PROBLEMS
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """What can be planned of it: one theorem's search."""
+class Search:
+    """What can be planned: one theorem's search."""
 
     constants: type[BaselineConstants] = BaselineConstants
 
@@ -44,7 +44,14 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Iteration(Baseline):
+class Baseline(Search):
+    """The same of a baseline."""
+
+    constants: type[ControlledConstants] = ControlledConstants
+
+
+@dataclass(frozen=True)
+class Iteration(Search):
     """The same of iterations."""
 
     constants: type[IterationConstants] = IterationConstants
@@ -65,6 +72,7 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         folder = results_dir()
         check(lean, chosen, where, config)
+        beside = control.given(config, chosen, lean)
         name, out = Path(namespace["__file__"]).stem, folder / "lean" / "baseline"
         out.parent.mkdir(exist_ok=True)
         with (
@@ -77,9 +85,13 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
             record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
             outcomes = searching.of(chosen, stop)
             made = figures.figures(outcomes, config.budgets)
-            record.save(complete=True, model=server.model_info(), figures=made)
+            record.save(complete=not beside, model=server.model_info(), figures=made)
             keep(out, outcomes, made)
             print(f"\n{figures.table(made)}")
+            if beside:
+                told = beside.compared(searching, chosen, outcomes, stop)
+                record.save(complete=True, **{control.FOLDER: told})
+                print(control.said(told, config.MAX_NODES))
             print(f"results {out}")
             goes, why = figures.baseline(outcomes, config.MAX_NODES, NO_GO)
             print(f"{'go' if goes else 'no go'}: {why}")

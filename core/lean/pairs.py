@@ -40,11 +40,10 @@ def read(path: Path) -> list[Pair]:
     made = []
     for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1):
         row = parse_json(line, f"{path} line {number}", REMEDY)
-        try:
-            pair = Pair(row["theorem"], row["state"], row["output"])
-        except (KeyError, TypeError):
-            raise UserError(f"{path} line {number} holds no pair of a state and a tactic. {REMEDY}") from None
-        made.append(pair)
+        found = [row.get(name) for name in ("theorem", "state", "output")] if isinstance(row, dict) else [None]
+        if not all(isinstance(each, str) for each in found):
+            raise UserError(f"{path} line {number} holds no pair of a state and a tactic. {REMEDY}")
+        made.append(Pair(*map(str, found)))
     return made
 
 

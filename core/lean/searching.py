@@ -27,7 +27,7 @@ from core.lean.search import search
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.lean.workers import Workers
-from core.lean.world import Bench, Scores
+from core.lean.world import Bench, Proposes, Scores
 from core.progress import ANY, Expected, Forecast
 from core.signals import Stop
 from core.types import Completion, Message, Sampling
@@ -47,9 +47,9 @@ A_WORKER = 2  # theorems in flight for each of Lean's processes: while one's tac
 
 @dataclass
 class Searching:
-    """`folder`: where outcomes and trajectories go. `guiding`: opens what scores states, and `by`: what identifies it,
-    "" without one. `harvests`: tactics that are applied to a found proof's states behind it, at most, for their
-    states."""
+    """`folder`: where outcomes and trajectories go. `guiding`: opens what scores states; `proposing`: proposes tactics
+    in the policy's place; `by`: what identifies these, "" without them. `harvests`: tactics that are applied to a
+    found proof's states behind it, at most, for their states."""
 
     title: str
     config: LeanConstants
@@ -60,6 +60,7 @@ class Searching:
     guiding: Callable[[], AbstractAsyncContextManager[Scores | None]] = nullcontext
     by: str = ""
     harvests: int = 0
+    proposing: Proposes | None = None
     _generator: Generator = field(init=False)
 
     @property
@@ -134,7 +135,7 @@ class Searching:
             return await self._generator(messages, seeds.derive(self.config.SEED, *names), replace(sampling, **changes))
 
         policy, began = Policy(theorem.name, ask, self.config), time.time()
-        world = bench.world(theorem, policy, energy)
+        world = bench.world(theorem, self.proposing or policy, energy)
         found = await search(theorem.name, world, self.config)
         if self.harvests and found.is_proved:
             found = await trajectories.harvest(found, world.apply, self.harvests)
