@@ -31,6 +31,8 @@ def fetched(file: Published, path: Path) -> Path:
     """`path`, which holds the file; it is fetched where it is missing. Raises UserError without a network, for another
     content, and for a full disk; what has come is kept beside `path` and taken up by the next call."""
     if path.exists():
+        if file.md5 and md5(path) != file.md5:
+            raise UserError(f"{path} is not {file.url} (its md5 is not {file.md5}). Remove it")
         return path
     make_folder(path.parent)
     part = path.with_name(f".{path.name}.part")
@@ -39,7 +41,8 @@ def fetched(file: Published, path: Path) -> Path:
     try:
         _receive(file.url, part)
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        raise _unreachable(file, path, one_line(str(error), 150)) from None
+        why = error.reason if type(error) is urllib.error.URLError else error
+        raise _unreachable(file, path, one_line(str(why), 150)) from None
     except OSError as error:
         raise trouble(path, error, "what has come is kept") from None
     if file.size and part.stat().st_size < file.size:

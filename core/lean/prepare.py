@@ -51,25 +51,29 @@ BATCH, TRIES = 64, 8
 KEPT, TWICE, HELD_OUT = "kept", "the same pair again", "of a theorem that is held out"
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = Parser(prog="prepare_lean.sh", description=ABOUT)
-    parser.add_argument("--from", dest="source", metavar="PATH", help="an archive (.tar.gz) or a folder that is here")
-    parser.add_argument(
+def parser() -> Parser:
+    made = Parser(prog="prepare_lean.sh", description=ABOUT)
+    made.add_argument("--from", dest="source", metavar="PATH", help="an archive (.tar.gz) or a folder that is here")
+    made.add_argument(
         "--out", metavar="FOLDER", help="a new folder for what is made (default: lean/prepared in results)"
     )
-    parser.add_argument("--split", choices=SPLITS, help="how theorems are held out (default: novel_premises)")
-    parser.add_argument(
+    made.add_argument("--split", choices=SPLITS, help="how theorems are held out (default: novel_premises)")
+    made.add_argument(
         "--theorems",
         metavar="N",
         type=_count,
         default=500,
         help="statements to keep of train and of test (500; 0: none)",
     )
-    parser.add_argument(
+    made.add_argument(
         "--trace", action="store_true", help=f"trace Mathlib anew, MATHLIB={MATHLIB}, by LEANDOJO_PYTHON's lean-dojo"
     )
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     with command():
-        args = parser.parse_args(argv)
+        args = parser().parse_args(argv)
         if args.trace and args.source:
             raise UserError("--trace makes what --from would name. Give one of them")
         here = results_dir() / "lean"

@@ -327,6 +327,9 @@ def test_another_content_than_the_pinned_is_refused_and_removed(address: str, tm
     with pytest.raises(UserError, match="has another content than was known"):
         download.fetched(published(address, md5="0" * 32), tmp_path / "a")
     assert not list(tmp_path.iterdir())
+    (tmp_path / "b").write_bytes(b"somebody's")
+    with pytest.raises(UserError, match="Remove it"):
+        download.fetched(published(address), tmp_path / "b")
 
 
 def test_no_network_is_one_line_that_says_where_to_put_the_file(tmp_path: Path) -> None:
