@@ -30,13 +30,13 @@ class Index:
         self.tactics = [tuple(tactics) for tactics in known.values()]  # by known state
         self._ids: dict[str, int] = {}
         # A row for each token of each state: which token, of which state, and how often it stands there.
-        ids, states, counts = array("l"), array("l"), array("l")
+        ids, states, counts = array("i"), array("i"), array("i")
         for number, state in enumerate(known):
             for token, count in bag(state).items():
                 ids.append(self._ids.setdefault(token, len(self._ids)))
                 states.append(number)
                 counts.append(count)
-        of, numbers = np.array(ids, dtype=np.int64), np.array(states, dtype=np.int64)
+        of, numbers = np.array(ids, dtype=np.int32), np.array(states, dtype=np.int32)
         self._idf = np.log(len(known) / np.bincount(of)) + 1
         weights = np.array(counts) * self._idf[of]
         weights /= np.sqrt(np.bincount(numbers, weights**2))[numbers]
