@@ -8,12 +8,13 @@ Command: bash scripts/run.sh 23_lean_baseline; with your own theorems: THEOREMS=
 
 from core.lean.door import BASELINE, baseline
 
-THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, or the held-out lemmas of data/lean
+THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, minif2f, or the held-out lemmas of data/lean
 EVAL_THEOREMS = 500  # first of them only
 MAX_NODES = 30  # tactics that Lean is sent in one search, at most; 100 with a real policy
 CANDIDATES = 8  # tactics that the model is asked for in a state
 BATCH = 1  # states that are expanded together: 1 is best-first to the letter
 TEMPERATURE = 1.0  # of sampling tactics
+INDEX = "auto"  # a control without a model: none, a pairs.jsonl, or (auto) the taught lemmas beside data/lean's
 NUM_WORKERS = 2  # processes of Lean
 MAX_TOKENS = 64  # cap of one tactic
 SEED = 0  # run seed: all randomness follows from it

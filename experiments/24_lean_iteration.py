@@ -12,7 +12,7 @@ from core.lean.door import iterate
 ITERATION = 0  # the one to run; -1: all from 0 up to MAX_ITERATION
 MAX_ITERATION = 2  # the last, counted from 0
 TRAIN_THEOREMS = "auto"  # searched to learn from: a file, or the training lemmas of data/lean
-THEOREMS = "auto"  # evaluated on: a file, or the held-out lemmas
+THEOREMS = "auto"  # evaluated on: a file, minif2f, or the held-out lemmas
 MAX_NODES = 30  # tactics that Lean is sent in one search of a held-out theorem, at most
 TRAIN_NODES = 150  # the same of one to learn from
 EXPLORE = "lemmas"  # tactics tried in every state of these, besides the model's: none, lemmas, or your own

@@ -101,10 +101,20 @@ class Model:
         else:
             path = Path(named).resolve()
             if not (path / "config.json").is_file():
-                raise UserError(f"MODEL={named} is not a folder with a config.json. Unset MODEL for {REPO}")
+                remedy = how_to_fetch(named) or f"Unset MODEL for {REPO}"
+                raise UserError(f"MODEL={named} is not a folder with a config.json. {remedy}")
             name = f"{path.name}@{digest(path)[:12]}"  # journals must distinguish one fine-tuning from another
         config = path / "config.json"
         return cls(path, name, Shape.from_config(config), _longest(config))
+
+
+def how_to_fetch(named: str) -> str:
+    """What brings a model of the hub here, for a name such as one has; "" for others. QED-Nano alone is fetched by
+    itself: of others we know neither size nor terms."""
+    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", named) or Path(named).exists():
+        return ""
+    folder = f"models/{named.partition('/')[2]}"
+    return f"Fetch it: .venv/bin/hf download {named} --local-dir {folder}, and give MODEL={folder}"
 
 
 def _longest(config: Path) -> int:

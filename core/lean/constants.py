@@ -78,7 +78,9 @@ class EnergyConstants(Constants):
 class BaselineConstants(LeanConstants):
     """Of searching theorems that nothing is trained on."""
 
-    THEOREMS: str = constant("auto", 'theorems: a file, or "auto", the held-out lemmas of data/lean')
+    THEOREMS: str = constant(
+        "auto", 'theorems: a file, "minif2f" (or "minif2f:valid"), or "auto", the held-out lemmas of data/lean'
+    )
     EVAL_THEOREMS: int = constant(500, "first of them only", 1, 1_000_000)
     SMOKE: int = constant(0, "1: a trial of 6 theorems and 4 nodes a search, in a folder of its own", 0, 1)
     LIMIT: int = constant(0, "0: EVAL_THEOREMS says how many", 0, 0)
@@ -98,6 +100,17 @@ class BaselineConstants(LeanConstants):
     def smoke(self, few: dict[str, Any]) -> dict[str, Any]:
         """What SMOKE changes besides the `few` constants."""
         return few
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlledConstants(BaselineConstants):
+    """Of the same beside a control without a model."""
+
+    INDEX: str = constant(
+        "none",
+        'pairs.jsonl, whose nearest states propose tactics in a second search; "auto": of the taught lemmas, where '
+        'THEOREMS=auto; "none"',
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,15 @@ from core.engines.need import Need
 from core.errors import UserError, command
 from core.files import DATA, results_dir, write_atomically
 from core.generate.journal import content_key
-from core.lean import ablation, energy, figures, served, theorems, toolchain
+from core.lean import ablation, control, energy, figures, minif2f, served, theorems, toolchain
 from core.lean.ablation import Ablation
-from core.lean.constants import AblationConstants, BaselineConstants, IterationConstants, LeanConstants
+from core.lean.constants import (
+    AblationConstants,
+    BaselineConstants,
+    ControlledConstants,
+    IterationConstants,
+    LeanConstants,
+)
 from core.lean.iterate import Iterations, untrained
 from core.lean.record import NO_GO, TABLE, Record, keep
 from core.lean.searching import Searching
@@ -35,8 +41,8 @@ TAKEN = "THEOREMS=FILE is searched"  # in place of PROBLEMS
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """What can be planned of it: one theorem's search."""
+class Search:
+    """What can be planned: one theorem's search."""
 
     constants: type[BaselineConstants] = BaselineConstants
 
@@ -48,14 +54,21 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Iteration(Baseline):
+class Baseline(Search):
+    """The same of a baseline."""
+
+    constants: type[ControlledConstants] = ControlledConstants
+
+
+@dataclass(frozen=True)
+class Iteration(Search):
     """The same of iterations."""
 
     constants: type[IterationConstants] = IterationConstants
 
 
 @dataclass(frozen=True)
-class Orders(Baseline):
+class Orders(Search):
     """The same of an ablation."""
 
     constants: type[AblationConstants] = AblationConstants
@@ -73,9 +86,10 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
         stop = Stop()
         config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
         lean = toolchain.find()
-        chosen, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+        chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         folder = results_dir()
         check(lean, chosen, where, config)
+        beside = control.given(config, chosen, lean)
         name, out = Path(namespace["__file__"]).stem, place(folder, config) / "baseline"
         with (
             served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server,
@@ -87,9 +101,13 @@ def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
             record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
             outcomes = searching.of(chosen, stop)
             made = figures.figures(outcomes, config.budgets)
-            record.save(complete=True, model=server.model_info(), figures=made)
+            record.save(complete=not beside, model=server.model_info(), figures=made)
             keep(out, outcomes, made)
             print(f"\n{figures.table(made)}")
+            if beside:
+                told = beside.compared(searching, chosen, outcomes, stop)
+                record.save(complete=True, **{control.FOLDER: told})
+                print(control.said(told, config.MAX_NODES))
             print(f"results {out}")
             goes, why = figures.baseline(outcomes, config.MAX_NODES, NO_GO)
             print(f"{'go' if goes else 'no go'}: {why}")
@@ -102,10 +120,14 @@ def place(results: Path, config: BaselineConstants) -> Path:
     return folder
 
 
-def given(named: str, default: Path, most: int) -> tuple[list[Theorem], str]:
-    """The first theorems of the file that is named, and what it is called. Raises UserError."""
+def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[Theorem], str, Toolchain]:
+    """The first theorems of the file or set that is named, what it is called, and `lean` with what they are written
+    behind. Raises UserError."""
+    if minif2f.is_named(named):
+        found, lean = minif2f.given(named, lean, results_dir() / "lean" / "downloads")
+        return found[:most], named, lean
     path = default if named == "auto" else Path(named).expanduser()
-    return theorems.read(path)[:most], path.name
+    return theorems.read(path)[:most], path.name, lean
 
 
 def check(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: LeanConstants) -> None:
@@ -132,8 +154,8 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
             raise UserError(
                 f"ENERGY=1 has llama.cpp embed states, and {start.path.name} is no .gguf file. Give ENERGY=0, or a file"
             )
-        learned, its = given(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS)
-        held_out, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+        learned, its, lean = given(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS, lean)
+        held_out, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         check_apart(learned, held_out)
         folder = results_dir()
         rank = 0 if start.is_gguf else config.LORA_RANK
@@ -162,7 +184,7 @@ def ablate(experiment: Orders, namespace: Mapping[str, Any]) -> None:
         stop = Stop()
         config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
         lean = toolchain.find()
-        chosen, where = given(config.THEOREMS, TEST, config.EVAL_THEOREMS)
+        chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         folder = results_dir()
         own = place(folder, config) / f"iteration_{config.ITERATION}"
         made = iteration_of(own)

@@ -27,8 +27,8 @@ BLOCKS = (
     (0x2A00, 0x2AFF),  # ⨅ ⨆
     (0x1D49C, 0x1D537),  # script and Fraktur letters
 )
-SIGNS = frozenset("¬·×÷±²³¹‖‹›•′″△▸◁▷⋆𝟙𝟘ᵢⱼᵣᵤᵥᵦᵧᵨᵩᵪⁿᵀᶜᵒᵖ")
-PAIRS = {")": "(", "]": "[", "}": "{", "⟩": "⟨", "⟧": "⟦", "⟫": "⟪", "⌉": "⌈", "⌋": "⌊", "›": "‹"}
+SIGNS = frozenset("⦃⦄¬·×÷±²³¹‖‹›•′″△▸◁▷⋆𝟙𝟘ᵢⱼᵣᵤᵥᵦᵧᵨᵩᵪⁿᵀᶜᵒᵖ")
+PAIRS = {")": "(", "]": "[", "}": "{", "⦄": "⦃", "⟩": "⟨", "⟧": "⟦", "⟫": "⟪", "⌉": "⌈", "⌋": "⌊", "›": "‹"}
 
 # Words that begin a command, in Lean or in Mathlib, or open a scope. Refused but behind a name: `Foo.end`.
 COMMANDS = frozenset(
@@ -90,7 +90,7 @@ TACTICS = frozenset(
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_']*(?:\.[A-Za-z_][A-Za-z0-9_']*)*")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_'])[0-9][0-9_]*[A-Za-z_]")  # 0x1fend is a number and a word
 _FIRST = re.compile(r"[\s·({⟨]*([^\W\d][\w]*['!]?)")
-_MARKED = re.compile(r"[\w'][!?]|[^\W\d][\w']+%")  # exact? simp! binop%
+_MARKED = re.compile(r"[^\W\d][\w']*[!?]|[^\W\d][\w']+%")  # exact? simp! binop%; 20! is a number's factorial
 _SETTING = re.compile(r"\(\s*[^\W\d][\w.']*\s*:=")  # (config := …): Lean evaluates what stands there
 _LET_REC = re.compile(r"(?<![\w.'])let\s+rec(?![\w'])")
 _PROOF = re.compile(r"(?<![\w.'])by(?![\w'])")

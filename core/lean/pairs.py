@@ -32,8 +32,7 @@ def merged(parts: Iterable[Sequence[Pair]]) -> list[Pair]:
 
 def write(path: Path, pairs: Iterable[Pair]) -> None:
     """An object a line: what a training reads, and the pair itself. Raises UserError."""
-    lines = (json.dumps(_row(pair), ensure_ascii=True) + "\n" for pair in pairs)
-    write_atomically(path, [line.encode() for line in lines])
+    write_atomically(path, (f"{json.dumps(_row(pair), ensure_ascii=True)}\n".encode() for pair in pairs))
 
 
 def read(path: Path) -> list[Pair]:
@@ -41,11 +40,10 @@ def read(path: Path) -> list[Pair]:
     made = []
     for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1):
         row = parse_json(line, f"{path} line {number}", REMEDY)
-        try:
-            pair = Pair(row["theorem"], row["state"], row["output"])
-        except (KeyError, TypeError):
-            raise UserError(f"{path} line {number} holds no pair of a state and a tactic. {REMEDY}") from None
-        made.append(pair)
+        found = [row.get(name) for name in ("theorem", "state", "output")] if isinstance(row, dict) else [None]
+        if not all(isinstance(each, str) for each in found):
+            raise UserError(f"{path} line {number} holds no pair of a state and a tactic. {REMEDY}")
+        made.append(Pair(*map(str, found)))
     return made
 
 

@@ -27,7 +27,7 @@ from core.lean.search import ERROR, search
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.lean.workers import Workers
-from core.lean.world import Bench, Scores
+from core.lean.world import Bench, Proposes, Scores
 from core.progress import ANY, Expected, Forecast
 from core.signals import Stop
 from core.types import Completion, Message, Sampling
@@ -48,7 +48,7 @@ A_WORKER = 2  # theorems in flight for each of Lean's processes: while one's tac
 @dataclass
 class Searching:
     """`folder`: where outcomes and trajectories go. `harvests`: tactics that are applied to a found proof's states
-    behind it, at most, for their states."""
+    behind it, at most, for their states. `proposing`: proposes tactics in the policy's place, identified by `by`."""
 
     title: str
     config: LeanConstants
@@ -58,6 +58,8 @@ class Searching:
     folder: Path
     guidance: Guidance = ALONE
     harvests: int = 0
+    proposing: Proposes | None = None
+    by: str = ""
     _generator: Generator = field(init=False)
 
     @property
@@ -65,7 +67,8 @@ class Searching:
         """All that its searches follow from but for the theorem."""
         own = {name: getattr(self.config, name) for name in rules(LeanConstants) if name not in SAME_SEARCH}
         lean = [self.toolchain.name, self.toolchain.head]
-        return content_key([own, self.server.identity, self.server.told, lean, self.guidance.by, self.harvests])
+        known = [self.server.identity, self.server.told, lean, self.guidance.by, self.by, self.harvests]
+        return content_key([own, *known])
 
     def of(self, theorems: Sequence[Theorem], stop: Stop) -> list[Outcome]:
         """What all come to, in order. Raises UserError; stopped, says what is kept and ends the process."""
@@ -134,7 +137,7 @@ class Searching:
             return await self._generator(messages, seeds.derive(self.config.SEED, *names), replace(sampling, **changes))
 
         policy, began = Policy(theorem.name, ask, self.config), time.time()
-        world = bench.world(theorem, policy, energy)
+        world = bench.world(theorem, self.proposing or policy, energy)
         found = await search(theorem.name, world, self.config)
         if self.harvests and found.is_proved:
             found = await trajectories.harvest(found, world.apply, self.harvests)

@@ -62,8 +62,8 @@ def first() -> Weights:
         return Weights(Path(named).resolve())
     if named and not Path(named).is_dir() and named != weights.REPO:
         raise UserError(
-            f"MODEL={named} is neither a model's folder nor a .gguf file here.{cards.meant(named)} What is trained "
-            "lies on this machine"
+            f"MODEL={named} is neither a model's folder nor a .gguf file here.{cards.meant(named)} "
+            f"{weights.how_to_fetch(named) or 'What is trained lies on this machine'}"
         )
     return Weights(weights.Model.at(named).folder)
 

@@ -11,14 +11,14 @@ import asyncio
 import random
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError, command
+from core.errors import command
 from core.files import DATA, read_json
 from core.lean import pairs, toolchain
 from core.lean.pairs import Pair
+from core.lean.taught import of_lemma, tried
 from core.lean.workers import Workers
 
 # What stands in a variable's place, by its type; x and y are variables.
@@ -44,29 +44,10 @@ def variant(lemma: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
     return lemma | {"statement": f"{binder} : {said}".strip()}
 
 
-async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
-    """Those of a lemma's own proof. Raises UserError where Lean does not take it."""
-    made: list[Pair] = []
-    step = await workers.start(lemma["statement"])
-    for place, tactic in enumerate(lemma["proof"]):
-        if step.state is None:
-            break
-        made.append(Pair(lemma["name"], step.state.pp, tactic))
-        step = await workers.apply(lemma["statement"], lemma["proof"][:place], tactic)
-    if step.state is None or step.state.goals:
-        raise UserError(f"{lemma['name']}: its proof is none ({step.error or 'goals are left'})")
-    return made
-
-
 async def of_lemmas(lemmas: Sequence[dict[str, Any]], variants: int, count: int, seed: int) -> list[Pair]:
     rng = random.Random(seed)
     drawn = [variant(lemma, rng) for lemma in lemmas for _ in range(variants)]
     others = {one["statement"]: one for one in drawn if one}
-
-    async def tried(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
-        with suppress(UserError):
-            return await of_lemma(workers, lemma)
-        return []
 
     async with Workers(toolchain.find(), count) as workers:
         made = await asyncio.gather(*(of_lemma(workers, lemma) for lemma in lemmas))

@@ -22,7 +22,18 @@ from core.prices import Prices
 from core.problems import sets
 
 TEMPLATE = cards.FOLDER / "template.toml"
-PLAIN = ("azure", "embedded", "google", "ollama", "openai", "openrouter", "qed-nano", "qed-nano-vllm", "together")
+PLAIN = (
+    "azure",
+    "deepseek-prover-v2",
+    "embedded",
+    "google",
+    "ollama",
+    "openai",
+    "openrouter",
+    "qed-nano",
+    "qed-nano-vllm",
+    "together",
+)
 FIELDS = {each.name for each in dataclasses.fields(Card)} - {"name"}
 
 
@@ -272,7 +283,7 @@ def test_a_path_that_exists_is_still_weights_and_an_unknown_name_a_models(
 
 
 def test_an_unknown_card_is_told_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"no card 'opnai'. Did you mean the card openai\? Cards: azure, embedded,"):
+    with pytest.raises(UserError, match=r"no card 'opnai'. Did you mean the card openai\? Cards: azure, deepseek"):
         cards.find("card:opnai")
     assert cards.meant("QED-nanno") == " Did you mean the card qed-nano?" and cards.meant("lm-provers/QED-Nano") == ""
 

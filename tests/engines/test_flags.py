@@ -121,6 +121,13 @@ def test_what_vllm_decodes_together_is_read_from_its_flags(tmp_path: Path) -> No
     assert flags.decoded_together(flags.sglang(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)) is None
 
 
+def test_a_model_of_the_hub_is_refused_with_the_command_that_fetches_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="hf download some/name-7B --local-dir models/name-7B, and give MODEL=models/"):
+        Model.at("some/name-7B")
+    with pytest.raises(UserError, match="Unset MODEL for lm-provers/QED-Nano"):
+        Model.at(str(tmp_path))
+
+
 def test_a_model_of_the_users_own_is_served_under_a_name_that_tells_its_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ ALLOWED = [
     "norm_num [h₀, Nat.ModEq] at *",
     "constructor\n· exact hp\n· exact hq",
     "by_contra! h",
+    "norm_num [show 5! = 120 from rfl]",
+    "exact fun ⦃y : ℕ⦄ (_ : y = 1) => hx",
     "exact h.symm ▸ rfl",
     "rw [← Nat.add_comm, show (2 : ℕ) = 1 + 1 from rfl]",
     "field_simp [show x ≠ 0 by linarith]",

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Prepare Mathlib's proofs for a policy: bash scripts/prepare_lean.sh [--from ARCHIVE|FOLDER] [--out FOLDER]
+# Pairs of a state and a tactic, and theorems to search, from LeanDojo's traced data: docs/lean.md#with-mathlib-on-a-gpu
+set -euo pipefail
+module=core.lean.prepare
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+bash "$root/setup.sh" harness
+run "$@"
