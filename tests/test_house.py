@@ -55,7 +55,7 @@ MAY: dict[str, set[str]] = {
     "experiment_file": set(),
     "chosen": {"experiment_file"},
     "training": {"engines"},
-    "lean": {"engines", "generate", "report.tables", "results", "run", "training"},
+    "lean": {"engines", "generate", "report.lean", "report.tables", "results", "run", "training"},
     "experiment": {"engines", "generate", "grading", "problems", "results", "report", "plan"},
     "runs": {"results", "report"},
     "run": {"engines", "generate", "grading", "problems", "results", "experiment", "runs"},

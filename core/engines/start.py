@@ -167,7 +167,8 @@ def embedded(
     each other, each on a port of its own, with its own `card` or another; or what it was trained to, in a `gguf` file.
     It asks for API_KEY if set. Raises UserError where it does not start."""
     why = why or f"no server of models answers on port {environment.port()} and there is no NVIDIA GPU"
-    name = embedded_name() if gguf == EMBEDDED_GGUF else f"{embedded_card().model}-trained@{weights.sha256(gguf)[:12]}"
+    known = card or embedded_card()
+    name = embedded_name() if gguf == EMBEDDED_GGUF else f"{known.model}-trained@{weights.sha256(gguf)[:12]}"
     key = environment.api_key()
     size = llamacpp.Size(EMBEDDED_SLOTS // engines, EMBEDDED_CONTEXT, threads=1)
     with ExitStack() as running:
@@ -180,7 +181,7 @@ def embedded(
             limit=engines * size.slots + WAITING,
             replicas=tuple(f"{address}/v1" for address in others),
             sha256=embedded_sha256() if gguf == EMBEDDED_GGUF else weights.sha256(gguf),
-            card=card or embedded_card(),
+            card=known,
         )
 
 

@@ -28,6 +28,7 @@ from core.lean.searching import Searching
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.lean.workers import Workers
+from core.report.lean import overview
 from core.results.rounds import sha256
 from core.run import check_context, open_journal
 from core.signals import Stop
@@ -172,6 +173,8 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
         with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
             out = place(folder, config)
             Iterations(config, start, learned, held_out, (its, where), lean, out, journal, stop).run()
+            if config.ITERATION < 0:
+                print(f"\n{overview(out)}\n")
             print(f"results {out}")
 
 
@@ -207,7 +210,7 @@ def ablate(experiment: Orders, namespace: Mapping[str, Any]) -> None:
 
 def iteration_of(folder: Path) -> Weights:
     """The policy of an iteration that has an energy too. Raises UserError."""
-    made = Weights(folder / "model" / "model.gguf")
+    made = served.trained(folder / "model" / "model.gguf")
     if not made.path.is_file() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
         raise UserError(

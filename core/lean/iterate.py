@@ -113,7 +113,7 @@ class Iterations:
         if number < 0:
             return self.start
         name = "model.gguf" if self.start.is_gguf else "model"
-        made = Weights(self.own(number) / "model" / name)
+        made = replace(self.start, path=self.own(number) / "model" / name)
         if not made.path.exists():
             raise UserError(f"iteration {number} has made no policy yet. Run it first: ITERATION={number}")
         return made

@@ -261,7 +261,8 @@ class _Search:
     async def _start(self) -> None:
         (step,) = await self._all("lean", [self.world.start()])
         if isinstance(step, Failed) or step.error or step.state is None:
-            raise _Over(START, str(step) if isinstance(step, Failed) else step.error)
+            why = str(step) if isinstance(step, Failed) else step.error
+            raise _Over(ERROR if isinstance(step, Failed) or why in AS_THEY_ARE else START, why)
         if not step.state.goals:
             raise _Over(START, "there is nothing to prove")
         self._add(Node(0, None, "", 0.0, 0.0, 0, step.state.pp, step.state.goals), step.state)

@@ -13,6 +13,7 @@ from core.training import served
 from core.training.served import Weights
 
 POLICY = DATA / "lean" / "policy.gguf"
+NAME, ABOUT = "qed-rsa-lean-policy", "a tiny policy for lemmas made by program, not for Mathlib"
 
 
 def is_named() -> bool:
@@ -26,7 +27,12 @@ def first() -> Weights:
         return served.first()
     if not POLICY.is_file():
         raise UserError(f"the tiny policy {POLICY} is not there. Check out the repository again, or set MODEL")
-    return Weights(POLICY)
+    return Weights(POLICY, NAME, ABOUT)
+
+
+def trained(path: Path) -> Weights:
+    """What the policy that is searched with was trained to."""
+    return Weights(path) if is_named() else Weights(path, NAME, ABOUT)
 
 
 @contextmanager

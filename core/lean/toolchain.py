@@ -29,6 +29,7 @@ from core.lean import cage
 MEMORY = 4096  # megabytes after which Lean itself gives a tactic up
 STACK = 64  # megabytes for each of its threads; it would reserve 1 GB
 RESERVED = 4 * 2**30  # bytes that it reserves beside that and does not use
+LIBRARY = 16 * 2**30  # and those of Mathlib's compiled files, which it maps as if it wrote to them
 CPU = 2 * 3600  # seconds: more than a worker's life of 30 minutes on four cores
 PRELUDE = files.DATA / "lean" / "prelude.lean"
 # Unknown names are errors, where a library may make variables of them; and what a tactic may cost until it is given up.
@@ -47,7 +48,7 @@ KEPT = ("LEAN_PATH", "LEAN_SRC_PATH", "LEAN_SYSROOT", "LD_LIBRARY_PATH", "DYLD_L
 class Toolchain:
     """A Lean. `program`: the command, before its arguments. `head`: with what every file begins, whole lines. `name`:
     what it is called in a record. `variables`: of its environment. `memory` (megabytes) and `cpu` (seconds): what each
-    of its processes may use."""
+    of its processes may use; `reserved`: bytes that it may hold beside that memory."""
 
     program: tuple[str, ...]
     head: str
@@ -55,10 +56,11 @@ class Toolchain:
     variables: Mapping[str, str] = field(default_factory=dict)
     memory: int = MEMORY
     cpu: int = CPU
+    reserved: int = RESERVED
 
     def command(self, *args: str, cpu: int | None = None) -> list[str]:
         """What starts Lean with these arguments, in its cage."""
-        limits = (str(self.memory * 2**20 + RESERVED), str(cpu or self.cpu))
+        limits = (str(self.memory * 2**20 + self.reserved), str(cpu or self.cpu))
         own = (f"--tstack={STACK * 1024}", f"--memory={self.memory}")
         return [sys.executable, "-S", "-E", cage.__file__, *limits, *self.program, *own, *args]
 
@@ -191,7 +193,8 @@ def _project(path: Path) -> Toolchain:
         raise UserError(f"LEAN={path}: 'lake env' names no toolchain that is there. Run 'lake build' there")
     has_mathlib = any((Path(part) / "Mathlib.olean").is_file() for part in said.get("LEAN_PATH", "").split(":") if part)
     head = ("import Mathlib\n" if has_mathlib else "") + OPTIONS
-    return Toolchain((str(program),), head, f"Lean of {path}" + (" with Mathlib" if has_mathlib else ""), variables)
+    name, reserved = f"Lean of {path}" + (" with Mathlib" if has_mathlib else ""), RESERVED + has_mathlib * LIBRARY
+    return Toolchain((str(program),), head, name, variables, reserved=reserved)
 
 
 @cache

@@ -57,7 +57,7 @@ def _meant(name: str, folder: Path, also_comparisons: bool = False) -> Path:
 
 def _comparisons(folder: Path) -> set[str]:
     """The names of the comparisons that have ended, and of experiments in rounds from their first round on."""
-    begun = {record.parent.parent.name for record in folder.glob(f"*/*/{rounds.NAME}")}
+    begun = {each.name for each in folder.glob("*/") if rounds.is_folder(each)}
     return {table.parent.name for table in folder.glob("*/table.txt")} | begun
 
 

@@ -103,6 +103,9 @@ def read(path: Path) -> Record:
     return Record(path.parent.parent, path.parent.name, found, rounds)
 
 
+NOT_ROUNDS = "lean"  # proof searches have records of their own (core/lean/record.py)
+
+
 def is_folder(folder: Path) -> bool:
     """Whether `folder` is that of an experiment in rounds."""
     return bool(paths(folder))
@@ -110,6 +113,8 @@ def is_folder(folder: Path) -> bool:
 
 def paths(folder: Path) -> list[Path]:
     """Of the records of all runs in the `folder` of an experiment, but for those put aside."""
+    if folder.name == NOT_ROUNDS:
+        return []
     return sorted(path for path in folder.glob(f"*/{NAME}") if "." not in path.parent.name)
 
 

@@ -7,12 +7,12 @@ in this process, where equal seeds give equal samples; a folder in Hugging Face'
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from core.engines import cards, client, environment, gpus, start, weights
-from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF
+from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
 from core.engines.server import Server
 from core.errors import UserError
@@ -20,9 +20,12 @@ from core.errors import UserError
 
 @dataclass(frozen=True)
 class Weights:
-    """A .gguf file, or a folder in Hugging Face's layout."""
+    """A .gguf file, or a folder in Hugging Face's layout. `name` and `about`: of a GGUF file that is no kin of the embedded
+    model what it is called, and what it is."""
 
     path: Path
+    name: str = ""
+    about: str = ""
 
     @property
     def is_gguf(self) -> bool:
@@ -86,7 +89,8 @@ def served(made: Weights, need: Need, folder: Path) -> Iterator[Server]:
     to, lie in `folder`. Raises UserError where it does not start."""
     why = "a run that trains serves its own weights"
     if made.is_gguf:
-        with start.embedded(why=why, engines=EMBEDDED_ENGINES, gguf=made.path) as server:
+        card = replace(embedded_card(), model=made.name, about=made.about, note=made.about) if made.name else None
+        with start.embedded(why=why, engines=EMBEDDED_ENGINES, card=card, gguf=made.path) as server:
             yield server
     elif gpus.has_gpu():
         engine = environment.engine() or "sglang"

@@ -26,7 +26,7 @@ from core.lean import embedder, outcome, served, trajectories
 from core.lean.constants import LeanConstants
 from core.lean.embedder import Embedder
 from core.lean.energy import Energy
-from core.lean.guide import Guide
+from core.lean.guide import Guidance, Guide
 from core.lean.search import ERROR
 from core.lean.searching import Searching
 from core.lean.theorem import Theorem
@@ -339,7 +339,7 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
                 yield Guide(learned, asking)
 
         def found(folder: str) -> list[dict[str, Any]]:
-            searching = Searching("", config, server, journal, lean, tmp_path / folder, guiding, "it")
+            searching = Searching("", config, server, journal, lean, tmp_path / folder, Guidance(guiding, "it"))
             return [vars(each) | {"seconds": 0} for each in searching.of(theorems, Stop())]
 
         undisturbed = found("undisturbed")

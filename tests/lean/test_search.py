@@ -290,7 +290,9 @@ def test_a_theorem_that_does_not_start_says_why() -> None:
         found = run(Toy({}, begins=begins))
         assert found.reason == START and why in found.why and found.nodes == () and found.applied == 0
     broken = run(Toy({}, failing=lambda what, of: what == "start"))
-    assert (broken.reason, broken.why) == (START, "start of None broke")
+    assert (broken.reason, broken.why) == (ERROR, "start of None broke")  # not the theorem's fault: searched anew
+    died = run(Toy({}, begins=Step(None, "died")))
+    assert (died.reason, died.why) == (ERROR, "died")
 
 
 def test_what_goes_wrong_with_a_tactic_is_counted_by_its_reason() -> None:
