@@ -20,8 +20,8 @@ from core.errors import UserError
 
 @dataclass(frozen=True)
 class Weights:
-    """A .gguf file, or a folder in Hugging Face's layout. `name` and `about`: of a GGUF file that is no kin of the embedded
-    model what it is called, and what it is."""
+    """A .gguf file, or a folder in Hugging Face's layout. `name` and `about`: what a GGUF file that is no kin of the
+    embedded model is called, and is."""
 
     path: Path
     name: str = ""
