@@ -104,7 +104,7 @@ def trained(folder: Path, steps: int) -> dict[str, Any]:
     args += ["--out", str(out), "--steps", str(steps), "--resume", "none"]
     made = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "energy.py"), *args],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))},
         check=False,
         text=True,
         stdout=subprocess.PIPE,

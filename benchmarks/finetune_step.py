@@ -85,7 +85,7 @@ def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> 
     args = ["--model", str(model), "--data", str(data), "--out", str(out), "--lora-rank", str(rank), "--epochs", "1"]
     made = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "finetune.py"), *args],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))},
         check=False,
         text=True,
         stdout=subprocess.PIPE,
