@@ -218,6 +218,7 @@ def kill_anywhere(kills: int, folder: Path, whole: Path, theorems: list[str]) ->
     FIGURES.append(f"SIGKILL of iterations in Lean: {dict(counts)} in {runs} runs, all as undisturbed, nothing left")
 
 
+@pytest.mark.faults
 def test_killed_at_random_moments(whole: Path, theorems: list[str], tmp_path: Path) -> None:
     kill_anywhere(2, tmp_path, whole, theorems)
 
