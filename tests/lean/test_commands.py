@@ -26,6 +26,8 @@ def test_a_command_of_the_page_is_read(line: str) -> None:
         constants.read(found.planned.constants, found.namespace, arguments[1:])
     elif words[script] == "scripts/prepare_lean.sh":
         parser().parse_args(arguments)
+    elif words[script] == "scripts/report.sh":
+        assert arguments == ["lean"]  # tests/report/test_lean.py runs it
     else:
         source = (ROOT / "core" / "training" / "finetune.py").read_text(encoding="utf-8")
         options = [word for word in arguments if word.startswith("--")]
