@@ -23,6 +23,7 @@ from core.lean.guide import ALONE, Guidance, guided
 from core.lean.outcome import Outcome
 from core.lean.search import State
 from core.lean.searching import Searching
+from core.lean.served import embedding
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.lean.world import Scores
@@ -73,7 +74,7 @@ class Ablation:
 
     def _guidance(self, order: str) -> AbstractContextManager[Guidance]:
         if order in (BOTH, ENERGY):
-            return guided(self.energy, self.policy.path, self.config)
+            return guided(self.energy, embedding(self.policy, self.folder), self.config)
         return nullcontext(Guidance(_random, RANDOM) if order == RANDOM else ALONE)
 
 

@@ -151,10 +151,6 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
         config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
         lean, start = toolchain.find(), served.first()
         weights.check_port(start)
-        if config.ENERGY and not start.is_gguf:
-            raise UserError(
-                f"ENERGY=1 has llama.cpp embed states, and {start.path.name} is no .gguf file. Give ENERGY=0, or a file"
-            )
         learned, its, lean = given(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS, lean)
         held_out, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         check_apart(learned, held_out)
@@ -210,8 +206,9 @@ def ablate(experiment: Orders, namespace: Mapping[str, Any]) -> None:
 
 def iteration_of(folder: Path) -> Weights:
     """The policy of an iteration that has an energy too. Raises UserError."""
-    made = served.trained(folder / "model" / "model.gguf")
-    if not made.path.is_file() or not (folder / "energy").is_dir():
+    file, weights_folder = folder / "model" / "model.gguf", folder / "model" / "model"
+    made = served.trained(file) if file.is_file() else Weights(weights_folder)
+    if not made.path.exists() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
         raise UserError(
             f"{folder} holds no policy with an energy. Run it first: bash scripts/run.sh 24_lean_iteration "

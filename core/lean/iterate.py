@@ -32,6 +32,7 @@ from core.lean.guide import ALONE, Guidance, guided
 from core.lean.outcome import Outcome
 from core.lean.record import NO_GO, RECORD, Record, keep, read
 from core.lean.searching import SAME_SEARCH, Searching
+from core.lean.served import embedding
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.results.write import put_aside
@@ -266,7 +267,8 @@ class Iterations:
         """Learn an energy for a policy, in `home`, from the searches up to an iteration, and search the held-out
         theorems with it: same policy, same nodes. For the record, with the gain on the outcomes `alone`."""
         about = self._energy(number, policy, home)
-        with self._served(policy) as server, guided(home / "energy", policy.path, self.config) as guidance:
+        embeds = embedding(policy, self.folder)
+        with self._served(policy) as server, guided(home / "energy", embeds, self.config) as guidance:
             outcomes = self._evaluation(f"{whose}, held out, with the energy", server, searches, guidance)
         told = figures.figures(outcomes, self.config.budgets) | {"auc": about["auc"]["held_out"]}
         told["gain"] = vars(figures.compared(alone, outcomes, self.config.MAX_NODES))
@@ -293,7 +295,7 @@ class Iterations:
             async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
                 return await embedder.embed(trees.texts_in(searches), home / "embeddings", asking, self.say)
 
-        with engines.embedding(policy.path) as server:
+        with engines.embedding(embedding(policy, self.folder)) as server:
             if new := asyncio.run(embedded(server)):
                 self.say(f"{new:,} states embedded by {policy.path}")
         if (folder := home / "energy").is_dir():
@@ -310,4 +312,4 @@ class Iterations:
 
     def _guided(self, number: int, made: Weights) -> AbstractContextManager[Guidance]:
         """The energy of an iteration, with a server that embeds by its policy."""
-        return guided(self.own(number) / "energy", made.path, self.config)
+        return guided(self.own(number) / "energy", embedding(made, self.folder), self.config)

@@ -35,6 +35,12 @@ def trained(path: Path) -> Weights:
     return Weights(path) if is_named() else Weights(path, NAME, ABOUT)
 
 
+def embedding(made: Weights, folder: Path) -> Path:
+    """The file by which llama.cpp embeds for a policy, on the CPU: its own, or in `folder` what its weights become.
+    Raises UserError where they cannot be converted."""
+    return made.path if made.is_gguf else served.converted(made, folder)
+
+
 @contextmanager
 def policy(need: Need, folder: Path) -> Iterator[Server]:
     """A server of the policy that is named, or of the tiny one. Raises UserError."""

@@ -99,11 +99,11 @@ def served(made: Weights, need: Need, folder: Path) -> Iterator[Server]:
         with environment.choosing_weights(made.path), start.launched(engine, need, why, log) as server:
             yield server
     else:
-        with start.on_llamacpp(_converted(made, folder), need, why=why, exact=True) as server:
+        with start.on_llamacpp(converted(made, folder), need, why=why, exact=True) as server:
             yield server
 
 
-def _converted(made: Weights, folder: Path) -> Path:
+def converted(made: Weights, folder: Path) -> Path:
     """The GGUF file of a folder's weights, in 16 bits; that of other weights goes."""
     from core.training import to_gguf  # takes a while to load
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from core.lean.served import POLICY
 from core.results.rounds import sha256
+from core.training import to_hf
 from tests.conftest import ended, run, start
 from tests.helpers import training
 from tests.lean.test_door import written
@@ -69,6 +71,21 @@ def test_the_same_command_again_asks_nothing_and_trains_nothing(whole: Path) -> 
     status, out, err = iterate(whole, "ENERGY=0")
     assert status == 0 and "training" not in out.replace("training theorems", ""), (out, err)
     assert made(whole) == before
+
+
+def test_a_policy_in_a_folder_is_trained_by_lora_served_and_embedded(tmp_path: Path) -> None:
+    folder = tmp_path / "policy"
+    to_hf.convert(POLICY, folder)
+    status, _, err = run(
+        "24_lean_iteration", *arguments(tmp_path), "LORA_RANK=4", RESULTS_DIR=str(tmp_path), MODEL=str(folder)
+    )
+    assert status == 0, err
+    own = tmp_path / "lean" / "iteration_0"
+    assert (own / "model" / "adapter").is_dir() and list((own / "model" / "model").glob("*.safetensors"))
+    record = json.loads((own / "record.json").read_text())
+    assert record["complete"] and record["guided"]["gain"]["n"] == len(HELD_OUT)
+    energy = json.loads((own / "energy" / "energy.json").read_text())
+    assert energy["model"].startswith(f"served-{record['trained']['digest'][:12]}")  # not by the first policy
 
 
 def _is_training(results: Path) -> bool:
