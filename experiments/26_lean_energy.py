@@ -2,8 +2,8 @@
 
 Question: given one policy and its energy, does the energy order the frontier better than log probability does?
 Expected: where few tactics are proposed the frontier empties and no order matters. With EXPLORE there is a choice to
-make: if "random" is no worse there either, the question can't be answered at these nodes.
-Command: bash scripts/run.sh 26_lean_energy ITERATION=1, after 24_lean_iteration or 25_lean_all
+make. Try LENGTH_NORMALISED=1 too: what an energy gains on summed log probabilities their mean may gain as well.
+Command: bash scripts/run.sh 26_lean_energy ITERATION=2, after 25_lean_all
 """
 
 from core.lean.door import ABLATION, ablate
