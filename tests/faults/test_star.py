@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from core.files import ROOT
 from core.results import rounds
 from tests.conftest import ended, environment, start
@@ -65,6 +67,7 @@ def test_controls_with_more_rounds_keep_what_they_have_trained(tmp_path: Path) -
     assert asked == took and len(asked[0]) == 3
 
 
+@pytest.mark.faults
 def test_killed_ten_times_anywhere_it_comes_to_the_same_files(tmp_path: Path) -> None:
     whole, results = tmp_path / "whole", tmp_path / "results"
     began = time.monotonic()
