@@ -13,16 +13,15 @@ import json
 import os
 import resource
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.training_script import ran
 from core.engines.shape import QED_NANO
 from core.errors import UserError, command
-from core.files import ROOT
 from core.lean import embeddings, trajectories
 from core.lean.embeddings import Embedded, text_of
 from core.lean.energy import RECORD
@@ -102,14 +101,7 @@ def trained(folder: Path, steps: int) -> dict[str, Any]:
     shutil.rmtree(out, ignore_errors=True)
     args = ["--trajectories", str(folder / "trajectories"), "--embeddings", str(folder / "embeddings")]
     args += ["--out", str(out), "--steps", str(steps), "--resume", "none"]
-    made = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "energy.py"), *args],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))},
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    made = ran("energy.py", *args)
     if made.returncode:
         raise UserError(f"the training failed: {made.stdout.strip()[-500:]}")
     record: dict[str, Any] = json.loads((out / RECORD).read_text(encoding="utf-8"))

@@ -12,18 +12,15 @@ estimate, which is meant to err to the safe side, should be above it.
 
 import argparse
 import json
-import os
 import random
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.training_script import ran
 from core.engines.shape import QED_NANO
 from core.errors import UserError, command
-from core.files import ROOT
 from core.training import memory
 from core.training.outcome import LINE, RECORD
 
@@ -83,14 +80,7 @@ def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> 
     write_rows(model, length, max(2 * memory.STEP_ROWS, tokens // length), data)
     shutil.rmtree(out, ignore_errors=True)
     args = ["--model", str(model), "--data", str(data), "--out", str(out), "--lora-rank", str(rank), "--epochs", "1"]
-    made = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "finetune.py"), *args],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))},
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    made = ran("finetune.py", *args)
     told: dict[str, Any] = {"rank": rank, "length": length}
     passing = length * memory.rows_at_once(length, "cuda")
     told["estimate_gib"] = round(memory.on_gpu(QED_NANO, rank, passing) / GIB, 1)

@@ -172,11 +172,14 @@ def read(kind: type[C], namespace: Mapping[str, Any], overrides: Sequence[str] =
         raise UserError(f"{error}. {listing}") from None
 
 
-def of_command(kind: type[C], namespace: Mapping[str, Any], instead_of_problems: str = "") -> C:
+def of_command(kind: type[C], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> C:
     """The constants of an experiment that is run as a command, as `read` does, with NAME=value overrides from the
     command line; what says nothing to a run is noted. `instead_of_problems`: what PROBLEMS=… is refused with, by an
-    experiment that takes none."""
+    experiment that takes none. Asked for help, it prints that, with `more_help` behind it, and ends the process."""
     overrides = sys.argv[1:]
+    if asks_for_help(overrides):
+        print("\n\n".join(filter(None, (explained(kind, namespace), more_help))))
+        raise SystemExit(0)
     if instead_of_problems and any(word.startswith("PROBLEMS=") for word in overrides):
         raise UserError(f"PROBLEMS says nothing here: {instead_of_problems}")
     if note := not_read(kind, overrides):

@@ -41,8 +41,6 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
     `grader` that asks a model asks the run's own, or the server at GRADER_URL. Ends the process: status 0, 1 (every
     completion failed), 2 (a user's error) or 130 (stopped)."""
     with command():
-        if constants.asks_for_help(sys.argv[1:]):
-            return print(constants.explained(scaffold.constants, namespace))
         stop = Stop()
         name = Path(namespace["__file__"]).stem
         config = constants.of_command(scaffold.constants, namespace)

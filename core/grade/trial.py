@@ -5,7 +5,6 @@ All that is asked goes through asking.py: the generator, the journal and the pur
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -72,8 +71,6 @@ def try_grader(trial: Trial, namespace: Mapping[str, Any]) -> None:
     """Run the trial whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends the
     process as core.run.run does."""
     with command():
-        if constants.asks_for_help(sys.argv[1:]):
-            return print(constants.explained(trial.constants, namespace))
         stop = Stop()
         name = Path(namespace["__file__"]).stem
         config = constants.of_command(trial.constants, namespace, "what is graded are the proofs of GRADED=…")

@@ -166,8 +166,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     @property
     def learning(self) -> LeanConstants:
         """Of the searches to learn from. Raises UserError where EXPLORE leaves the model no node."""
-        own = {name: getattr(self, name) for name in rules(LeanConstants)}
-        return LeanConstants(**own | {"PROBES": with_explored(self), "MAX_NODES": self.TRAIN_NODES})
+        return exploring(self, MAX_NODES=self.TRAIN_NODES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,10 +183,11 @@ class AblationConstants(BaselineConstants, EnergyConstants):
 
     def exploring(self, seed: int) -> LeanConstants:
         """Of the searches with one seed. Raises UserError where EXPLORE leaves the model no node."""
-        own = {name: getattr(self, name) for name in rules(LeanConstants)}
-        return LeanConstants(**own | {"PROBES": with_explored(self), "SEED": seed})
+        return exploring(self, SEED=seed)
 
 
-def with_explored(config: "IterationConstants | AblationConstants") -> str:
-    """PROBES, and those of EXPLORE."""
-    return f"{config.PROBES};{ {'none': '', 'lemmas': LEMMAS}.get(config.EXPLORE, config.EXPLORE) }"
+def exploring(config: IterationConstants | AblationConstants, **changes: Any) -> LeanConstants:
+    """Those of searches that try the tactics of EXPLORE too, with changes. Raises UserError."""
+    own = {name: getattr(config, name) for name in rules(LeanConstants)}
+    more = {"none": "", "lemmas": LEMMAS}.get(config.EXPLORE, config.EXPLORE)
+    return LeanConstants(**own | {"PROBES": f"{config.PROBES};{more}"} | changes)

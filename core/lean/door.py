@@ -1,11 +1,10 @@
 """The door to searching in Lean: what stands before the searches, and what is shown and kept behind them."""
 
 import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from core import constants
 from core import interrupts as interrupts
@@ -22,7 +21,7 @@ from core.lean.constants import (
     IterationConstants,
     LeanConstants,
 )
-from core.lean.iterate import Iterations, untrained
+from core.lean.iterate import Iterations, folder_of, policy_in, untrained
 from core.lean.record import NO_GO, TABLE, Record, keep
 from core.lean.searching import Searching
 from core.lean.theorem import Theorem
@@ -41,11 +40,14 @@ TEST, TRAIN = (DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train
 TAKEN = "THEOREMS=FILE is searched"  # in place of PROBLEMS
 
 
+C = TypeVar("C", bound=BaselineConstants)
+
+
 @dataclass(frozen=True)
-class Search:
+class Search(Generic[C]):
     """What can be planned: one theorem's search."""
 
-    constants: type[BaselineConstants] = BaselineConstants
+    constants: type[C]
 
     def max_completions(self, config: LeanConstants) -> int:
         return config.MAX_NODES * config.CANDIDATES
@@ -54,36 +56,13 @@ class Search:
         return 0
 
 
-@dataclass(frozen=True)
-class Baseline(Search):
-    """The same of a baseline."""
-
-    constants: type[ControlledConstants] = ControlledConstants
+BASELINE, ITERATION, ABLATION = Search(ControlledConstants), Search(IterationConstants), Search(AblationConstants)
 
 
-@dataclass(frozen=True)
-class Iteration(Search):
-    """The same of iterations."""
-
-    constants: type[IterationConstants] = IterationConstants
-
-
-@dataclass(frozen=True)
-class Orders(Search):
-    """The same of an ablation."""
-
-    constants: type[AblationConstants] = AblationConstants
-
-
-BASELINE, ITERATION, ABLATION = Baseline(), Iteration(), Orders()
-
-
-def baseline(experiment: Baseline, namespace: Mapping[str, Any]) -> None:
+def baseline(experiment: Search[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.run.run does."""
     with command():
-        if constants.asks_for_help(sys.argv[1:]):
-            return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
         config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
         lean = toolchain.find()
@@ -141,12 +120,10 @@ def check(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: LeanCo
     asyncio.run(checked())
 
 
-def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
+def iterate(experiment: Search[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.run.run does."""
     with command():
-        if constants.asks_for_help(sys.argv[1:]):
-            return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
         config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
         lean, start = toolchain.find(), served.first()
@@ -174,18 +151,16 @@ def iterate(experiment: Iteration, namespace: Mapping[str, Any]) -> None:
             print(f"results {out}")
 
 
-def ablate(experiment: Orders, namespace: Mapping[str, Any]) -> None:
+def ablate(experiment: Search[AblationConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.run.run does."""
     with command():
-        if constants.asks_for_help(sys.argv[1:]):
-            return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
         config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
         lean = toolchain.find()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         folder = results_dir()
-        own = place(folder, config) / f"iteration_{config.ITERATION}"
+        own = folder_of(place(folder, config), config.ITERATION)
         made = iteration_of(own)
         check(lean, chosen, where, config)
         name, out = Path(namespace["__file__"]).stem, own / "orders"
@@ -206,8 +181,7 @@ def ablate(experiment: Orders, namespace: Mapping[str, Any]) -> None:
 
 def iteration_of(folder: Path) -> Weights:
     """The policy of an iteration that has an energy too. Raises UserError."""
-    file, weights_folder = folder / "model" / "model.gguf", folder / "model" / "model"
-    made = served.trained(file) if file.is_file() else Weights(weights_folder)
+    made = served.trained(policy_in(folder))
     if not made.path.exists() or not (folder / "energy").is_dir():
         number = folder.name.removeprefix("iteration_")
         raise UserError(

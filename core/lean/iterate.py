@@ -56,6 +56,12 @@ def folder_of(folder: Path, number: int) -> Path:
     return folder / f"iteration_{number}"
 
 
+def policy_in(folder: Path) -> Path:
+    """The weights that the iteration of a `folder` has trained, a file or a folder, or where they would lie."""
+    file = folder / "model" / "model.gguf"
+    return file if file.exists() else folder / "model" / "model"
+
+
 def untrained(folder: Path, config: IterationConstants) -> int:
     """How many iterations have no policy yet, of those that the constants ask for."""
     return sum(not (folder_of(folder, number) / "model").exists() for number in numbers(config))
@@ -113,8 +119,7 @@ class Iterations:
         """The policy that an iteration has made; that of -1 is the first. Raises UserError where there is none."""
         if number < 0:
             return self.start
-        name = "model.gguf" if self.start.is_gguf else "model"
-        made = replace(self.start, path=self.own(number) / "model" / name)
+        made = replace(self.start, path=policy_in(self.own(number)))
         if not made.path.exists():
             raise UserError(f"iteration {number} has made no policy yet. Run it first: ITERATION={number}")
         return made

@@ -4,7 +4,6 @@ A sceptic asks what of the gain is the method's. So every arm behind the first t
 first has under that seed, whatever it keeps; what the arms ask in common is asked once.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,12 +58,10 @@ class Controls:
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     """Run all arms. Ends the process as core.run.run does."""
     with command():
-        if constants.asks_for_help(sys.argv[1:]):
-            listed = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
-            told = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
-            return print(f"{constants.explained(controls.constants, namespace)}\n\n{terminal.wrapped(told)}")
         stop = Stop()
-        config = constants.of_command(controls.constants, namespace, TAKEN)
+        listed = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
+        told = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
+        config = constants.of_command(controls.constants, namespace, TAKEN, terminal.wrapped(told))
         arms = controls.configs(config)
         total = len(arms) * len(controls.seeds)
         runs = {_label(each, config, seed): of for seed in controls.seeds for each, of in arms}

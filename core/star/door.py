@@ -1,6 +1,5 @@
 """The door to a STaR experiment: what stands before its rounds, and what is shown behind them."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,8 +50,6 @@ def star(experiment: Star, namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.run.run does."""
     with command():
-        if constants.asks_for_help(sys.argv[1:]):
-            return print(constants.explained(experiment.constants, namespace))
         stop = Stop()
         config = constants.of_command(experiment.constants, namespace, TAKEN)
         label = f"seed{config.SEED}"

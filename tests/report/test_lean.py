@@ -1,7 +1,6 @@
 """What the report says of searches in Lean: real ones, ones whose figures are known, broken ones; the page."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from core.report.cli import main
 from core.report.tables import interval
 from tests.conftest import run
 from tests.helpers import searches
+from tests.helpers.browser import Tab
 from tests.helpers.reports import EVIL
 from tests.lean.test_door import written
 from tests.report.test_cli import refused
-from tests.report.test_page import CHROMIUM, Tab
 
 THEOREMS = (
     ("identity", "(p : Prop) : p → p"),
@@ -222,25 +221,6 @@ def test_a_broken_file_is_one_line_and_leaves_no_page(results: Path, capsys: pyt
 
 
 # The page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    made = Tab(browser)
-    yield made
-    made.close()
-    assert made.trouble == [], made.trouble
 
 
 def page_of(results: Path, out: Path) -> Path:

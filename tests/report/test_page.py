@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,10 @@ from core.report import page
 from core.types import Sampling
 from tests.conftest import run
 from tests.helpers import reports
+from tests.helpers.browser import CHROMIUM, Tab
 
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
-
-
-@pytest.fixture(scope="module")  # no longer: while it is open, this thread has an event loop at work
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -38,52 +28,6 @@ def results_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         status, _, err = run(name, "LIMIT=3", "N=4", "K=2", "T=2", "MAX_TOKENS=300", RESULTS_DIR=str(folder))
         assert status == 0, err
     return folder
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator["Tab"]:
-    made = Tab(browser)
-    yield made
-    made.close()
-    assert made.trouble == [], made.trouble
-
-
-class Tab:
-    """A page in the browser. `trouble`: errors in its console, and whatever it asked of a network."""
-
-    def __init__(self, browser: Any, **options: Any) -> None:
-        self.trouble: list[str] = []
-        self._context = browser.new_context(accept_downloads=True, **options)
-        self._context.set_default_timeout(120_000)  # ms, for a busy machine
-        self.page = self._context.new_page()
-        self.page.on("console", lambda message: self._note(message.text) if message.type == "error" else None)
-        self.page.on("pageerror", lambda error: self._note(str(error)))
-        self.page.on("request", self._asked)
-
-    def _note(self, text: str) -> None:
-        self.trouble.append(text)
-
-    def _asked(self, request: Any) -> None:
-        if not request.url.startswith(("file:", "data:", "blob:", "http://127.0.0.1:")):
-            self._note(f"asked for {request.url}")
-
-    def open(self, path: Path, route: str = "") -> Any:
-        self.page.goto(f"file://{path}{route}")
-        self.page.wait_for_selector("#nav a[aria-current]")
-        return self.page
-
-    def fits(self, axe: Any, path: Path, route: str, width: int) -> None:
-        """A view is no wider than its screen, and hard to use for nobody, as `axe` sees it."""
-        shown = self.open(path, route)
-        shown.reload()
-        shown.wait_for_timeout(150)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width, route
-        violations = axe.run(shown).response["violations"]
-        told = [(v["id"], v["nodes"][0]["html"][:200], v["nodes"][0]["failureSummary"]) for v in violations]
-        assert not told, route
-
-    def close(self) -> None:
-        self._context.close()
 
 
 def written(folder: Path, *names: str, out: Path | None = None) -> Path:

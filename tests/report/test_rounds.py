@@ -17,8 +17,8 @@ from core.report.cli import main
 from core.report.tables import Column
 from core.results import rounds as record
 from tests.helpers import reports
+from tests.helpers.browser import Tab
 from tests.report.test_cli import refused
-from tests.report.test_page import CHROMIUM, Tab
 
 ARMS = ("star-seed0", "star-seed1", "no_rationalisation-seed0", "no_rationalisation-seed1")
 
@@ -221,17 +221,6 @@ def test_a_record_lies_in_the_folder_of_its_label(star: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The pages of one run, of several, and of one in which every text wants to be more."""
     made = {}
@@ -249,14 +238,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             patch.setenv("RESULTS_DIR", str(folder.parent))
             main(["21_star", "--out", str(made[kind])])
     return made
-
-
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
-    made = Tab(browser)
-    yield made
-    made.close()
-    assert made.trouble == [], made.trouble
 
 
 def test_the_page_begins_with_the_rounds(tab: Tab, pages: dict[str, Path]) -> None:
