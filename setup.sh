@@ -9,7 +9,7 @@
 #                            find torch's CPU build (requirements-train.txt)
 #   bash setup.sh lean       the harness and Lean 4 without a library (core/lean; x86-64 Linux)
 #   bash setup.sh dev        the harness, the gateway, Lean and what the tests need
-#   bash setup.sh engines    the same, and vLLM's CPU build with transformers serve (scripts/test.sh engines; 3.4 GB)
+#   bash setup.sh engines    the same, and for a CPU vLLM, transformers serve and SGLang (scripts/test.sh engines; 5.5 GB)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/scripts/common.sh"
 cd "$root"
@@ -139,6 +139,22 @@ room() {
   [ "$free" -ge "$1" ] || { echo "error: $2 $1 GB and this disk has $free GB free. Make room" >&2; exit 2; }
 }
 
+# sglang_cpu: SGLang for tests on a CPU, for which it has no build: of its lock all but what is for GPUs, and torch's CPU
+# build. What it imports beyond that, tests/real/standins makes up.
+sglang_cpu() {
+  local venv=.venv-sglang-cpu want pip
+  local gpus='^(nvidia|cuda|nccl|nvshmem|torch|flash|sgl-|sglang-kernel|smg|humming|quack|kernels|tilelang|timm|tml|decord|av=|deepseek|numba|llvmlite|z3|cutlass)'
+  want=$(sums locks/requirements-sglang.lock requirements-engines.txt setup.sh)
+  [ -f "$venv/.installed" ] && [ "$(cat "$venv/.installed")" = "$want" ] && return
+  echo "setting up $venv from locks/requirements-sglang.lock (once; 2 GB, 1 to 5 minutes) …" >&2
+  "$python" -m venv "$venv" || cannot_make "$venv"
+  awk -v gpus="$gpus" '/^[^ #]/ { keep = $1 !~ gpus } keep' locks/requirements-sglang.lock >"$venv/.part"
+  pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps)
+  { "${pip[@]}" --require-hashes -r "$venv/.part" && "${pip[@]}" "$(grep '^torch==' requirements-engines.txt)"; } >&2 || {
+    echo "error: SGLang could not be installed for a CPU (see above). Check the network and the disk, run it again" >&2; exit 2; }
+  printf '%s\n' "$want" >"$venv/.installed"
+}
+
 if [ "$what" = train ]; then
   gb=3; if nvidia-smi -L >/dev/null 2>&1; then gb=10; fi
   [ -f .venv-train/.installed-requirements-train ] || room "$gb" "what trains a model needs"
@@ -161,6 +177,7 @@ if [ "$what" = engines ]; then
     mkdir -p "$own"
     sed -e 's/^Name: .*/Name: vllm/' -e "s/^Version: .*/Version: $version+cpu/" "$info/METADATA" >"$own/METADATA"
   done
+  sglang_cpu
 fi
 
 if [ -n "$engine" ] && nvidia-smi -L >/dev/null 2>&1; then

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from core.engines import start
+from core.engines import embedding as embeds
 from core.engines.server import Server
 from core.errors import command
 from core.files import DATA, read_json
@@ -44,7 +44,7 @@ def measured(model: Path, count: int, rounds: int) -> dict[str, object]:
     texts = states(count)
     ways = {"batches": (BATCH, CONCURRENCY), "one": (1, 1)}
     rates: dict[str, list[float]] = {name: [] for name in ways}
-    with start.embedding(model) as server:
+    with embeds.on_llamacpp(model) as server:
         for turn in range(rounds):
             for name in list(ways)[:: 1 if turn % 2 else -1]:
                 rates[name].append(asyncio.run(rate(server, texts, *ways[name])))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Set up and test: pytest, then ruff and mypy. Arguments go to pytest: bash scripts/test.sh -k journal
 #   bash scripts/test.sh faults     the suite of faults, short tests and long; FAULTS_SEED=1 draws other moments for them
-#   bash scripts/test.sh engines    vLLM and transformers serve on this machine's CPU (3.4 GB more, ten minutes)
+#   bash scripts/test.sh engines    vLLM, SGLang and transformers serve on this machine's CPU (5.5 GB more)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"

@@ -1,11 +1,10 @@
 """Chat templates: what they put behind a question, and whether they can close thinking, as a server or its model's
 files say."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from core.engines import client
+from core.engines import client, weights
 from core.engines.identity import weights_at
 from core.engines.server import MARK, Server, is_local
 from core.errors import UserError
@@ -81,14 +80,4 @@ def rendered(
 def template_of(path: str) -> str | None:
     """The chat template in a model's folder on this machine."""
     folder = weights_at(path)
-    if folder is None or not folder.is_dir():
-        return None
-    try:
-        if (file := folder / "chat_template.jinja").is_file():
-            return file.read_text(encoding="utf-8")
-        found = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get("chat_template")
-    except (OSError, ValueError, AttributeError):
-        return None
-    if isinstance(found, list):  # several, by name
-        found = next((t.get("template") for t in found if isinstance(t, dict) and t.get("name") == "default"), None)
-    return found if isinstance(found, str) else None
+    return None if folder is None else weights.template(folder)

@@ -143,12 +143,6 @@ def _shown(status: int) -> str:
     return names.get(status, f"status {status}")
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        return int(listener.getsockname()[1])
-
-
 def _check_free(port: int) -> None:
     with socket.socket() as caller:
         if caller.connect_ex((environment.host(), port)) == 0:
@@ -188,7 +182,7 @@ def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
         for port, place in enumerate(places, first + 1):
             fleet.add_server(port, flags, **place)
         root, log = f"http://{environment.host()}:{first}", fleet.services[0].log.parent
-        metrics = free_port()
+        metrics = leash.free_port()
         fleet.add_gateway([server.url for server in fleet.services], first, metrics)
         kind = "embedded" if embedded else "one on each GPU"
         say(f"{len(places)} servers ({kind}) start on the ports after {first}; their logs are in {log}")
@@ -208,7 +202,7 @@ def register(file: Path, flags: list[str]) -> None:
     start."""
     if environment.host() == "0.0.0.0":
         raise UserError("BIND=0.0.0.0 is not an address to register. Set BIND to this node's own")
-    port = free_port()
+    port = leash.free_port()
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with Fleet() as fleet:
@@ -238,7 +232,7 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
     The command starts when `servers` of them answer, or after PATIENCE with those that do. Raises UserError where
     none does.
     """
-    port, key = free_port(), environment.api_key()
+    port, key = leash.free_port(), environment.api_key()
     root = f"http://{environment.host()}:{port}"
 
     def follow() -> int:
@@ -248,7 +242,7 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
         return gateway.healthy(root, key)
 
     with Fleet() as fleet:
-        fleet.tend_until(fleet.add_gateway([], port, free_port()).answers, PATIENCE)
+        fleet.tend_until(fleet.add_gateway([], port, leash.free_port()).answers, PATIENCE)
         fleet.tend_until(lambda: follow() >= servers, PATIENCE)
         count = follow()
         if not count:

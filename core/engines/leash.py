@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -197,6 +198,13 @@ def running(
         yield process
     finally:
         process.stop()
+
+
+def free_port() -> int:
+    """One that nothing listens on just now."""
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        return int(listener.getsockname()[1])
 
 
 def explanation(lines: Sequence[str], status: int, port: int) -> str:

@@ -6,10 +6,11 @@ What can be is derived: from the model's config.json, the card's memory, and wha
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from core.constants import Constants, Rule, rules
 from core.engines.gpus import Gpu
-from core.engines.shape import Shape, kv_tokens, mem_fraction
+from core.engines.shape import RUNTIME_BYTES, Shape, kv_tokens, mem_fraction
 from core.errors import UserError
 
 PROMPT_TOKENS = 2048  # room for a problem's statement and the instructions around it
@@ -19,16 +20,21 @@ FEWEST_HELD = 2048  # tokens that a request holds at the least: more of them in 
 # What SGLang's deterministic inference costs, as a share of the time: its makers' figure for most of their workloads
 # (lmsys.org, 22 September 2025; 34% on average), not measured here.
 DETERMINISTIC_COST = (0.25, 0.45)
+# A server that embeds: tokens of its longest text, and those that it reads together; bytes for the activations of these
+# (an assumption: a layer of QED-Nano's shape writes 0.5 GB for 8,192 tokens).
+EMBEDDED_TOKENS, TOGETHER, EMBEDDING_SPARE = 2048, 8192, 2**30
 
 
 @dataclass(frozen=True)
 class Need:
     """What the longest request of an experiment holds: `k` texts (candidates, reports, summaries) and the new one, each
-    `max_tokens` at most (thinking included), and the forced answer behind it."""
+    `max_tokens` at most (thinking included), and the forced answer behind it. `embeds`: the GPU holds the same weights
+    once more, in a server that embeds and starts first."""
 
     k: int = 3
     max_tokens: int = 16384
     answer_tokens: int = 512
+    embeds: bool = False
 
     @classmethod
     def read(cls, argv: Sequence[str]) -> "tuple[Need, list[str]]":
@@ -36,7 +42,7 @@ class Need:
         rest = [arg for arg in argv if not re.fullmatch(r"[A-Z_]+=.*", arg)]
         names = {"K": "k", "MAX_TOKENS": "max_tokens", "ANSWER_TOKENS": "answer_tokens"}
         known = rules(Constants) | {"K": Rule("texts that one prompt shows", int, 1, 1024)}
-        given: dict[str, int] = {}
+        given: dict[str, Any] = {}
         for name, _, value in (arg.partition("=") for arg in argv if arg not in rest):
             if name not in names:
                 raise UserError(f"unknown constant {name}. What a server has to hold follows from {', '.join(names)}")
@@ -60,6 +66,7 @@ class Settings:
     running: int
     tokens: int  # of KV cache, as computed; the server gives its own count
     deterministic: bool = False  # SGLang: equal requests with equal seeds get equal answers, whatever else is in flight
+    share: float = 1  # of the GPU's memory: what is left to this server, where there are two
 
 
 def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", deterministic: bool = False) -> Settings:
@@ -68,8 +75,15 @@ def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", det
     kv = kv or ("fp8" if gpu.fp8 else "bf16")
     if kv == "fp8" and not gpu.fp8:
         raise UserError(f"{gpu.name} has no fp8. Unset KV, or set KV=bf16")
-    tokens = kv_tokens(shape, gpu.memory, kv)
+    memory = gpu.memory - (embedding_bytes(shape) if need.embeds else 0)
+    tokens = kv_tokens(shape, memory, kv)
     least = PROMPT_TOKENS + need.max_tokens + need.answer_tokens
+    if tokens < least and need.embeds:
+        raise UserError(
+            f"{gpu.name} does not hold the model twice: to embed takes {embedding_bytes(shape) / 2**30:.1f} GiB, which "
+            f"leaves room for {tokens:,} tokens of KV cache, and one request may need {least:,}. Leave the energy out "
+            "(ENERGY=0), or take a larger GPU, or two: the second one then embeds"
+        )
     if tokens < least:
         raise UserError(
             f"the model leaves room for {tokens:,} tokens of KV cache ({kv}) on {gpu.name} and one request may need "
@@ -78,11 +92,35 @@ def settings(shape: Shape, longest: int, gpu: Gpu, need: Need, kv: str = "", det
     return Settings(
         context=min(need.context, longest, tokens),
         kv=kv,
-        fraction=mem_fraction(gpu.memory),
+        fraction=mem_fraction(memory),
         running=running(tokens, need.max_tokens),
         tokens=tokens,
         deterministic=deterministic,
+        share=memory / gpu.memory,
     )
+
+
+def embedding_settings(shape: Shape, longest: int, gpu: Gpu) -> Settings:
+    """The settings of a server that embeds on `gpu`: weights and keys and values of TOGETHER tokens. Raises UserError
+    where these do not fit."""
+    if (needed := embedding_bytes(shape)) > gpu.memory:
+        raise UserError(
+            f"{gpu.name} has {gpu.memory / 2**30:.1f} GiB of memory, and to embed by this model takes "
+            f"{needed / 2**30:.1f}. Leave the energy out (ENERGY=0), or take a larger GPU"
+        )
+    return Settings(
+        context=min(EMBEDDED_TOKENS, longest),
+        kv="bf16",
+        fraction=mem_fraction(gpu.memory),
+        running=MOST_RUNNING,
+        tokens=TOGETHER,
+        share=needed / gpu.memory,
+    )
+
+
+def embedding_bytes(shape: Shape) -> float:
+    """Bytes of a GPU's memory that a server which embeds takes."""
+    return RUNTIME_BYTES + shape.weight_bytes + TOGETHER * shape.kv_bytes("bf16") + EMBEDDING_SPARE
 
 
 def running(tokens: int, max_tokens: int) -> int:

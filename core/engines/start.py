@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -177,7 +177,7 @@ def embedded(
             for _ in range(engines)
         ]
         yield replace(
-            _llamacpp_server(first, name, size, why, key),
+            llamacpp_server(first, name, size, why, key),
             limit=engines * size.slots + WAITING,
             replicas=tuple(f"{address}/v1" for address in others),
             sha256=embedded_sha256() if gguf == EMBEDDED_GGUF else weights.sha256(gguf),
@@ -204,26 +204,12 @@ def on_llamacpp(
         )
     name, key = llamacpp.name_of(gguf), environment.api_key()
     with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact) as address:
-        server = carded(_llamacpp_server(address, name, size, why, key), environment.card())
+        server = carded(llamacpp_server(address, name, size, why, key), environment.card())
         yield replace(server, sha256=weights.sha256(gguf))
 
 
-@contextmanager
-def embedding(gguf: Path = EMBEDDED_GGUF, port: int = 0) -> Iterator[Server]:
-    """The model in a `gguf` file on llamacpp.serving's `embeds`, beside whatever else serves it: texts of up to 2,048
-    tokens, one after the other. Raises UserError where it does not fit or start."""
-    from core.engines.gguf_header import Gguf
-
-    need = Need(k=0, max_tokens=0, answer_tokens=0)
-    size = llamacpp.size(Gguf.read(gguf), need, llamacpp.memory(), cores=1)
-    if gguf != EMBEDDED_GGUF:
-        size = replace(size, threads=llamacpp.physical_cores())
-    name, key = llamacpp.name_of(gguf), environment.api_key()
-    with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact=False, embeds=True) as address:
-        yield replace(_llamacpp_server(address, name, size, "it embeds", key), sha256=weights.sha256(gguf))
-
-
-def _llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key: str) -> Server:
+def llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key: str) -> Server:
+    """What is known of one that llamacpp.serving has started."""
     server = Server(
         "llama.cpp",
         f"{address}/v1",
@@ -248,29 +234,49 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
     """SGLang or vLLM with the model that MODEL names, started here and stopped with all its processes at the end. Its
     output goes to `log`, or to standard error. `extra` flags are the last, where they win. Raises UserError where it
     does not start."""
-    name = flags.ENGINES[engine]
     _check_gpu(engine)
     card, model = environment.card(), weights.Model.at(environment.model())
     gpu = gpus.detect() or gpus.DEFAULT
     chosen = settings(model.shape, model.longest, gpu, need, environment.kv_cache(), environment.is_deterministic())
-    host, port, key = environment.host(), environment.port(), environment.api_key()
-    args = [python_of(engine), *flags.arguments(engine, model, chosen, host, port), *extra]
+    port = environment.port()
+    args = [*flags.arguments(engine, model, chosen, environment.host(), port), *extra]
+    with started(engine, args, port, model.name, why, log, card) as server:
+        if (limit := flags.decoded_together(args)) and not card.concurrency:
+            server = replace(server, limit=limit + WAITING)
+        yield server
+
+
+@contextmanager
+def started(
+    engine: str,
+    args: Sequence[str],
+    port: int,
+    model: str,
+    why: str,
+    log: Path | None = None,
+    card: Card = cards.NONE,
+    changes: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
+    """An engine on a GPU with these arguments for its interpreter, which serve a `model` of that name on `port`, in an
+    environment with `changes`; else as launched."""
+    name = flags.ENGINES[engine]
+    _check_gpu(engine)
+    root, key = f"http://{environment.host()}:{port}", environment.api_key()
+    args = [python_of(engine), *args]
     print(f"{flags.shown(args)}\n", file=sys.stderr)
     if log:
         print(f"starting {name} (a few minutes; its log: {log})", file=sys.stderr)
 
     def answering() -> Server | None:
-        return probe(_root(), why, model.name, key, card) if client.is_healthy(_root()) else None
+        return probe(root, why, model, key, card) if client.is_healthy(root) else None
 
     folder = tempfile.TemporaryDirectory()
     with folder:
-        hidden, changes = flags.secrets(engine, key, Path(folder.name))
-        with leash.running(name, [*args, *hidden], port, log, changes, key) as started:
-            server = started.wait_until(answering, leash.START_SECONDS)
+        hidden, secrets = flags.secrets(engine, key, Path(folder.name))
+        with leash.running(name, [*args, *hidden], port, log, {**(changes or {}), **secrets}, key) as process:
+            server = process.wait_until(answering, leash.START_SECONDS)
             folder.cleanup()  # the key is read: if we are killed now, it is left nowhere
-            if (limit := flags.decoded_together(args)) and not card.concurrency:
-                server = replace(server, limit=limit + WAITING)
-            yield replace(server, failure=started.failure)
+            yield replace(server, failure=process.failure)
 
 
 def set_up(engine: str) -> None:

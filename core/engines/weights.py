@@ -62,25 +62,28 @@ def is_commit(revision: str) -> bool:
 
 def digest(folder: Path) -> str:
     """The sha256 of the safetensors files of `folder`, in order of their names. Raises OSError."""
+    return _digest(tuple((file, *_state(file)) for file in sorted(folder.glob("*.safetensors"))))
+
+
+@lru_cache  # a run asks several times, and gigabytes take seconds
+def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
+    """Of files that are still in that state: a round of STaR may write others in their place."""
     found = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):
+    for file, *_ in files:
         with open(file, "rb") as content:
             while block := content.read(1 << 24):
                 found.update(block)
     return found.hexdigest()
 
 
+def _state(file: Path) -> tuple[int, int, int]:
+    now = os.stat(file)
+    return now.st_mtime_ns, now.st_size, now.st_ino
+
+
 def sha256(path: Path) -> str:
     """Of a file's content. Raises OSError."""
-    now = os.stat(path)
-    return _sha256(path, now.st_mtime_ns, now.st_size, now.st_ino)
-
-
-@lru_cache  # a run asks several times, and gigabytes take seconds
-def _sha256(path: Path, *_: int) -> str:
-    """Of a file that is still as the numbers say: a round of STaR may write another in its place."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return _digest(((path, *_state(path)),))
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ class Model:
     name: str
     shape: Shape
     longest: int  # tokens of context the model was made for
+    thinks: bool = True  # whether its chat template knows thinking; of one without a template we can't tell
 
     @classmethod
     def at(cls, named: str) -> "Model":
@@ -105,7 +109,21 @@ class Model:
                 raise UserError(f"MODEL={named} is not a folder with a config.json. {remedy}")
             name = f"{path.name}@{digest(path)[:12]}"  # journals must distinguish one fine-tuning from another
         config = path / "config.json"
-        return cls(path, name, Shape.from_config(config), _longest(config))
+        thinks = "think" in (template(path) or "think")
+        return cls(path, name, Shape.from_config(config), _longest(config), thinks)
+
+
+def template(folder: Path) -> str | None:
+    """The chat template in a model's folder; None where it holds none that can be read."""
+    try:
+        if (file := folder / "chat_template.jinja").is_file():
+            return file.read_text(encoding="utf-8")
+        found = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get("chat_template")
+    except (OSError, ValueError, AttributeError):
+        return None
+    if isinstance(found, list):  # several, by name
+        found = next((t.get("template") for t in found if isinstance(t, dict) and t.get("name") == "default"), None)
+    return found if isinstance(found, str) else None
 
 
 def how_to_fetch(named: str) -> str:

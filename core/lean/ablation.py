@@ -8,13 +8,12 @@ same theorems at equal nodes in several orders; each is compared with log probab
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from core import seeds
-from core.engines.need import Need
 from core.generate.journal import Journal
 from core.lean import figures
 from core.lean.constants import AblationConstants
@@ -23,7 +22,7 @@ from core.lean.guide import ALONE, Guidance, guided
 from core.lean.outcome import Outcome
 from core.lean.search import State
 from core.lean.searching import Searching
-from core.lean.served import embedding
+from core.lean.served import embedding, need
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.lean.world import Scores
@@ -56,26 +55,25 @@ class Ablation:
     def run(self) -> Found:
         """Raises UserError; ends the process where it is stopped."""
         found: Found = {}
-        with served(self.policy, Need(0, self.config.MAX_TOKENS, 0), self.folder) as server:
+        with (
+            embedding(self.policy, self.folder) as embeds,
+            served(self.policy, need(self.policy, self.config, beside=True), self.folder) as server,
+        ):
             check_context(server, self.config)
+            by_energy = guided(self.energy, embeds, self.config)
             for order in ORDERS:
                 found[order] = []
-                with self._guidance(order) as guidance:
-                    for number in range(self.config.SEEDS):
-                        config = replace(
-                            self.config.exploring(self.config.SEED + number),
-                            ALPHA={LOGPROB: 1.0, BOTH: self.config.ALPHA}.get(order, 0.0),
-                        )
-                        out = self.folder / order.replace(" ", "-") / f"seed{config.SEED}"
-                        title = f"{order}, seed {config.SEED}"
-                        searching = Searching(title, config, server, self.journal, self.lean, out, guidance)
-                        found[order].append(searching.of(self.theorems, self.stop))
+                guidance = {LOGPROB: ALONE, RANDOM: Guidance(_random, RANDOM)}.get(order, by_energy)
+                for number in range(self.config.SEEDS):
+                    config = replace(
+                        self.config.exploring(self.config.SEED + number),
+                        ALPHA={LOGPROB: 1.0, BOTH: self.config.ALPHA}.get(order, 0.0),
+                    )
+                    out = self.folder / order.replace(" ", "-") / f"seed{config.SEED}"
+                    title = f"{order}, seed {config.SEED}"
+                    searching = Searching(title, config, server, self.journal, self.lean, out, guidance)
+                    found[order].append(searching.of(self.theorems, self.stop))
         return found
-
-    def _guidance(self, order: str) -> AbstractContextManager[Guidance]:
-        if order in (BOTH, ENERGY):
-            return guided(self.energy, embedding(self.policy, self.folder), self.config)
-        return nullcontext(Guidance(_random, RANDOM) if order == RANDOM else ALONE)
 
 
 @asynccontextmanager

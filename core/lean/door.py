@@ -135,6 +135,8 @@ def iterate(experiment: Search[IterationConstants], namespace: Mapping[str, Any]
         rank = 0 if start.is_gguf else config.LORA_RANK
         process.check(start.path, rank, config.MAX_TOKENS, folder, untrained(place(folder, config), config))
         process.python_of()
+        if config.ENERGY:
+            served.check_embeds(start, config)
         check(lean, learned, its, config)
         check(lean, held_out, where, config)
         name = Path(namespace["__file__"]).stem

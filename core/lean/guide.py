@@ -1,11 +1,11 @@
 """What search asks for energies: the embedding of each state, and the energy of that."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.engines import start
+from core.engines.server import Server
 from core.errors import RunFailed
 from core.lean import energy
 from core.lean.constants import EnergyConstants
@@ -28,19 +28,16 @@ class Guidance:
 ALONE = Guidance()
 
 
-@contextmanager
-def guided(folder: Path, policy: Path, config: EnergyConstants) -> Iterator[Guidance]:
-    """The energy in a folder, with a server that embeds by the weights of its `policy` and ends with the block. Raises
-    UserError."""
+def guided(folder: Path, embeds: Server, config: EnergyConstants) -> Guidance:
+    """The energy in a folder; `embeds`: a server that embeds by its policy. Raises UserError."""
     head = Energy.load(folder)
-    with start.embedding(policy) as server:
 
-        @asynccontextmanager
-        async def opened() -> AsyncIterator[Scores]:
-            async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
-                yield Guide(head, asking)
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Scores]:
+        async with Embedder(embeds, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
+            yield Guide(head, asking)
 
-        yield Guidance(opened, str(sha256(folder / energy.WEIGHTS)))
+    return Guidance(opened, str(sha256(folder / energy.WEIGHTS)))
 
 
 class Guide:

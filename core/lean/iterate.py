@@ -11,7 +11,7 @@ asked is in the journal. So the same command goes on wherever it was killed. It 
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -19,8 +19,6 @@ from typing import Any
 
 from core import seeds, terminal
 from core.constants import rules
-from core.engines import start as engines
-from core.engines.need import Need
 from core.engines.server import Server
 from core.errors import UserError
 from core.files import write_atomically
@@ -32,7 +30,7 @@ from core.lean.guide import ALONE, Guidance, guided
 from core.lean.outcome import Outcome
 from core.lean.record import NO_GO, RECORD, Record, keep, read
 from core.lean.searching import SAME_SEARCH, Searching
-from core.lean.served import embedding
+from core.lean.served import embedding, need
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.results.write import put_aside
@@ -139,11 +137,23 @@ class Iterations:
     # Searching
 
     @contextmanager
-    def _served(self, weights: Weights) -> Iterator[Server]:
+    def _served(self, weights: Weights, beside: bool = False) -> Iterator[Server]:
+        """A server of a policy, `beside` one that embeds."""
         self.folder.mkdir(exist_ok=True)
-        with served(weights, Need(0, self.config.MAX_TOKENS, 0), self.folder) as server:
+        with served(weights, need(weights, self.config, beside), self.folder) as server:
             check_context(server, self.config)
             yield server
+
+    @contextmanager
+    def _guided(self, number: int, made: Weights) -> Iterator[tuple[Server, Guidance]]:
+        """A server of a policy, and the energy of an iteration."""
+        with embedding(made, self.folder) as embeds, self._served(made, beside=True) as server:
+            yield server, guided(self.own(number) / "energy", embeds, self.config)
+
+    @contextmanager
+    def _alone(self, made: Weights) -> Iterator[tuple[Server, Guidance]]:
+        with self._served(made) as server:
+            yield server, ALONE
 
     def _searching(
         self,
@@ -172,7 +182,7 @@ class Iterations:
         """Search what is learned from, and write the pairs of all iterations so far."""
         own, config = self.own(number), self.config.learning
         helps = bool(number) and self._helps(number - 1)
-        with self._served(before) as server, self._guided(number - 1, before) if helps else nullcontext(ALONE) as by:
+        with self._guided(number - 1, before) if helps else self._alone(before) as (server, by):
             harvests = self.config.HARVEST
             title = f"iteration {number}" + (" with the energy" if helps else "")
             searching = self._searching(title, config, server, own / "trajectories", by, harvests)
@@ -271,10 +281,11 @@ class Iterations:
     ) -> dict[str, Any]:
         """Learn an energy for a policy, in `home`, from the searches up to an iteration, and search the held-out
         theorems with it: same policy, same nodes. For the record, with the gain on the outcomes `alone`."""
-        about = self._energy(number, policy, home)
-        embeds = embedding(policy, self.folder)
-        with self._served(policy) as server, guided(home / "energy", embeds, self.config) as guidance:
-            outcomes = self._evaluation(f"{whose}, held out, with the energy", server, searches, guidance)
+        with embedding(policy, self.folder) as embeds:
+            about = self._energy(number, embeds, home)
+            with self._served(policy, beside=True) as server:
+                guidance = guided(home / "energy", embeds, self.config)
+                outcomes = self._evaluation(f"{whose}, held out, with the energy", server, searches, guidance)
         told = figures.figures(outcomes, self.config.budgets) | {"auc": about["auc"]["held_out"]}
         told["gain"] = vars(figures.compared(alone, outcomes, self.config.MAX_NODES))
         auc = told["auc"]["value"]
@@ -289,22 +300,21 @@ class Iterations:
         told = read(self.own(number)).get(GUIDED)
         return bool(told and self.config.ENERGY and told["gain"]["low"] > 0)
 
-    def _energy(self, number: int, policy: Weights, home: Path) -> dict[str, Any]:
-        """Embed the states of the searches up to an iteration by a policy, and train an energy on them, or what is left
-        of that; its energy.json."""
+    def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
+        """Embed the states of the searches up to an iteration, and train an energy on them, or what is left of that;
+        its energy.json."""
+        if (folder := home / "energy").is_dir():
+            return read(folder, energy.RECORD)
         parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
         searches = [part for part in parts if part.is_dir()]
         config = self.config
 
-        async def embedded(server: Server) -> int:
-            async with Embedder(server, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
+        async def embedded() -> int:
+            async with Embedder(embeds, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
                 return await embedder.embed(trees.texts_in(searches), home / "embeddings", asking, self.say)
 
-        with engines.embedding(embedding(policy, self.folder)) as server:
-            if new := asyncio.run(embedded(server)):
-                self.say(f"{new:,} states embedded by {policy.path}")
-        if (folder := home / "energy").is_dir():
-            return read(folder, energy.RECORD)
+        if new := asyncio.run(embedded()):
+            self.say(f"{new:,} states embedded by {embeds.model}")
         return energy.train(
             searches,
             home / "embeddings",
@@ -314,7 +324,3 @@ class Iterations:
             resume=config.RESUME,
             say=self.say,
         )
-
-    def _guided(self, number: int, made: Weights) -> AbstractContextManager[Guidance]:
-        """The energy of an iteration, with a server that embeds by its policy."""
-        return guided(self.own(number) / "energy", embedding(made, self.folder), self.config)

@@ -86,7 +86,7 @@ class Policy:
     def _look(self, made: list[Completion]) -> None:
         """Raises UserError where nothing has had a sum so far, though something was said."""
         self._is_summed = self._is_summed or any(each.logprob is not None for each in made)
-        if not self._is_summed and any(each.text.strip() for each in made):
+        if not self._is_summed and any(_said(each).strip() for each in made):
             raise UserError(
                 "the policy's server does not give the log probabilities of all tokens that it counts (logprobs), and "
                 "the search orders states by them. Serve the model with SGLang, vLLM or llama.cpp, without "
@@ -95,10 +95,15 @@ class Policy:
 
     def _candidate(self, made: Completion) -> Candidate | None:
         """None, counted, for a completion without a tactic that can be ordered."""
-        tactic = tactic_in(made.text.removeprefix(self.config.OPENING))
+        tactic = tactic_in(_said(made).removeprefix(self.config.OPENING))
         if self.config.ENDS == "line":  # for a server that does not heed the stop
             tactic = tactic.partition("\n")[0].rstrip()
         if tactic and not made.truncated and made.logprob is not None:
             return tactic, made.logprob
         self.counts[CUT if made.truncated else EMPTY if not tactic else UNSUMMED] += 1
         return None
+
+
+def _said(made: Completion) -> str:
+    """A server that splits off thinking may take for it all that a model says which does not think."""
+    return made.text or made.thinking

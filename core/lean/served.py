@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from core.engines import embedding as embeds
 from core.engines import environment, start
 from core.engines.need import Need
 from core.engines.server import Server
 from core.errors import UserError
 from core.files import DATA
+from core.lean.constants import LeanConstants
 from core.training import served
-from core.training.served import Weights
+from core.training.served import Weights, is_on_gpu
 
 POLICY = DATA / "lean" / "policy.gguf"
 NAME, ABOUT = "qed-rsa-lean-policy", "a tiny policy for lemmas made by program, not for Mathlib"
@@ -35,10 +37,30 @@ def trained(path: Path) -> Weights:
     return Weights(path) if is_named() else Weights(path, NAME, ABOUT)
 
 
-def embedding(made: Weights, folder: Path) -> Path:
-    """The file by which llama.cpp embeds for a policy, on the CPU: its own, or in `folder` what its weights become.
-    Raises UserError where they cannot be converted."""
-    return made.path if made.is_gguf else served.converted(made, folder)
+@contextmanager
+def embedding(made: Weights, folder: Path) -> Iterator[Server]:
+    """A server that embeds by a policy, beside the one that proposes tactics by it, and started before that: on the GPU
+    for a policy that is served there; else by llama.cpp on the CPU. Its log, and what the weights are converted to, lie
+    in `folder`. Raises UserError where it does not start."""
+    if is_on_gpu(made):
+        engine = environment.engine() or "sglang"
+        start.set_up(engine)
+        with embeds.on_gpu(engine, made.path, folder / f"{engine}-embedding.log") as server:
+            yield server
+    else:
+        with embeds.on_llamacpp(made.path if made.is_gguf else served.converted(made, folder)) as server:
+            yield server
+
+
+def need(made: Weights, config: LeanConstants, beside: bool = False) -> Need:
+    """What a search needs of the server of a policy; `beside` one that embeds."""
+    return Need(0, config.MAX_TOKENS, 0, embeds=beside and is_on_gpu(made) and embeds.shares_gpu())
+
+
+def check_embeds(made: Weights, config: LeanConstants) -> None:
+    """Raises UserError where the GPU does not hold a policy twice, to propose and to embed."""
+    if is_on_gpu(made):
+        embeds.check(made.path, need(made, config))
 
 
 @contextmanager

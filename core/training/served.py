@@ -71,9 +71,14 @@ def first() -> Weights:
     return Weights(weights.Model.at(named).folder)
 
 
+def is_on_gpu(made: Weights) -> bool:
+    """Whether a GPU's engine serves it."""
+    return not made.is_gguf and gpus.has_gpu()
+
+
 def check_port(made: Weights) -> None:
     """Raises UserError where a server of somebody else's stands in the place of ours on a GPU."""
-    if made.is_gguf or not gpus.has_gpu():
+    if not is_on_gpu(made):
         return  # ours takes any free port
     address = f"http://{environment.host()}:{environment.port()}"
     if client.find(f"{address}/v1/models", environment.api_key()) is not None:
@@ -92,7 +97,7 @@ def served(made: Weights, need: Need, folder: Path) -> Iterator[Server]:
         card = replace(embedded_card(), model=made.name, about=made.about, note=made.about) if made.name else None
         with start.embedded(why=why, engines=EMBEDDED_ENGINES, card=card, gguf=made.path) as server:
             yield server
-    elif gpus.has_gpu():
+    elif is_on_gpu(made):
         engine = environment.engine() or "sglang"
         start.set_up(engine)
         log = folder / f"{engine}.log"

@@ -18,6 +18,7 @@ from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.majority import MAJORITY
 from core.scaffolds.refinement import REFINEMENT
 from core.scaffolds.rsa import RSA
+from tests.engines.test_server import QED_NANO_CONFIG
 
 GIB = 2**30
 
@@ -171,3 +172,22 @@ def test_a_wrong_type_of_cache_is_one_line(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("KV", "int3")
     with pytest.raises(UserError, match="KV=int3 is not a type of KV cache. There are: bf16, fp8"):
         environment.kv_cache()
+
+
+@pytest.mark.parametrize(
+    ("template", "thinks"),
+    [
+        ("{{ messages }}<think>", True),
+        ("{% if enable_thinking %}{% endif %}{{ messages }}", True),
+        ("{{ messages }}", False),
+        (None, True),
+    ],
+)
+def test_thinking_is_split_off_where_the_template_knows_it(template: str | None, thinks: bool, tmp_path: Path) -> None:
+    """SGLang's parser takes all that a model says for thinking, until a tag closes it."""
+    (tmp_path / "config.json").write_text(json.dumps(QED_NANO_CONFIG))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    model = Model.at(str(tmp_path))
+    for engine in ("sglang", "vllm"):
+        args = flags.arguments(engine, model, chosen("4090"), "127.0.0.1", 30000)
+        assert ("--reasoning-parser" in args) is thinks

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from core.engines import fleet, gateway
+from core.engines import fleet, gateway, leash
 from core.engines.attach import probe
 from core.engines.server import Server
 from core.errors import UserError
@@ -189,10 +189,10 @@ def test_behind_a_gateway_engine_context_and_summed_limit_are_told(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     two = [Pages(SGLANG_PAGES), Pages(SGLANG_PAGES)]
-    port = fleet.free_port()
+    port = leash.free_port()
     root = f"http://127.0.0.1:{port}"
     with fleet.Fleet() as one:
-        one.tend_until(one.add_gateway([], port, fleet.free_port()).answers)
+        one.tend_until(one.add_gateway([], port, leash.free_port()).answers)
         gateway.follow(root, {pages.url for pages in two})
         wait_until(lambda: len(gateway.workers(root)) == 2)
         found = probe(f"{root}/v1", "x")
@@ -211,7 +211,7 @@ def test_behind_a_gateway_engine_context_and_summed_limit_are_told(
 
 def test_refused_requests_are_passed_on_and_do_not_close_a_server(engine: Server, results: Path) -> None:
     """What the gateway's circuit breaker would do after ten of them; its retries would ask for each five times."""
-    port, metrics = fleet.free_port(), fleet.free_port()
+    port, metrics = leash.free_port(), leash.free_port()
     with fleet.Fleet() as one:
         root = f"http://127.0.0.1:{port}"
         one.tend_until(one.add_gateway([engine.base_url.removesuffix("/v1")], port, metrics).answers)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from core.engines import start
+from core.engines import embedding as embeds
 from core.engines.need import Need
 from core.errors import RunFailed
 from core.generate.journal import Journal
@@ -326,7 +326,7 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
     config = LeanConstants(MAX_NODES=8, CANDIDATES=4, MAX_TOKENS=64)
     with (
         served.policy(Need(0, 64, 0), tmp_path) as server,
-        start.embedding(served.POLICY) as embedding,
+        embeds.on_llamacpp(served.POLICY) as embedding,
         Journal(tmp_path / "journal.jsonl") as journal,
     ):
         proxy = Mortal(embedding.base_url)

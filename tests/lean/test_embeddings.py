@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from core.engines import client, llamacpp, start
+from core.engines import client, llamacpp
+from core.engines import embedding as embeds
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Key, Server
 from core.errors import Elsewhere, RunFailed, UserError
@@ -34,7 +35,7 @@ Given = Callable[[Embedder], Coroutine[Any, Any, T]]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with start.embedding() as found:
+    with embeds.on_llamacpp() as found:
         yield found
 
 

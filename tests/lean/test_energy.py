@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from core.engines import start
+from core.engines import embedding as embeds
 from core.engines.server import Server
 from core.errors import UserError
 from core.lean import embeddings, energy, trajectories, trees
@@ -436,7 +436,7 @@ def test_the_real_engine_guides(tmp_path: Path) -> None:
         async with Embedder(server) as embedder:
             return await Guide(found, embedder)([State("p : Prop\n⊢ p → p"), State("⊢ True")])
 
-    with start.embedding() as server:
+    with embeds.on_llamacpp() as server:
         narrow = Energy.load(kept(tmp_path / "narrow", model=server.model))
         with pytest.raises(UserError, match="an energy of another width"):
             asyncio.run(guided(server, narrow))

@@ -110,6 +110,13 @@ def test_an_opening_is_no_part_of_the_tactic_and_a_line_is_a_line() -> None:
     assert proposed(said(["Tactic: simp\nrfl"] * 4), OPENING="Tactic:")[0] == [("simp", -1.0)]
 
 
+def test_what_a_server_takes_for_thinking_is_the_tactic_where_nothing_else_was_said() -> None:
+    taken = Completion("", 0, thinking="simp", finish_reason="stop", logprob=-1.0)
+    thought = Completion("", 0, thinking="We try simp.", answer="exact h", finish_reason="stop", logprob=-2.0)
+    lost = Completion("", 0, thinking="We try", finish_reason="length", logprob=-0.5)
+    assert proposed(said([taken, thought, lost, ""]))[0] == [("simp", -1.0), ("exact h", -2.0)]
+
+
 def test_what_is_cut_off_or_has_no_sum_is_no_tactic() -> None:
     cut = Completion("", 0, answer="exact fun", finish_reason="length", logprob=-9.0)
     failed = Completion("", 0, error="context overflow: …")

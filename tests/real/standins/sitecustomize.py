@@ -1,0 +1,61 @@
+"""What SGLang imports and has no build for a CPU: modules that are whatever they are asked for. Python reads this file
+at its start, where its folder is in PYTHONPATH. Nothing that computes here comes from them: SGLang's own code for CPUs
+does."""
+
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Sequence
+
+MADE_UP = ("torchvision", "torchaudio", "sgl_kernel", "cutlass")
+
+
+class Anything:
+    """An object that is called, and asked for attributes, without end."""
+
+    def __init__(self, *given: object, **named: object) -> None:
+        pass
+
+    def __call__(self, *given: object, **named: object) -> object:
+        return given[0] if len(given) == 1 and callable(given[0]) else Anything()  # as a decorator it changes nothing
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything()
+
+
+class Module(types.ModuleType):
+    __path__: list[str] = []  # noqa: RUF012 - what it is declared as
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything()
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name.partition(".")[0] not in MADE_UP or _is_for_transformers():
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return Module(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+def _is_for_transformers() -> bool:
+    """It looks what is installed, and goes without."""
+    frame = sys._getframe(2)
+    while frame.f_back and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return "/transformers/" in frame.f_code.co_filename
+
+
+sys.meta_path.insert(0, Finder())

@@ -1,0 +1,157 @@
+"""SGLang's own code on a CPU, under the project's own launcher, beside llama.cpp with the same weights: its HTTP, chat
+template, parser, scheduler, prefix cache and pooling are real, and its kernels are plain torch."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core import prompts
+from core.engines import embedding, gpus
+from core.engines.need import Need
+from core.engines.server import Server
+from core.lean import served
+from core.lean.embedder import Embedder
+from core.lean.policy import asked
+from core.training import to_hf
+from core.types import Sampling
+from tests.conftest import ROOT, environment
+from tests.helpers import training
+from tests.lean.test_door import written
+from tests.lean.test_iterate import HELD_OUT, LEARNED
+from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, serving
+from tests.real.test_vllm import SUMS, ask, members, run
+
+pytestmark = pytest.mark.engines
+TEXTS = ["⊢ p → p", "h : p ∧ q\n⊢ q", "n : Nat\nih : n + 0 = n\n⊢ n + 1 + 0 = n + 1", "7*43"]
+# What the last token's vector behind the last norm is, by transformers; of length 1.
+LAST = """
+import json, sys, torch
+from transformers import AutoModel, AutoTokenizer
+folder, texts = sys.argv[1], json.loads(sys.argv[2])
+tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder, dtype=torch.float32)
+with torch.no_grad():
+    found = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0, -1] for text in texts]
+print(json.dumps([(vector / vector.norm()).tolist() for vector in found]))
+"""
+
+
+def test_it_is_known_for_what_it_is(sglang: Server) -> None:
+    assert (sglang.kind, sglang.version, sglang.context) == ("sglang", "0.5.23", 2048)
+    assert sglang.model.startswith("tiny-qwen3-thinking@") and sglang.seeds is False
+    assert sglang.limit == 2 + 30000 // 2048
+
+
+def test_greedy_answers_are_llama_cpps(sglang: Server, engine: Server, tmp_path: Path) -> None:
+    greedy = Sampling(temperature=0, max_tokens=300, sum_logprobs=True)
+    requests = [(prompts.solve(problem), 1, greedy) for problem in SUMS[:12]]
+    requests += [(prompts.aggregate(SUMS[0], ["\\boxed{1}", "\\boxed{2}"]), 1, greedy)]
+    there, here = ask(sglang, tmp_path, requests), ask(engine, tmp_path, requests)
+    equal = sum((a.thinking, a.answer) == (b.thinking, b.answer) for a, b in zip(there, here, strict=True))
+    FIGURES.append(f"SGLang, greedy: {equal} of {len(requests)} completions are llama.cpp's")
+    assert equal == len(requests)
+    assert [c.prompt_tokens for c in there] == [c.prompt_tokens for c in here]
+    assert all(c.thinking and c.answer and c.error is None for c in there)
+
+
+def test_answers_are_forced_as_on_llama_cpp(sglang: Server, engine: Server, tmp_path: Path) -> None:
+    constants = ("LIMIT=6", "N=2", "TEMPERATURE=0", "MAX_TOKENS=24", "ANSWER_TOKENS=24")
+    there = run("01_baseline", tmp_path / "sglang", sglang, *constants)
+    here = run("01_baseline", tmp_path / "llama.cpp", engine, *constants)
+    assert "not_forced" not in there["metrics"]
+    told = [[(m["answer"], m.get("unforced"), m["completion_tokens"]) for m in members(d)] for d in (there, here)]
+    forced = sum(unforced is not None for _, unforced, _ in told[0])
+    FIGURES.append(f"SGLang, 01 with forcing: {forced} of {len(told[0])} forced, all as on llama.cpp")
+    assert told[0] == told[1] and forced > 6
+
+
+def test_rsa_runs(sglang: Server, tmp_path: Path) -> None:
+    small = ("LIMIT=3", "N=4", "K=2", "T=2", "MAX_TOKENS=300", "ANSWER_TOKENS=24")
+    rsa = run("02_rsa_basic", tmp_path, sglang, *small)
+    assert rsa["complete"] and (rsa["engine"]["kind"], rsa["engine"]["version"]) == ("sglang", "0.5.23")
+    assert sum(step["failed"] for step in rsa["metrics"]["steps"]) == 0
+    steps = [step["mean_accuracy"]["value"] for step in rsa["metrics"]["steps"]]
+    FIGURES.append(f"SGLang, 02: mean accuracy by step {steps}")
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lean's tiny policy, which does not think, as a folder."""
+    folder = tmp_path_factory.mktemp("hf") / "policy"
+    to_hf.convert(served.POLICY, folder)
+    return folder
+
+
+def vectors(server: Server, texts: list[str]) -> Any:
+    async def made() -> Any:
+        async with Embedder(server, batch=3) as asking:
+            return await asking(texts)
+
+    return asyncio.run(made())
+
+
+def test_it_embeds_by_the_last_token(
+    launching_sglang: dict[str, str], policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in launching_sglang.items():
+        monkeypatch.setenv(name, value)
+    gpus.has_gpu.cache_clear()
+    with embedding.on_gpu("sglang", policy, tmp_path / "log") as server:
+        assert server.model.startswith("policy-last@") and server.context == 2048
+        made = vectors(server, [*TEXTS, "h : p\n" * 2000])
+        (refused,) = ask(server, tmp_path, [(asked("⊢ p"), 1, Sampling(max_tokens=8))])
+    gpus.has_gpu.cache_clear()
+    args = [str(SGLANG_VENV / "python"), "-c", LAST, str(policy), json.dumps(TEXTS)]
+    right = json.loads(subprocess.run(args, capture_output=True, text=True, check=True).stdout)
+    off = np.abs(made.vectors[:-1] - np.array(right)).max()
+    FIGURES.append(f"SGLang, embeddings: off the last token's by {off:.1e} at most")
+    assert off < 1e-4 and made.cut.tolist() == [False] * len(TEXTS) + [True]
+    assert refused.error, "one that embeds does not generate"
+
+
+def test_a_policy_that_does_not_think_says_its_tactic_in_the_answer(
+    launching_sglang: dict[str, str], policy: Path, tmp_path: Path
+) -> None:
+    """With a parser for thinking, SGLang takes all of it for thinking."""
+    env = launching_sglang | {"MODEL": str(policy)}
+    with serving("SGLang", 29857, env, tmp_path, "--max-running-requests", str(RUNNING)) as server:
+        greedy = Sampling(temperature=0, max_tokens=30, sum_logprobs=True)
+        states = ["p : Prop\n⊢ p → p", "p q : Prop\nh : p\n⊢ p ∨ q", "n : Nat\n⊢ n + 0 = n"]
+        requests = [(asked(state), 1, greedy) for state in states]
+        there = ask(server, tmp_path, requests)
+    with served.policy(Need(0, 30, 0), tmp_path) as other:
+        here = ask(other, tmp_path, requests)
+    assert [each.answer for each in there] == [each.answer for each in here] and not any(c.thinking for c in there)
+    assert [each.logprob for each in there] == pytest.approx([each.logprob for each in here], abs=1e-3)
+
+
+@pytest.mark.usefixtures("lean")
+@training.needed
+def test_an_iteration_with_an_energy_runs_whole(launching_sglang: dict[str, str], policy: Path, tmp_path: Path) -> None:
+    """Searched, trained by LoRA, served, embedded and guided: all of it on SGLang, two servers beside each other."""
+    (tmp_path / "learned").mkdir()
+    learned = written(tmp_path / "learned", *LEARNED).removeprefix("THEOREMS=")
+    small = ("MAX_ITERATION=0", "TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=20")
+    done = subprocess.run(
+        [
+            *(sys.executable, str(ROOT / "experiments" / "24_lean_iteration.py"), f"TRAIN_THEOREMS={learned}"),
+            *(written(tmp_path, *HELD_OUT), *small, "LORA_RANK=4"),
+        ],
+        env=environment(**launching_sglang | {"MODEL": str(policy), "PORT": "29859", "RESULTS_DIR": str(tmp_path)}),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    own = tmp_path / "lean" / "iteration_0"
+    record = json.loads((own / "record.json").read_text())
+    assert record["complete"] and record["guided"]["gain"]["n"] == len(HELD_OUT)
+    told = json.loads((own / "energy" / "energy.json").read_text())
+    assert told["model"] == f"model-last@{record['trained']['digest'][:12]}"
+    proved = record["searched"]["pairs"]
+    FIGURES.append(f"SGLang, an iteration of Lean with an energy: {proved} pairs, {done.stdout.splitlines()[-2]}")
