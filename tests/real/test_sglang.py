@@ -104,14 +104,12 @@ def test_it_embeds_by_the_last_token(
     with embedding.on_gpu("sglang", policy, tmp_path / "log") as server:
         assert server.model.startswith("policy-last@") and server.context == 2048
         made = vectors(server, [*TEXTS, "h : p\n" * 2000])
-        (refused,) = ask(server, tmp_path, [(asked("⊢ p"), 1, Sampling(max_tokens=8))])
     gpus.has_gpu.cache_clear()
     args = [str(SGLANG_VENV / "python"), "-c", LAST, str(policy), json.dumps(TEXTS)]
     right = json.loads(subprocess.run(args, capture_output=True, text=True, check=True).stdout)
     off = np.abs(made.vectors[:-1] - np.array(right)).max()
     FIGURES.append(f"SGLang, embeddings: off the last token's by {off:.1e} at most")
     assert off < 1e-4 and made.cut.tolist() == [False] * len(TEXTS) + [True]
-    assert refused.error, "one that embeds does not generate"
 
 
 def test_a_policy_that_does_not_think_says_its_tactic_in_the_answer(
