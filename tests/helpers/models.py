@@ -55,7 +55,7 @@ def random_folder(folder: Path, named: str, shape: Shape, is_plain: bool = False
 def llama(folder: Path, kv_heads: int = 4) -> Path:
     """A Llama with what DeepSeek-Prover-V2-7B has, as far as that is known here: yarn, untied embeddings, a token that
     begins every text and that its tokenizer.json puts there by itself, and the name of another kind of tokenizer."""
-    shape = Shape(2, 64, 4, kv_heads, head_dim=16, intermediate=128, vocab=904, tied=False)
+    shape = Shape(2, 128, 4, kv_heads, head_dim=32, intermediate=256, vocab=904, tied=False)
     random_folder(folder, "LlamaForCausalLM", shape, rope_scaling=YARN, attention_bias=False, hidden_act="silu")
     path = folder / "tokenizer.json"
     tokenizer = json.loads(path.read_text())

@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         llama(made / name, kv_heads)
     # As in folders that old releases of transformers wrote.
     path = made / "mha" / "model.safetensors"
-    save_file(load_file(path) | {INV_FREQ: np.full(8, 0.5, np.float32)}, path)
+    save_file(load_file(path) | {INV_FREQ: np.full(16, 0.5, np.float32)}, path)
     training.write(made / "rows.jsonl", ROWS)
     (made / "out").mkdir()
     return made
