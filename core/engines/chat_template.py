@@ -56,7 +56,8 @@ def tail_of(prompt: Any) -> str | None:
 def rendered(
     template: Any, messages: Sequence[Message] = (), add_generation_prompt: bool = True, **settings: Any
 ) -> str | None:
-    """The prompt that a chat template makes of `messages` (else of MARK); None where we can't render it."""
+    """The prompt that a chat template makes of `messages` (else of MARK); None where we can't render it. `settings` are
+    other names that it may use; tokens of control are empty where they don't say them."""
     from jinja2.sandbox import ImmutableSandboxedEnvironment  # it is someone else's program
 
     if not isinstance(template, str):
@@ -67,11 +68,7 @@ def rendered(
         return environment.from_string(template).render(
             messages=messages or [{"role": "user", "content": MARK}],
             add_generation_prompt=add_generation_prompt,
-            bos_token="",
-            eos_token="",
-            tools=None,
-            strftime_now=str,
-            **settings,
+            **{"bos_token": "", "eos_token": "", "tools": None, "strftime_now": str} | settings,
         )
     except Exception:  # of any kind: it may do what it likes
         return None

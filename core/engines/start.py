@@ -236,6 +236,8 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
     does not start."""
     _check_gpu(engine)
     card, model = environment.card(), weights.Model.at(environment.model())
+    if engine == "vllm":
+        weights.check_tokenizer(model.folder)
     gpu = gpus.detect() or gpus.DEFAULT
     chosen = settings(model.shape, model.longest, gpu, need, environment.kv_cache(), environment.is_deterministic())
     port = environment.port()

@@ -127,7 +127,7 @@ def iterate(experiment: Search[IterationConstants], namespace: Mapping[str, Any]
         stop = Stop()
         config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
         lean, start = toolchain.find(), served.first()
-        weights.check_port(start)
+        weights.check(start)
         learned, its, lean = given(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS, lean)
         held_out, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         check_apart(learned, held_out)

@@ -102,7 +102,7 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
     UserError."""
     config = next(iter(runs.values()))
     start = served.first()
-    served.check_port(start)
+    served.check(start)
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
     folder = results_dir() / name

@@ -1,6 +1,7 @@
 """Train a model on rows of JSON: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER
 
-PATH is a small model's .gguf file (all weights, --lora-rank 0) or a folder in Hugging Face's layout (Qwen2, Qwen3).
+PATH is a small model's .gguf file (all weights, --lora-rank 0) or a folder in Hugging Face's layout (dense Llama, Qwen2
+or Qwen3, with a byte-level tokenizer).
 FOLDER appears whole or not at all: model.gguf; or model/, to be served, and adapter/; and train.json. It runs in
 .venv-train (bash setup.sh train).
 """

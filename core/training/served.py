@@ -16,6 +16,7 @@ from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedde
 from core.engines.need import Need
 from core.engines.server import Server
 from core.errors import UserError
+from core.training.architectures import CONVERTED, architecture_of, read_object
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,22 @@ def is_on_gpu(made: Weights) -> bool:
     return not made.is_gguf and gpus.has_gpu()
 
 
-def check_port(made: Weights) -> None:
-    """Raises UserError where a server of somebody else's stands in the place of ours on a GPU."""
-    if not is_on_gpu(made):
+def check(made: Weights) -> None:
+    """Raises UserError where it can't be served here: a folder that is not converted where there is no GPU, or a server
+    of somebody else's in the place of ours on one."""
+    if made.is_gguf:
         return  # ours takes any free port
+    if not gpus.has_gpu():
+        config = read_object(made.path / "config.json")
+        if architecture_of(config, made.path, "Others are not trained here") not in CONVERTED.values():
+            raise UserError(
+                f"{made.path} is a {config['architectures'][0]}, which is trained here but not served: without a GPU a "
+                f"folder is converted for llama.cpp, and only a {' or '.join(CONVERTED)} is. Run this where there is a "
+                "GPU, or name another model"
+            )
+        return
+    if environment.engine() == "vllm":
+        weights.check_tokenizer(made.path)
     address = f"http://{environment.host()}:{environment.port()}"
     if client.find(f"{address}/v1/models", environment.api_key()) is not None:
         raise UserError(

@@ -32,11 +32,11 @@ from trl import SFTConfig, SFTTrainer
 
 from core.engines.llamacpp import physical_cores
 from core.errors import UserError
+from core.training.architectures import UNUSED, linear_shapes, read_object
 from core.training.chat import Chat
 from core.training.encode import Encoded, encoded
 from core.training.memory import LONGEST, STEP_ROWS, keeps_all, on_gpu, rows_at_once
 from core.training.outcome import Options, Outcome, Told
-from core.training.qwen import linear_shapes, read_object
 from core.training.rows import Row, passes
 from core.training.schedule import Schedule
 from core.training.starts import ADAPTER, Start, adapter_alpha, lora_names, write_base
@@ -247,6 +247,8 @@ def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig |
     adapted = linear_shapes(start.shape, start.architecture) if lora and start.architecture else {}
 
     def new(name: str, old: Tensor) -> Tensor:
+        if name.endswith(UNUSED):
+            return old
         if not lora:
             return weights[name if name in weights else "model.embed_tokens.weight"]  # where the two are one
         if name not in adapted:

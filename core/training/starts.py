@@ -14,8 +14,8 @@ from core.engines.gguf_header import Gguf
 from core.engines.gguf_header import shape as shape_of_gguf
 from core.engines.shape import Shape
 from core.errors import UserError
+from core.training.architectures import Architecture, architecture_of, linear_shapes, read_object, tensor_shapes
 from core.training.chat import Chat
-from core.training.qwen import Architecture, architecture_of, linear_shapes, read_object, tensor_shapes
 from core.training.to_gguf import read_tensors
 
 LARGEST_GGUF = 100_000_000  # parameters: a larger one is days for one thread
@@ -81,8 +81,19 @@ def _folder(folder: Path) -> Start:
     longest = config.get("max_position_embeddings")
     if not isinstance(longest, int) or longest < 1:
         raise UserError(f"{folder / 'config.json'} does not hold a sound max_position_embeddings. Fetch it again")
+    _check_tokenizer(folder / "tokenizer.json")
     Chat.of(folder)  # its template can be used
     return Start(folder, shape, longest, sum(t.data_range.size for t in stored.values()), architecture)
+
+
+def _check_tokenizer(path: Path) -> None:
+    """Raises UserError where a text becomes other tokens behind a prompt than alone: there rows are put together from
+    two. Byte-level tokenizers are alike; those of SentencePiece put a space before what is alone."""
+    found = read_object(path).get("pre_tokenizer")
+    parts = (found.get("pretokenizers") or [found]) if isinstance(found, dict) else []
+    level = next((part for part in parts if isinstance(part, dict) and part.get("type") == "ByteLevel"), None)
+    if level is None or level.get("add_prefix_space", True):
+        raise UserError(f"the tokenizer {path} is not byte-level, or adds spaces. Others are not trained here")
 
 
 def adapter_alpha(adapter: Path, base: Start, lora_rank: int) -> float:

@@ -23,7 +23,16 @@ from core.arguments import Parser
 from core.engines.shape import Shape
 from core.errors import UserError, command
 from core.files import whole
-from core.training.qwen import QWEN2_SPLIT, QWEN3, architecture_of, gguf_names, read_object, tensor_shapes
+from core.training.architectures import (
+    CONVERTED,
+    QWEN2_SPLIT,
+    QWEN3,
+    UNUSED,
+    architecture_of,
+    gguf_names,
+    read_object,
+    tensor_shapes,
+)
 
 TYPES = {"q8_0": "MOSTLY_Q8_0", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "f32": "ALL_F32"}
 READ: dict[str, type[np.generic]] = {"BF16": np.uint16, "F16": np.float16, "F32": np.float32}
@@ -35,7 +44,7 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     `out`."""
     config = read_object(folder / "config.json")
     architecture = architecture_of(
-        config, folder, "Convert others with llama.cpp's own converter: LLAMA_CPP=path of a checkout"
+        config, folder, "Convert others with llama.cpp's own converter: LLAMA_CPP=path of a checkout", CONVERTED
     )
     shape = Shape.from_config(folder / "config.json")
     tensors = read_tensors(folder, tensor_shapes(shape, architecture))
@@ -80,7 +89,8 @@ def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[st
         raise UserError(f"{folder} holds no safetensors files. Fetch the model again")
     if missing := [name for name in wanted if name not in found]:
         raise UserError(f"{folder} lacks {len(missing)} tensors, the first is {missing[0]}. Is a file missing?")
-    unknown = found.keys() - wanted.keys() - {"lm_head.weight"}  # which a tied model may repeat
+    # A tied model may repeat its embedding.
+    unknown = {name for name in found.keys() - wanted.keys() - {"lm_head.weight"} if not name.endswith(UNUSED)}
     if unknown:
         raise UserError(f"{folder} holds {min(unknown)}, which such a model does not have. Is it another one?")
     for name, size in wanted.items():

@@ -21,7 +21,7 @@ from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 from core.errors import UserError, command
 from core.files import whole
-from core.training.qwen import QWEN2_SPLIT, gguf_names, tensor_shapes
+from core.training.architectures import QWEN2_SPLIT, gguf_names, tensor_shapes
 
 ARCHITECTURE = "qwen3"
 WEIGHTS = "model.safetensors"

@@ -24,9 +24,9 @@ from core.lean import pairs
 from core.lean.guises import drawn
 from core.lean.pairs import Pair
 from core.lean.policy import asked
+from core.training.architectures import QWEN2_SPLIT
 from core.training.loop import POOL, THREADS, Batch, Tokens, cut, train
 from core.training.network import Qwen3, Shape
-from core.training.qwen import QWEN2_SPLIT
 from core.training.schedule import Schedule
 from scripts.embedded.gguf_file import CONTROL, IM_START
 from scripts.embedded.texts import IM_END

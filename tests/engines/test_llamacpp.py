@@ -29,7 +29,7 @@ from core.engines.server import Server
 from core.engines.weights import sha256
 from core.errors import UserError
 from core.problems import sets
-from core.training.qwen import QWEN2_SPLIT, gguf_names
+from core.training.architectures import QWEN2_SPLIT, gguf_names
 from core.training.to_gguf import convert
 from tests.conftest import ROOT, environment, heed_signals, run
 

@@ -140,3 +140,27 @@ def test_another_file_in_the_place_of_one_has_a_digest_of_its_own(tmp_path: Path
     for content in (b"one", b"two", b"longer"):  # a round of STaR that is trained again, in one process
         files.write_atomically(path, content)
         assert weights.sha256(path) == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("named", "level", "is_misread"),
+    [
+        ("LlamaTokenizerFast", "ByteLevel", True),  # DeepSeek's
+        ("LlamaTokenizer", "ByteLevel", True),
+        ("LlamaTokenizerFast", "Metaspace", False),  # Llama 2's
+        ("PreTrainedTokenizerFast", "ByteLevel", False),
+        ("Qwen2Tokenizer", "ByteLevel", False),
+        (None, "ByteLevel", False),
+    ],
+)
+def test_a_byte_level_tokenizer_under_anothers_name_is_not_given_to_vllm(
+    named: str | None, level: str, is_misread: bool, tmp_path: Path
+) -> None:
+    weights.check_tokenizer(tmp_path)  # no files: whoever needs them says so
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": named}))
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": level}}))
+    if not is_misread:
+        weights.check_tokenizer(tmp_path)
+        return
+    with pytest.raises(UserError, match=r"vLLM would lose the spaces .* or take ENGINE=sglang"):
+        weights.check_tokenizer(tmp_path)

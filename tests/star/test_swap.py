@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -15,13 +17,15 @@ from core.training.served import Weights
 from core.training.to_hf import convert
 from tests.conftest import environment
 from tests.engines.test_server import GPU, stand_in
+from tests.helpers.models import llama
 
 PORT = "29869"
-# Serves the folder that it is given, by way of a GGUF file, and notes when it begins and ends.
+# Serves the folder that it is given, by way of a GGUF file, and notes when it begins. INSTEAD names a GGUF file that is
+# served in place of a folder that can't be converted.
 SGLANG = f"""
 [ "$1" = -c ] && exit 0
 exec {sys.executable} -c '
-import atexit, signal, sys, tempfile
+import os, signal, sys, tempfile
 from pathlib import Path
 from core.engines import llamacpp
 from core.training import to_gguf
@@ -30,7 +34,10 @@ notes = open(Path(sys.argv[1]), "a", buffering=1)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 with tempfile.TemporaryDirectory() as kept:
     gguf = Path(kept) / "model.gguf"
-    to_gguf.convert(Path(folder), gguf, "f16")
+    if "INSTEAD" in os.environ:
+        gguf = Path(os.environ["INSTEAD"])
+    else:
+        to_gguf.convert(Path(folder), gguf, "f16")
     with llamacpp.serving(gguf, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):
         print("serving", name, folder, file=notes)
         signal.pause()
@@ -47,8 +54,12 @@ exec {python} "$@"
 """
 
 
-def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(tmp_path: Path) -> None:
-    convert(EMBEDDED_GGUF, tmp_path / "base")
+@pytest.mark.parametrize("kind", ["qwen3", "llama"])
+def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(kind: str, tmp_path: Path) -> None:
+    if kind == "llama":
+        llama(tmp_path / "base")
+    else:
+        convert(EMBEDDED_GGUF, tmp_path / "base")
     trains = TRAIN.format(port=PORT, python=python_of())
     path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=SGLANG, train_python=trains)
     small = ("LIMIT=4", "ROUNDS=1", "TRIES=2", "SEEDS=63", "MAX_TOKENS=400", "DATA=sums_star", "EVAL=sums_star_eval")
@@ -60,6 +71,7 @@ def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(t
         MODEL=str(tmp_path / "base"),
         RESULTS_DIR=str(tmp_path / "results"),
         PORT=PORT,
+        **({"INSTEAD": str(EMBEDDED_GGUF)} if kind == "llama" else {}),
     )
     args = [sys.executable, str(ROOT / "experiments" / "21_star.py"), *small]
     done = subprocess.run(args, env=env, capture_output=True, text=True, timeout=500, cwd=ROOT)

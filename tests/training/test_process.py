@@ -21,7 +21,7 @@ from core.engines.embedded_model import EMBEDDED_GGUF
 from core.errors import UserError
 from core.star.constants import StarConstants
 from core.training import process, to_gguf, to_hf
-from core.training.qwen import QWEN3, linear_shapes
+from core.training.architectures import QWEN3, linear_shapes
 from core.training.starts import Start, lora_names, start, write_base
 from tests.conftest import ROOT, environment, heed_signals
 from tests.engines.test_llamacpp import edit

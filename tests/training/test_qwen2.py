@@ -1,10 +1,8 @@
 """A Qwen2 model (biases of queries, keys and values; no norms of them) becomes GGUF and says what it said before."""
 
-import json
 from pathlib import Path
 
 import gguf
-import numpy as np
 import pytest
 
 from core.engines import start
@@ -12,10 +10,10 @@ from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from core.engines.shape import Shape
 from core.errors import UserError
-from core.training.qwen import ARCHITECTURES, tensor_shapes
 from core.training.to_gguf import convert
-from tests.engines.test_llamacpp import contents, edit, hugging_face, one_file
+from tests.engines.test_llamacpp import contents, edit
 from tests.helpers import training
+from tests.helpers.models import random_folder
 
 SHAPE = Shape(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=900, tied=True)
 PROMPT = "<|im_start|>user\n7*43?<|im_end|>\n<|im_start|>assistant\n"
@@ -34,31 +32,7 @@ print(tokenizer.decode(said), end="")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny random Qwen2 with the embedded model's tokenizer; it says plain characters only."""
-    made = hugging_face(tmp_path_factory.mktemp("qwen2") / "tiny", one_file)
-    rng = np.random.default_rng(3)
-    sizes = tensor_shapes(SHAPE, ARCHITECTURES["Qwen2ForCausalLM"])
-    values = {}
-    for name, size in sizes.items():
-        spread = 1.0 if name.endswith(".bias") else 0.25
-        values[name] = np.ones(size) if "norm" in name else rng.normal(0, spread, size)
-    vocab = json.loads((made / "tokenizer.json").read_text())["model"]["vocab"]
-    for token, i in vocab.items():
-        if not token.isascii() or token.startswith("<"):  # its logit is 0, and others have a greater one
-            values["model.embed_tokens.weight"][i] = 0
-    one_file(made, {name: value.astype(np.float32) for name, value in values.items()})
-    edit(
-        made / "config.json",
-        {
-            "architectures": ["Qwen2ForCausalLM"],
-            "model_type": "qwen2",
-            "num_hidden_layers": SHAPE.layers,
-            "hidden_size": SHAPE.hidden,
-            "head_dim": SHAPE.head_dim,
-            "intermediate_size": SHAPE.intermediate,
-        },
-    )
-    return made
+    return random_folder(tmp_path_factory.mktemp("qwen2") / "tiny", "Qwen2ForCausalLM", SHAPE, is_plain=True)
 
 
 def test_every_tensor_is_there_under_llama_cpps_names(folder: Path, tmp_path: Path) -> None:

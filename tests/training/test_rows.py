@@ -198,5 +198,5 @@ def test_a_quantized_file_and_another_architecture_are_refused(folder: Path, tmp
     assert "of architecture llama; of GGUF files only qwen3" in refused("--model", tmp_path / "llama.gguf", *rest)
     other = tmp_path / "other"
     to_hf.convert(EMBEDDED_GGUF, other)
-    edit(other / "config.json", {"architectures": ["LlamaForCausalLM"], "auto_map": {"AutoModel": "code.Model"}})
-    assert "is of ['LlamaForCausalLM'], not of a Qwen2ForCausalLM or Qwen3" in refused("--model", other, *rest)
+    edit(other / "config.json", {"architectures": ["MambaForCausalLM"], "auto_map": {"AutoModel": "code.Model"}})
+    assert "is of ['MambaForCausalLM'], not of a Qwen2ForCausalLM or Qwen3" in refused("--model", other, *rest)

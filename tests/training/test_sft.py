@@ -18,32 +18,16 @@ from tests.helpers import training
 
 pytestmark = training.needed
 
-# Trains as its arguments say, one after the other (to import trl takes ten seconds); then peft itself merges the first
-# adapter into its base, and transformers answers with what we wrote.
-PROGRAM = """
-import json, sys
-from pathlib import Path
-from core.training.finetune import main
-folder, *lines = sys.argv[1:]
-for line in lines:
-    try:
-        main(line.split())
-    except SystemExit as end:
-        print("status", end.code)
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
-base = AutoModelForCausalLM.from_pretrained(f"{folder}/hf")
-merged = PeftModel.from_pretrained(base, f"{folder}/lora/adapter").merge_and_unload()
-ours = AutoModelForCausalLM.from_pretrained(f"{folder}/lora/model")
-pairs = zip(merged.named_parameters(), ours.named_parameters(), strict=True)
-differ = max(float((a - b).detach().abs().max()) for (_, a), (_, b) in pairs)
-tokenizer = AutoTokenizer.from_pretrained(f"{folder}/lora/model")
-messages = [{"role": "user", "content": "Find the remainder when 7*43 + 6*58 is divided by 1000."}]
+# Trains; then peft itself merges the first adapter into its base, and transformers answers with what we wrote.
+PROGRAM = f"""{training.TRAINS}
+merged, ours = both(f"{{folder}}/hf", f"{{folder}}/lora")
+tokenizer = AutoTokenizer.from_pretrained(f"{{folder}}/lora/model")
+messages = [{{"role": "user", "content": "Find the remainder when 7*43 + 6*58 is divided by 1000."}}]
 asked = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
 said = ours.generate(**asked, do_sample=False, max_new_tokens=200)[0]
 ended = int(said[-1]) == tokenizer.convert_tokens_to_ids("<|im_end|>")
 prompt, text = (tokenizer.decode(ids) for ids in (asked["input_ids"][0], said[len(asked["input_ids"][0]) : -1]))
-told = {"differ": differ, "ended": ended, "prompt": prompt, "text": text}
+told = {{"differ": differ(merged, ours), "ended": ended, "prompt": prompt, "text": text}}
 Path(folder, "told.json").write_text(json.dumps(told))
 """
 

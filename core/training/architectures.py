@@ -1,7 +1,7 @@
-"""Dense Qwen2 and Qwen3: the names and shapes of their tensors in Hugging Face's layout and in GGUF, and their
+"""Dense Llama, Qwen2 and Qwen3: the names and shapes of their tensors in Hugging Face's layout and in GGUF, and Qwen's
 splitting rule."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,15 @@ class Architecture:
 
 
 QWEN3 = Architecture("qwen3", gguf.MODEL_ARCH.QWEN3, biases=False, norms=True)
-ARCHITECTURES = {
+LLAMA = Architecture("llama", gguf.MODEL_ARCH.LLAMA, biases=False, norms=False)
+# Of which to_gguf.py makes GGUF files. llama.cpp wants a Llama's queries and keys in another order, and its tokenizers
+# are many.
+CONVERTED = {
     "Qwen2ForCausalLM": Architecture("qwen2", gguf.MODEL_ARCH.QWEN2, biases=True, norms=False),
     "Qwen3ForCausalLM": QWEN3,
 }
+ARCHITECTURES = CONVERTED | {"LlamaForCausalLM": LLAMA}
+UNUSED = ".rotary_emb.inv_freq"  # how tensors end that old Llamas hold: computed from config.json, not learned
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -43,14 +48,17 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
-def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
-    """The one that the `config` of `folder` names. Raises UserError for others, with the `remedy`."""
+def architecture_of(
+    config: dict[str, Any], folder: Path, remedy: str, known: Mapping[str, Architecture] = ARCHITECTURES
+) -> Architecture:
+    """That of the `known` ones that the `config` of `folder` names. Raises UserError for others, with the `remedy`."""
     named = config.get("architectures")
-    found = ARCHITECTURES.get(named[0]) if isinstance(named, list) and len(named) == 1 else None
+    found = known.get(named[0]) if isinstance(named, list) and len(named) == 1 and isinstance(named[0], str) else None
     if found is None or config.get("model_type", found.name) != found.name:
-        raise UserError(f"{folder / 'config.json'} is of {named}, not of a {' or '.join(ARCHITECTURES)}. {remedy}")
-    if config.get("use_sliding_window") or (config.get("attention_bias") and found is QWEN3):
-        raise UserError(f"{folder / 'config.json'} asks for a sliding window or biases. {remedy}")
+        raise UserError(f"{folder / 'config.json'} is of {named}, not of a {' or '.join(known)}. {remedy}")
+    refused = ("use_sliding_window", "mlp_bias", *(() if found.biases else ("attention_bias",)))
+    if asked := [name for name in refused if config.get(name)]:
+        raise UserError(f"{folder / 'config.json'} asks for {asked[0]}. {remedy}")
     return found
 
 
