@@ -39,6 +39,8 @@ def on_gpu(engine: str, folder: Path, log: Path) -> Iterator[Server]:
     """The weights in a `folder` on SGLang or vLLM, which embeds and does nothing else, on a free port. Raises UserError
     where it does not fit or start."""
     model = weights.Model.at(str(folder))
+    if engine == "vllm":
+        weights.check_tokenizer(folder)
     chosen = embedding_settings(model.shape, model.longest, gpus.detect() or gpus.DEFAULT)
     port = leash.free_port()
     args = flags.embedding(engine, model, chosen, environment.host(), port)
