@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from core.lean import toolchain
 from core.lean.toolchain import Toolchain
 from tests.fakes.http import Proxy
 from tests.helpers import leftovers
+from tests.helpers.preloaded import Preloaded, Program
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in the background, where CI may run us
 # Machines that run tests are busy, all of the time or for a moment: no test of properties has a deadline.
@@ -92,15 +94,23 @@ def heed_signals() -> None:
         signal.signal(sign, signal.SIG_DFL)
 
 
+@lru_cache(maxsize=1)
+def preloaded() -> Preloaded | None:
+    return Preloaded(environment(), heed_signals) if sys.platform == "linux" else None
+
+
 def start(experiment: str, *overrides: str, **changes: str) -> "subprocess.Popen[str]":
     return python(str(ROOT / "experiments" / f"{experiment}.py"), *overrides, **changes)
 
 
 def python(*args: str, **changes: str) -> "subprocess.Popen[str]":
     """A program of this project, as a user starts it."""
+    env = environment(**changes)
+    if (forking := preloaded()) and forking.can_start(args, env):
+        return Program(forking, args, env, ROOT)
     return subprocess.Popen(
         [sys.executable, *args],
-        env=environment(**changes),
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
