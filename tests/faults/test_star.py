@@ -16,7 +16,9 @@ from core.files import ROOT
 from core.results import rounds
 from tests.conftest import ended, environment, start
 from tests.faults.test_disk import fill, mounted
-from tests.star.test_star import SMALL, made, star
+from tests.star.test_star import SMALL, made, star, whole
+
+__all__ = ["whole"]
 
 MOMENTS: tuple[Callable[[Path], bool], ...] = (
     lambda results: any(results.glob("journal/21_star.jsonl")),
@@ -26,9 +28,7 @@ MOMENTS: tuple[Callable[[Path], bool], ...] = (
 )
 
 
-def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    assert star(whole, *SMALL)[0] == 0
+def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(whole: Path, tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "16m") as disk:
         for is_there in MOMENTS:
             process = start("21_star", *SMALL, RESULTS_DIR=str(disk))
