@@ -30,6 +30,43 @@ os.environ.pop("COLUMNS", None)  # what is printed is as wide as it gets; xdist 
 ROOT = Path(__file__).resolve().parent.parent
 
 
+# The files that take longest, the longest first: what begins last decides when the suite ends.
+LONGEST = (
+    "faults/test_lean.py",
+    "star/test_star.py",
+    "curate/test_tools.py",
+    "lean/test_iterate.py",
+    "faults/test_star.py",
+    "lean/test_all.py",
+    "star/test_swap.py",
+    "engines/test_fleet.py",
+    "test_output.py",
+    "grade/test_lines.py",
+    "lean/test_door.py",
+    "report/test_cli.py",
+    "test_run.py",
+    "training/test_loop.py",
+    "report/test_page.py",
+    "training/test_sft.py",
+    "grade/test_trial.py",
+    "lean/test_ablation.py",
+    "engines/test_embedded.py",
+    "scaffolds/test_resume.py",
+    "engines/test_llamacpp.py",
+    "generate/test_patience.py",
+    "grade/test_stored.py",
+    "lean/test_index.py",
+    "test_proofs.py",
+    "faults/test_wire.py",
+    "engines/test_identity.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Have what the tests start end with them (leftovers.py). Workers of xdist carry the mark of the process that
     started them."""
