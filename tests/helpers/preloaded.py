@@ -6,6 +6,7 @@ import of ours to its exit a program is as in a process of its own, with its own
 folder.
 """
 
+import gc
 import json
 import os
 import runpy
@@ -157,6 +158,7 @@ def _run(args: list[str], env: dict[str, str], cwd: str) -> None:
 if __name__ == "__main__":
     for library in LIBRARIES:
         import_module(library)
+    gc.freeze()  # a fork that looks for cycles in all of that takes as long as the imports did
     asked = _serve(socket.socket(fileno=int(sys.argv[1])))
     if asked:
         _run(*asked)
