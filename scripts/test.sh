@@ -16,11 +16,12 @@ if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$(id -u
   { apt-get update -q && apt-get install -qy --no-install-recommends chromium; } >/dev/null 2>&1 || echo "no chromium: those tests are skipped" >&2
 fi
 export PYTHONPATH=$PWD
+unset PYTHONDONTWRITEBYTECODE  # the tests start hundreds of programs, each of which would compile the same files
 case ${1:-} in
   faults) echo "the suite of faults: about 12 minutes on 2 cores" >&2; set -- -m "" tests/faults "${@:2}" ;;
-  engines) echo "the engines' suite: about 20 minutes on 2 cores" >&2; set -- -m engines tests/real "${@:2}" ;;
-  "") # three files at a time also on two cores: tests wait as much as they compute
-    echo "the suite: about 12 minutes on 2 cores, then ruff and mypy" >&2; set -- -n 3 --dist loadfile ;;
+  engines) echo "the engines' suite: about 30 minutes on 2 cores" >&2; set -- -m engines tests/real "${@:2}" ;;
+  "") # four files at a time also on two cores: tests wait a good deal
+    echo "the suite: about 9 minutes on 2 cores, then ruff and mypy" >&2; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
 esac
 .venv/bin/python -m pytest "$@" || status=$?
 .venv/bin/ruff check . || status=1

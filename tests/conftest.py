@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from core.lean import toolchain
 from core.lean.toolchain import Toolchain
 from tests.fakes.http import Proxy
 from tests.helpers import leftovers
+from tests.helpers.preloaded import Preloaded, Program
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in the background, where CI may run us
 # Machines that run tests are busy, all of the time or for a moment: no test of properties has a deadline.
@@ -26,6 +28,43 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 os.environ.pop("COLUMNS", None)  # what is printed is as wide as it gets; xdist and terminals may say otherwise
 ROOT = Path(__file__).resolve().parent.parent
+
+
+# The files that take longest, the longest first: what begins last decides when the suite ends.
+LONGEST = (
+    "faults/test_lean.py",
+    "star/test_star.py",
+    "curate/test_tools.py",
+    "lean/test_iterate.py",
+    "faults/test_star.py",
+    "lean/test_all.py",
+    "star/test_swap.py",
+    "engines/test_fleet.py",
+    "test_output.py",
+    "grade/test_lines.py",
+    "lean/test_door.py",
+    "report/test_cli.py",
+    "test_run.py",
+    "training/test_loop.py",
+    "report/test_page.py",
+    "training/test_sft.py",
+    "grade/test_trial.py",
+    "lean/test_ablation.py",
+    "engines/test_embedded.py",
+    "scaffolds/test_resume.py",
+    "engines/test_llamacpp.py",
+    "generate/test_patience.py",
+    "grade/test_stored.py",
+    "lean/test_index.py",
+    "test_proofs.py",
+    "faults/test_wire.py",
+    "engines/test_identity.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,15 +131,23 @@ def heed_signals() -> None:
         signal.signal(sign, signal.SIG_DFL)
 
 
+@lru_cache(maxsize=1)
+def preloaded() -> Preloaded | None:
+    return Preloaded(environment(), heed_signals) if sys.platform == "linux" else None
+
+
 def start(experiment: str, *overrides: str, **changes: str) -> "subprocess.Popen[str]":
     return python(str(ROOT / "experiments" / f"{experiment}.py"), *overrides, **changes)
 
 
 def python(*args: str, **changes: str) -> "subprocess.Popen[str]":
     """A program of this project, as a user starts it."""
+    env = environment(**changes)
+    if (forking := preloaded()) and forking.can_start(args, env):
+        return Program(forking, args, env, ROOT)
     return subprocess.Popen(
         [sys.executable, *args],
-        env=environment(**changes),
+        env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -171,9 +171,9 @@ def test_the_card_names_the_committed_file_which_is_small() -> None:
 
 
 def test_the_committed_model_shows_the_effect_over_the_api(results: Path) -> None:
-    status, _, err = run("03_rsa_verify", "LIMIT=6", "T=1")
+    status, _, err = run("03_rsa_verify", "LIMIT=4", "T=1")
     assert status == 0, err
-    assert run("02_rsa_basic", "LIMIT=12")[0] == 0
+    assert run("02_rsa_basic", "LIMIT=8", "T=3")[0] == 0
     rsa = json.loads((results / "02_rsa_basic.json").read_text())["metrics"]["steps"]
     first, last = (rsa[t]["mean_accuracy"]["value"] for t in (0, -1))
     assert 0.1 < first < 0.55 and last > first + 0.3

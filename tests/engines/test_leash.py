@@ -72,7 +72,7 @@ def test_one_that_ignores_the_request_to_end_is_killed(tmp_path: Path, monkeypat
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{PAIR}"
     with leash.running("X", [sys.executable, "-c", deaf, str(tmp_path / "pids")], 1, tmp_path / "log"):
         both = pids(tmp_path / "pids")
-    assert not any(map(is_alive, both))
+    assert eventually(lambda: not any(map(is_alive, both)))
 
 
 def test_a_death_is_noticed_at_once_and_told_with_the_log(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ def quoting(prompt: str, seed: int) -> str:
 class GradingServer(HttpFake):
     """`reply(prompt, seed)` is what it says; `fault(n)` what request number n meets in its place; `refused` are fields
     that it takes no request with. `answered`: the messages and seeds of the requests that were answered; `charged`:
-    picodollars. From the moment that `life` requests are answered, others get no answer, and `is_stuck` is set."""
+    picodollars. `life` requests are answered and not one more, whatever comes at once: others get no answer, and
+    `is_stuck` is set."""
 
     def __init__(self) -> None:
         self.reply: Callable[[str, int], str] = quoting
@@ -37,7 +38,7 @@ class GradingServer(HttpFake):
         self.refused: tuple[str, ...] = ()
         self.finish_reason = "stop"
         self.life = 10**9
-        self.asked = self.charged = 0
+        self.asked = self.charged = self._under_way = 0
         self.answered: list[tuple[str, int]] = []
         self.keys: set[str | None] = set()
         self.is_stuck, self._go_on = threading.Event(), threading.Event()
@@ -52,14 +53,16 @@ class GradingServer(HttpFake):
             n, self.asked = self.asked, self.asked + 1
             self.keys.add(request.headers.get("Authorization"))
             fault = self.fault(n)
-            is_dead = len(self.answered) >= self.life
+            if unknown := [name for name in self.refused if name in asked]:
+                said = f"Unsupported parameter: '{unknown[0]}'"
+                fault = answer(400, {"error": {"message": said, "param": unknown[0]}})
+            is_dead = len(self.answered) + self._under_way >= self.life
+            self._under_way += not (is_dead or fault)
         if is_dead:
             self.is_stuck.set()
             self._go_on.wait(120)
             request.close_connection = True
             return
-        if unknown := [name for name in self.refused if name in asked]:
-            fault = answer(400, {"error": {"message": f"Unsupported parameter: '{unknown[0]}'", "param": unknown[0]}})
         if fault:
             fault(request)
             return
@@ -67,6 +70,7 @@ class GradingServer(HttpFake):
         said = self.reply(message["content"], asked.get("seed", 0))
         usage = {"prompt_tokens": len(message["content"]) // 4, "completion_tokens": len(said) // 4 + 1}
         with self.lock:
+            self._under_way -= 1
             self.answered.append((message["content"], asked.get("seed", 0)))
             self.charged += PRICES.cost((usage["prompt_tokens"], 0, usage["completion_tokens"])) or 0
         choice = {"message": {"role": "assistant", "content": said}, "finish_reason": self.finish_reason}

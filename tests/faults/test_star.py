@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,21 +16,29 @@ from core.files import ROOT
 from core.results import rounds
 from tests.conftest import ended, environment, start
 from tests.faults.test_disk import fill, mounted
-from tests.star.test_star import SMALL, made, star
+from tests.star.test_star import SMALL, made, star, whole
 
-MOMENTS: tuple[Callable[[Path], bool], ...] = (
+__all__ = ["whole"]
+
+Moment = Callable[[Path], bool]
+FEW: tuple[Moment, ...] = (
     lambda results: any(results.glob("journal/21_star.jsonl")),
+    lambda results: any(results.glob("21_star/seed0/round2/*.log")),
+)
+MANY: tuple[Moment, ...] = (
+    FEW[0],
     lambda results: any(results.glob("21_star/seed0/round1/*.log")),
     lambda results: any(results.glob("21_star/seed0/round1/trained")),
-    lambda results: any(results.glob("21_star/seed0/round2/*.log")),
+    FEW[1],
 )
 
 
-def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    assert star(whole, *SMALL)[0] == 0
+@pytest.mark.parametrize("moments", [FEW, pytest.param(MANY, marks=pytest.mark.faults)], ids=["few", "many"])
+def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(
+    moments: Sequence[Moment], whole: Path, tmp_path: Path
+) -> None:
     with mounted(tmp_path / "disk", "16m") as disk:
-        for is_there in MOMENTS:
+        for is_there in moments:
             process = start("21_star", *SMALL, RESULTS_DIR=str(disk))
             while process.poll() is None and not is_there(disk):
                 time.sleep(0.005)

@@ -163,11 +163,16 @@ def test_replicas_share_what_is_on_its_way_and_send_nobody_on(chat: Chat) -> Non
         found = exchanged(server, 8)[:8]
         assert all(isinstance(each, Reply) for each in found)
         assert len(chat.bodies) in (4, 5) and len(other.bodies) in (4, 5)
-        other.choose = lambda body: answer(307, b"", Location="http://127.0.0.1:9/v1/chat/completions")
-        elsewhere = [each for each in exchanged(server, 2) if not isinstance(each, Reply)]
-        assert elsewhere and all(isinstance(each, Elsewhere) for each in elsewhere)
+        for place in ("http://127.0.0.1:9/v1", other.url.replace("http:", "https:")):
+            other.choose = sending_on(f"{place}/chat/completions")
+            elsewhere = [each for each in exchanged(server, 2) if not isinstance(each, Reply)]
+            assert elsewhere and all(isinstance(each, Elsewhere) for each in elsewhere), place
     finally:
         other.close()
+
+
+def sending_on(place: str) -> Callable[[Any], Answer]:
+    return lambda body: answer(307, b"", Location=place)
 
 
 def events(chunks: Sequence[Any], end: bytes = b"\n", done: bool = True) -> bytes:

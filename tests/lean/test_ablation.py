@@ -10,8 +10,10 @@ from core.lean import ablation
 from core.lean.outcome import Outcome
 from core.stats import paired
 from tests.conftest import run
+from tests.faults.test_lean import theorems, whole
 from tests.helpers import training
-from tests.lean.test_iterate import arguments
+
+__all__ = ["theorems", "whole"]
 
 SEARCHED = Outcome("run", "one", "(p : Prop) : p", "budget", "", 8, None, [], [], [], {}, {}, {"lean": 1.0, "all": 2.0})
 
@@ -42,20 +44,17 @@ def test_orders_are_compared_by_theorem_over_all_seeds() -> None:
 
 @pytest.mark.usefixtures("lean")
 @training.needed
-def test_an_iteration_is_searched_in_all_orders(tmp_path: Path) -> None:
-    status, _, err = run("24_lean_iteration", *arguments(tmp_path), RESULTS_DIR=str(tmp_path))
+def test_an_iteration_is_searched_in_all_orders(whole: Path, theorems: list[str]) -> None:
+    command = ("26_lean_energy", theorems[1], "MAX_NODES=12", "SEEDS=2", "CANDIDATES=2")
+    status, out, err = run(*command, RESULTS_DIR=str(whole))
     assert status == 0, err
-    held_out = next(argument for argument in arguments(tmp_path) if argument.startswith("THEOREMS="))
-    command = ("26_lean_energy", held_out, "MAX_NODES=12", "SEEDS=2", "CANDIDATES=2")
-    status, out, err = run(*command, RESULTS_DIR=str(tmp_path))
-    assert status == 0, err
-    folder = tmp_path / "lean" / "iteration_0" / "orders"
+    folder = whole / "lean" / "iteration_0" / "orders"
     record = json.loads((folder / "record.json").read_text())
     assert record["complete"] and list(record["orders"]) == list(ablation.ORDERS)
     assert all(len(of["by_seed"]) == 2 and of["gain"]["n"] == 3 for of in list(record["orders"].values())[1:])
     searched = {path.parent.relative_to(folder).as_posix() for path in folder.rglob("*.parquet")}
     assert searched == {f"{order.replace(' ', '-')}/seed{seed}" for order in ablation.ORDERS for seed in (0, 1)}
-    again = run(*command, RESULTS_DIR=str(tmp_path))
+    again = run(*command, RESULTS_DIR=str(whole))
     assert again[0] == 0 and json.loads((folder / "record.json").read_text())["orders"] == record["orders"]
     assert "minus log probability" in out and "random" in (folder / "table.txt").read_text()
 

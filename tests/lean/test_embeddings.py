@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -179,18 +180,29 @@ def test_a_kill_leaves_whole_parts_that_are_taken_up(server: Server, tmp_path: P
 
 
 class Mortal(Proxy):
-    """Passes `life` requests on, and is ill from then on."""
+    """Passes `life` requests on, and is ill from then on. What it has passed on it answers first, also on a busy
+    machine."""
 
-    life = 10**9
+    def __init__(self, onward: str) -> None:
+        self.life, self.passing = 10**9, 0
+        self.passed = threading.Condition()
+        super().__init__(onward)
 
     def post(self, request: Request, body: bytes) -> None:
-        with self.lock:
+        with self.passed:
             self.life -= 1
-            is_ill = self.life < 0
+            if is_ill := self.life < 0:
+                self.passed.wait_for(lambda: not self.passing)
+            else:
+                self.passing += 1
         if is_ill:
-            answer(503, {"error": {"message": "gone"}})(request)
-        else:
+            return answer(503, {"error": {"message": "gone"}})(request)
+        try:
             super().post(request, body)
+        finally:
+            with self.passed:
+                self.passing -= 1
+                self.passed.notify_all()
 
 
 @pytest.mark.usefixtures("at_once")

@@ -23,7 +23,16 @@ LEARNED = (
     ("right", "(p q : Prop) : p → (q ∨ p)"),
 )
 HELD_OUT = (("first", "(p q : Prop) : p → (q → p)"), ("four", "(n : Nat) : n + 4 = 4 + n"), ("false", "(p : Prop) : p"))
-SMALL = ("MAX_ITERATION=0", "TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=20")
+SMALL = (
+    "MAX_ITERATION=0",
+    "TRAIN_NODES=16",
+    "EPOCHS=2",
+    "MAX_NODES=8",
+    "HARVEST=4",
+    "GO=1",
+    "STEPS=20",
+    "NUM_WORKERS=1",
+)
 pytestmark = [pytest.mark.usefixtures("lean"), training.needed]
 
 

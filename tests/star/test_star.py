@@ -18,6 +18,7 @@ from core.results.rounds import Record
 from core.star.constants import StarConstants
 from core.star.door import untrained
 from tests.conftest import ended, run, start
+from tests.helpers.once import once
 
 SMALL = ("LIMIT=12", "ROUNDS=2", "TRIES=2", "SEEDS=63", "EPOCHS=1")
 TIMES = ("started", "ended", "seconds", "provenance", "peak_memory")
@@ -52,11 +53,13 @@ def made(results: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of a small run that nothing disturbed."""
-    results = tmp_path_factory.mktemp("whole")
-    status, out, err = star(results, *SMALL)
-    assert status == 0, err
-    assert "round 2: " in out and "minus round 0" in out
-    return results
+
+    def make(results: Path) -> None:
+        status, out, err = star(results, *SMALL)
+        assert status == 0, err
+        assert "round 2: " in out and "minus round 0" in out
+
+    return once(tmp_path_factory, "star", make)
 
 
 def test_a_run_leaves_traces_weights_results_a_table_and_a_curve(whole: Path) -> None:
@@ -185,17 +188,16 @@ def test_killed_anywhere_the_same_command_gives_the_same_files(
     assert made(tmp_path) == made(whole)
 
 
-def test_another_run_under_the_same_seed_puts_the_earlier_one_aside(tmp_path: Path) -> None:
-    small = ("LIMIT=6", "ROUNDS=1", "TRIES=1", "SEEDS=63", "EPOCHS=1")
-    assert star(tmp_path, *small)[0] == 0
-    first = record(tmp_path)
-    status, out, err = star(tmp_path, *small, "RATE=1e-4")
+def test_another_run_under_the_same_seed_puts_the_earlier_one_aside(whole: Path, tmp_path: Path) -> None:
+    results = shutil.copytree(whole, tmp_path / "results")
+    first = record(results)
+    status, out, err = star(results, *SMALL, "ROUNDS=1", "RATE=1e-4")
     assert status == 0 and "was another run" in out, err
-    aside = [path for path in (tmp_path / "21_star").iterdir() if path.name.startswith("seed0.")]
+    aside = [path for path in (results / "21_star").iterdir() if path.name.startswith("seed0.")]
     assert len(aside) == 1 and rounds.read(aside[0] / rounds.NAME).rounds == first.rounds
     kept = Results(aside[0] / "seed0-round1.json")
     assert kept.completion(kept.problems[0].steps[0].members[0]).text
-    assert "seed0." not in (tmp_path / "21_star" / "table.txt").read_text()
+    assert "seed0." not in (results / "21_star" / "table.txt").read_text()
 
 
 def test_the_smoke_test_of_the_docs(tmp_path: Path) -> None:

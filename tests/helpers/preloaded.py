@@ -1,0 +1,164 @@
+"""Programs of this project, started with the libraries of others loaded already.
+
+To import numpy, openai and matplotlib is most of what a short run computes, and the tests start hundreds of runs. So
+`python preloaded.py FD`, a process that has imported them and nothing of this project, forks for each. From its first
+import of ours to its exit a program is as in a process of its own, with its own signals, descriptors, environment and
+folder.
+"""
+
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = ("numpy", "openai", "aiohttp", "matplotlib.pyplot", "pyarrow.parquet")
+# What an interpreter or a library looks at as it is loaded: where these differ, a program needs a start of its own.
+AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME", "XDG_", "MPL", "OMP_NUM_THREADS", "OPENBLAS_")
+_LONGEST = 1 << 20  # bytes of a request
+_NUMBER = struct.Struct("!i")  # a process id first, then the status that waitpid gave
+
+
+class Preloaded:
+    """The process that forks."""
+
+    def __init__(self, env: Mapping[str, str], heed_signals: Callable[[], None]) -> None:
+        self._env = env
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
+        with theirs:
+            self._process = subprocess.Popen(  # held, and ended by the end of the socket
+                [sys.executable, __file__, str(theirs.fileno())],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                preexec_fn=heed_signals,
+                start_new_session=True,
+            )
+
+    def can_start(self, args: Sequence[str], env: Mapping[str, str]) -> bool:
+        """Whether it makes no difference to `python ARGS` in `env`."""
+        is_program = args[0] == "-m" or not args[0].startswith("-")
+        return is_program and _at_start(env) == _at_start(self._env)
+
+    def ask(self, args: Sequence[str], env: Mapping[str, str], cwd: str, fds: Sequence[int]) -> None:
+        """Start `python ARGS`. `fds`: its standard input, output and error, and where to write how it fares."""
+        content = json.dumps([list(args), dict(env), cwd]).encode()
+        socket.send_fds(self._socket, [content], fds)
+
+
+def _at_start(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(AT_START)}
+
+
+class Program(subprocess.Popen[str]):
+    """`python ARGS`, forked, with pipes for its output."""
+
+    def __init__(self, preloaded: Preloaded, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+        self._asking = preloaded, args, env, str(cwd)
+        super().__init__([sys.executable, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def _execute_child(self, *given: Any) -> None:
+        preloaded, args, env, cwd = self._asking
+        output, error = given[13], given[15]
+        self._told, telling = os.pipe()
+        try:
+            preloaded.ask(args, env, cwd, (0, output, error, telling))
+        finally:
+            for fd in (output, error, telling):
+                os.close(fd)
+        (self.pid,) = _NUMBER.unpack(os.read(self._told, _NUMBER.size))
+        self._child_created = True
+
+    def _status(self, timeout: float | None) -> int | None:
+        """The return code, as soon as it is known, None after `timeout` seconds."""
+        if self.returncode is None and select.select([self._told], [], [], timeout)[0]:
+            told = os.read(self._told, _NUMBER.size)
+            os.close(self._told)
+            self.returncode = os.waitstatus_to_exitcode(_NUMBER.unpack(told)[0])
+        return self.returncode
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        return self._status(0)
+
+    def _wait(self, timeout: float | None) -> int:
+        status = self._status(timeout)
+        if status is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return status
+
+
+def _serve(ours: socket.socket) -> tuple[list[str], dict[str, str], str] | None:
+    """Fork when asked, and tell how each fared; in a fork, what it is to run. None when nobody can ask any more."""
+    woken, waking = os.pipe()
+    for fd in (woken, waking):
+        os.set_blocking(fd, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waking)
+    tellings: dict[int, int] = {}
+    sources: list[Any] = [ours, woken]
+    while True:
+        ready = select.select(sources, [], [])[0]
+        if woken in ready:
+            with suppress(BlockingIOError):
+                os.read(woken, 4096)
+            with suppress(ChildProcessError):
+                while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                    with suppress(BrokenPipeError):  # nobody waits for it any more
+                        os.write(tellings[ended[0]], _NUMBER.pack(ended[1]))
+                    os.close(tellings.pop(ended[0]))
+        if ours in ready:
+            content, fds, *_ = socket.recv_fds(ours, _LONGEST, 4)
+            if not content:
+                return None
+            *streams, telling = fds
+            pid = os.fork()
+            if not pid:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for place, fd in enumerate(streams):
+                    os.dup2(fd, place)
+                for fd in {*fds, woken, waking, *tellings.values()}:
+                    os.close(fd)
+                ours.close()
+                args, env, cwd = json.loads(content)
+                return args, env, cwd
+            tellings[pid] = telling
+            os.write(telling, _NUMBER.pack(pid))
+            for fd in streams:
+                os.close(fd)
+
+
+def _run(args: list[str], env: dict[str, str], cwd: str) -> None:
+    """As `python ARGS` would."""
+    for name in set(os.environ) - set(env):
+        del os.environ[name]
+    os.environ.update(env)
+    os.chdir(cwd)
+    if args[0] == "-m":
+        sys.argv, sys.path[0] = args[1:], cwd
+        runpy.run_module(args[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv, sys.path[0] = args, str(Path(args[0]).parent)
+        runpy.run_path(args[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    for library in LIBRARIES:
+        import_module(library)
+    gc.freeze()  # a fork that looks for cycles in all of that takes as long as the imports did
+    asked = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if asked:
+        _run(*asked)
