@@ -164,6 +164,7 @@ def ablate(experiment: Search[AblationConstants], namespace: Mapping[str, Any]) 
         folder = results_dir()
         own = folder_of(place(folder, config), config.ITERATION)
         made = iteration_of(own)
+        served.check_embeds(made, config)
         check(lean, chosen, where, config)
         name, out = Path(namespace["__file__"]).stem, own / "orders"
         print(
