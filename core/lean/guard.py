@@ -128,7 +128,7 @@ def _characters(text: str) -> str:
         return "a comment"
     if '"' in text or "`" in text or re.search(r"(?<![\w'])'", text):
         return "a quotation"
-    if "#" in text or "@[" in text or "$" in text or "\\" in text:
+    if "#" in text or "@[" in text or "$" in text:
         return "a command's sign"
     if _MARKED.search(text.replace("by_contra!", "by_contra")):
         return "a mark behind a word"
