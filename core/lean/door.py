@@ -68,7 +68,7 @@ def baseline(experiment: Search[ControlledConstants], namespace: Mapping[str, An
         lean = toolchain.find()
         chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         folder = results_dir()
-        check(lean, chosen, where, config)
+        chosen = checked(lean, chosen, where, config)
         beside = control.given(config, chosen, lean)
         name, out = Path(namespace["__file__"]).stem, place(folder, config) / "baseline"
         with (
@@ -110,14 +110,17 @@ def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[T
     return theorems.read(path)[:most], path.name, lean
 
 
-def check(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: LeanConstants) -> None:
-    """Raises UserError where Lean does not run, or a statement does not elaborate."""
+def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: LeanConstants) -> list[Theorem]:
+    """The theorems whose statements elaborate. Raises UserError where Lean does not run, or one of a file does not."""
 
-    async def checked() -> None:
+    async def looked() -> list[Theorem]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
+            if minif2f.is_named(where):
+                return await theorems.elaborating(chosen, workers, where)
             await theorems.check(chosen, workers, where)
+            return list(chosen)
 
-    asyncio.run(checked())
+    return asyncio.run(looked())
 
 
 def iterate(experiment: Search[IterationConstants], namespace: Mapping[str, Any]) -> None:
@@ -137,8 +140,8 @@ def iterate(experiment: Search[IterationConstants], namespace: Mapping[str, Any]
         process.python_of()
         if config.ENERGY:
             served.check_embeds(start, config)
-        check(lean, learned, its, config)
-        check(lean, held_out, where, config)
+        learned = checked(lean, learned, its, config)
+        held_out = checked(lean, held_out, where, config)
         name = Path(namespace["__file__"]).stem
         print(
             f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(learned)} theorems of {its}, evaluated on "
@@ -165,7 +168,7 @@ def ablate(experiment: Search[AblationConstants], namespace: Mapping[str, Any]) 
         own = folder_of(place(folder, config), config.ITERATION)
         made = iteration_of(own)
         served.check_embeds(made, config)
-        check(lean, chosen, where, config)
+        chosen = checked(lean, chosen, where, config)
         name, out = Path(namespace["__file__"]).stem, own / "orders"
         print(
             f"{name}: the policy and the energy of iteration {config.ITERATION} ({made.digest[:12]}) on {len(chosen)} "

@@ -126,7 +126,7 @@ def _characters(text: str) -> str:
         return "an unknown character"
     if "--" in text or "/-" in text or "-/" in text:
         return "a comment"
-    if '"' in text or "`" in text or re.search(r"(?<![\w'])'", text):
+    if '"' in text or "`" in text or re.search(r"(?<![\w'])'", text.replace(" '' ", "  ")):  # f '' s: a set's image
         return "a quotation"
     if "#" in text or "@[" in text or "$" in text:
         return "a command's sign"

@@ -2,7 +2,9 @@
 
 The file is that of DeepSeek-Prover-V1.5 at one commit: a JSON object a line, with the theorem as Lean has it
 (`formal_statement`, "theorem NAME BINDERS : TYPE := by") and what stands before it (`header`). Of the header, its
-`open` lines go into the head of our files; the imports are the toolchain's own, and the limits ours.
+`open` lines go into the head of our files; the imports are the toolchain's own, and the limits ours. Names that five
+statements leave free are variables, as they were where the file was written (autoImplicit); and sums over a set are
+written as Mathlib has written them since 2024: since August 2025 it knows no other way.
 """
 
 import re
@@ -28,6 +30,10 @@ FILE = Published(
     licence="MIT",
 )
 _FIELDS = ("name", "split", "formal_statement", "header")
+IMPLICIT = "set_option autoImplicit true\n"
+# `∑ k in s, …` is `∑ k ∈ s, …`, and `∑ k : ℤ in s, …` is `∑ k ∈ (s : Finset ℤ), …`.
+_OVER = re.compile(r"([∑∏] *\w+) in ")
+_OVER_TYPED = re.compile(r"([∑∏]) *(\w+) *: *([^\s,()]+) in ([^,()]+),")
 _OPEN = re.compile(r"^open (?!.* in$)[\w. ]+$", re.MULTILINE)
 
 
@@ -59,7 +65,7 @@ def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Too
     if found.left:
         reasons = ", ".join(f"{why} {count}" for why, count in found.left.most_common())
         terminal.say(f"note: {found.left.total()} of {EACH} problems are left out of all rates ({reasons})")
-    return found.theorems, replace(lean, head=lean.head + found.opens)
+    return found.theorems, replace(lean, head=lean.head + IMPLICIT + found.opens)
 
 
 def read(path: Path, split: str) -> Problems:
@@ -82,7 +88,7 @@ def chosen(rows: Sequence[dict[str, str]]) -> Problems:
     opens = Counter(opened(row["header"]) for row in rows).most_common(1)[0][0]
     theorems, left = [], Counter[str]()
     for row in rows:
-        said = statements.theorem_in(row["formal_statement"])
+        said = statements.theorem_in(modern(row["formal_statement"]))
         why = "no theorem" if said is None else guard.refused_statement(said[1])
         if why:
             left[why] += 1
@@ -91,6 +97,11 @@ def chosen(rows: Sequence[dict[str, str]]) -> Problems:
         elif said:
             theorems.append(Theorem(row["name"], said[1]))
     return Problems(theorems, opens, left)
+
+
+def modern(statement: str) -> str:
+    """With sums and products over sets as Mathlib reads them today."""
+    return _OVER_TYPED.sub(r"\1 \2 ∈ (\4 : Finset \3),", _OVER.sub(r"\1 ∈ ", statement))
 
 
 def opened(header: str) -> str:

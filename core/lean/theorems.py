@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core import files
+from core import files, terminal
 from core.errors import UserError, one_line
 from core.lean import guard
 from core.lean.session import Step
@@ -46,10 +46,30 @@ def _theorem(path: Path, number: int, row: Any) -> Theorem:
 async def check(theorems: Sequence[Theorem], workers: Workers, where: str) -> list[Step]:
     """The first state of each. Raises UserError for the first statement that does not elaborate; `where` says whence
     they are."""
-    steps = await asyncio.gather(*(workers.start(theorem.statement) for theorem in theorems))
+    steps = await starts(theorems, workers)
     for theorem, step in zip(theorems, steps, strict=True):
         if step.state is None:
             raise UserError(
                 f"{where}: the statement of {theorem.name} does not elaborate: {one_line(step.error, 300)}. Correct it"
             )
-    return list(steps)
+    return steps
+
+
+async def elaborating(theorems: Sequence[Theorem], workers: Workers, where: str) -> list[Theorem]:
+    """Those that elaborate, of a published set that nobody here can correct; the others are told. Raises UserError
+    where none does."""
+    steps = await starts(theorems, workers)
+    left = [(theorem, step) for theorem, step in zip(theorems, steps, strict=True) if step.state is None]
+    if not left:
+        return list(theorems)
+    first, step = left[0]
+    why = f"the first is {first.name}: {one_line(step.error, 200)}"
+    if len(left) == len(theorems):
+        raise UserError(f"{where}: none of {len(left)} statements elaborates ({why}). Is LEAN's Mathlib another one?")
+    terminal.say(f"note: {len(left)} of {len(theorems)} theorems of {where} do not elaborate, and are left out ({why})")
+    return [theorem for theorem, step in zip(theorems, steps, strict=True) if step.state is not None]
+
+
+async def starts(theorems: Sequence[Theorem], workers: Workers) -> list[Step]:
+    """The first state of each, or why it has none."""
+    return list(await asyncio.gather(*(workers.start(theorem.statement) for theorem in theorems)))

@@ -50,7 +50,7 @@ def test_the_splits_are_apart_and_statements_are_binders_and_a_type(tmp_path: Pa
         ("one", ": 2 + 2 = 4"),
         ("test_0", "(a b : ℕ) (h₀ : a < b) : a + 1 ≤ b"),
     ]
-    assert lean.head == MATHLIB.head + OPENS
+    assert lean.head == MATHLIB.head + minif2f.IMPLICIT + OPENS
     valid, _ = minif2f.given("minif2f:valid", MATHLIB, tmp_path)
     assert {each.name for each in valid} == {f"valid_{i}" for i in range(minif2f.EACH)}
 
@@ -67,6 +67,21 @@ def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: py
     assert [each.name for each in theorems[:2]] == ["d", "test_0"] and len(theorems) == minif2f.EACH - 3
     said = "".join(capfd.readouterr())
     assert "3 of 244 problems are left out" in said and "another header 1" in said and "no theorem 1" in said
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("∑ k in Finset.range n, k = 3", "∑ k ∈ Finset.range n, k = 3"),
+        ("(∏ i in s, ∑ j in t i, j) = 1", "(∏ i ∈ s, ∑ j ∈ t i, j) = 1"),
+        ("∑ k : ℤ in Finset.Icc 1 12, k = 78", "∑ k ∈ (Finset.Icc 1 12 : Finset ℤ), k = 78"),
+        ("∑ k:ℤ in Finset.Icc 1 12, k = 78", "∑ k ∈ (Finset.Icc 1 12 : Finset ℤ), k = 78"),
+        ("∑ k ∈ s, k = 3", "∑ k ∈ s, k = 3"),
+        ("x in s", "x in s"),
+    ],
+)
+def test_sums_are_written_as_mathlib_reads_them(said: str, read: str) -> None:
+    assert minif2f.modern(said) == read
 
 
 @pytest.mark.parametrize(

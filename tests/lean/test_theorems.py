@@ -52,6 +52,23 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, value: Any, said: str
         theorems.read(file(tmp_path, value))
 
 
+def test_of_a_published_set_those_that_do_not_elaborate_are_left_out_and_told(
+    lean: Toolchain, capfd: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = Theorem("a", ": True"), [Theorem(name, "(p : Prop) : q") for name in "bc"]
+
+    async def body() -> None:
+        async with Workers(lean, 1) as workers:
+            assert await theorems.elaborating([bad[0], good, bad[1]], workers, "minif2f") == [good]
+            assert await theorems.elaborating([good], workers, "minif2f") == [good]
+            with pytest.raises(UserError, match="minif2f: none of 2 statements elaborates .the first is b: Unknown"):
+                await theorems.elaborating(bad, workers, "minif2f")
+
+    asyncio.run(body())
+    said = "".join(capfd.readouterr())
+    assert said.count("note: ") == 1 and "2 of 3 theorems of minif2f do not elaborate, and are left out" in said
+
+
 def test_statements_that_do_not_elaborate_are_told_before_any_search(lean: Toolchain) -> None:
     async def body() -> None:
         async with Workers(lean, 1) as workers:
