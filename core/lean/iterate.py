@@ -303,8 +303,6 @@ class Iterations:
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
         """Embed the states of the searches up to an iteration, and train an energy on them, or what is left of that;
         its energy.json."""
-        if (folder := home / "energy").is_dir():
-            return read(folder, energy.RECORD)
         parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
         searches = [part for part in parts if part.is_dir()]
         config = self.config
@@ -315,6 +313,8 @@ class Iterations:
 
         if new := asyncio.run(embedded()):
             self.say(f"{new:,} states embedded by {embeds.model}")
+        if (folder := home / "energy").is_dir():
+            return read(folder, energy.RECORD)
         return energy.train(
             searches,
             home / "embeddings",
