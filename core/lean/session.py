@@ -27,6 +27,7 @@ TACTIC_SECONDS = 30.0  # for one tactic
 START_SECONDS = 300.0  # for the first file of a process: Mathlib is read from the disk
 LONGEST_ERROR = 300  # characters
 ERROR = 1  # a severity
+FATAL = 2  # of progress: the worker has died
 SORRY = re.compile(r"declaration uses .sorry.")
 UNSOLVED = "unsolved goals"
 
@@ -290,7 +291,9 @@ class Session:
             return
         if message.get("method") == "$/lean/fileProgress":
             params = message["params"]
-            if params["textDocument"]["uri"] == self._uri and not params["processing"]:
+            if any(part.get("kind") == FATAL for part in params["processing"]):
+                self._fail_waiting()  # what was sent as it died is answered by nobody
+            elif params["textDocument"]["uri"] == self._uri and not params["processing"]:
                 self._done = params["textDocument"].get("version", 0)
                 self._through.set()
             return
