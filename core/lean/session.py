@@ -291,8 +291,9 @@ class Session:
             return
         if message.get("method") == "$/lean/fileProgress":
             params = message["params"]
-            if any(part.get("kind") == FATAL for part in params["processing"]):
-                self._fail_waiting()  # what was sent as it died is answered by nobody
+            # What was sent as it died is answered by nobody. (Before the first request it is the head that is wrong.)
+            if self.requests and any(part.get("kind") == FATAL for part in params["processing"]):
+                self._fail_waiting()
             elif params["textDocument"]["uri"] == self._uri and not params["processing"]:
                 self._done = params["textDocument"].get("version", 0)
                 self._through.set()
