@@ -5,8 +5,6 @@ give equal weights, bit by bit. It imports torch: whoever imports it does so whe
 
 import json
 import random
-import resource
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -22,7 +20,7 @@ from torch import Tensor
 from core.training.chat import Chat
 from core.training.encode import encoded
 from core.training.network import Muon, Qwen3, shape_of
-from core.training.outcome import Options, Outcome, Told
+from core.training.outcome import Options, Outcome, Told, peak_memory
 from core.training.rows import Row, passes
 from core.training.schedule import Schedule
 from core.training.to_gguf import rewrite
@@ -181,14 +179,13 @@ def finetune(options: Options, rows: Sequence[Row], out: Path, told: Told) -> Ou
     )
     weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
     rewrite(options.model, out / "model.gguf", weights)
-    unit = 1 if sys.platform == "darwin" else 1024
     return Outcome(
         rows=len(texts),
         left_out=left_out,
         tokens=tokens,
         trained_tokens=sum(len(texts[i].said) for order in orders for i in order),
         device=f"cpu, {THREADS} thread",
-        peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
+        peak_memory=peak_memory(),
         versions={"torch": version("torch")},
     )
 

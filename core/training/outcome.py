@@ -1,6 +1,8 @@
 """What a training is asked for, what it tells while it runs, and what it came to."""
 
 import math
+import resource
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +41,15 @@ class Outcome:
     device: str
     peak_memory: int
     versions: dict[str, str]
+
+
+def peak_memory() -> int:
+    """Bytes of memory that this process had at most. (On Linux, rusage tells no less than what the process held that
+    started it.)"""
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    told = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(told.partition("VmHWM:")[2].split()[0])
 
 
 @dataclass

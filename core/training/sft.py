@@ -8,9 +8,7 @@ bitsandbytes is installed. On a CPU: float32, and on one machine equal data, see
 import gc
 import importlib.util
 import json
-import resource
 import shutil
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -36,7 +34,7 @@ from core.training.architectures import UNUSED, linear_shapes, read_object
 from core.training.chat import Chat
 from core.training.encode import Encoded, encoded
 from core.training.memory import LONGEST, STEP_ROWS, keeps_all, on_gpu, rows_at_once
-from core.training.outcome import Options, Outcome, Told
+from core.training.outcome import Options, Outcome, Told, peak_memory
 from core.training.rows import Row, passes
 from core.training.schedule import Schedule
 from core.training.starts import ADAPTER, Start, adapter_alpha, lora_names, write_base
@@ -73,7 +71,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
     try:
         model = _model(start, options, device, in_4_bits)
         _train(model, chat, tokenizer, steps, options, start, device, Steps(told, tokens))
-        peak = torch.cuda.max_memory_allocated() if device == "cuda" else _resident()
+        peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
         lora = model.peft_config["default"] if options.lora_rank else None
         trained = get_peft_model_state_dict(model) if lora else model.state_dict()
         weights = {name: weight.detach().cpu() for name, weight in trained.items()}
@@ -115,11 +113,6 @@ def _quieten() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
-
-
-def _resident() -> int:
-    """Bytes of memory that this process had at most."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _steps(texts: Sequence[Encoded], orders: Sequence[Sequence[int]]) -> list[list[Encoded]]:

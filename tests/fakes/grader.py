@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from core.prices import Prices
-from tests.fakes.http import Answer, HttpFake, Request, answer
+from tests.fakes.http import Answer, HttpFake, Request, answer, is_gone
 
 PRICES = Prices(read=1.0, cached=0.1, written=10.0, on="2026-11-23")
 PROOF = re.compile(r"^----- ([0-9a-f]{16}) begins -----\n(.*)\n----- \1 ends -----$", re.MULTILINE | re.DOTALL)
@@ -49,6 +49,9 @@ class GradingServer(HttpFake):
 
     def post(self, request: Request, body: bytes) -> None:
         asked: dict[str, Any] = json.loads(body)
+        if is_gone(request):  # killed before this was read, and answered by nobody
+            request.close_connection = True
+            return
         with self.lock:
             n, self.asked = self.asked, self.asked + 1
             self.keys.add(request.headers.get("Authorization"))

@@ -1,6 +1,7 @@
 """One scripted HTTP server, for all that stand in for something: what it does follows from `get` and `post`."""
 
 import json
+import socket
 import threading
 import time
 import urllib.error
@@ -85,6 +86,13 @@ def answer(status: int, content: bytes | dict[str, Any], kind: str = "applicatio
             request.wfile.write(body)
 
     return send
+
+
+def is_gone(request: Request) -> bool:
+    """Whether the client has left, and nobody hears what it would be answered."""
+    with suppress(BlockingIOError):
+        return not request.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    return False
 
 
 def reset(request: Request) -> None:
