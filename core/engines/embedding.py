@@ -7,7 +7,7 @@ there are two GPUs, it takes the second.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,19 +34,15 @@ def on_llamacpp(gguf: Path = EMBEDDED_GGUF, port: int = 0) -> Iterator[Server]:
         yield replace(start.llamacpp_server(address, name, size, WHY, key), sha256=weights.sha256(gguf))
 
 
-@contextmanager
-def on_gpu(engine: str, folder: Path, log: Path) -> Iterator[Server]:
+def on_gpu(engine: str, folder: Path, log: Path) -> AbstractContextManager[Server]:
     """The weights in a `folder` on SGLang or vLLM, which embeds and does nothing else, on a free port. Raises UserError
     where it does not fit or start."""
-    model = weights.Model.at(str(folder))
-    if engine == "vllm":
-        weights.check_tokenizer(folder)
-    chosen = embedding_settings(model.shape, model.longest, gpus.detect() or gpus.DEFAULT)
+    model = start.model_for(engine, str(folder))
+    chosen = embedding_settings(model.shape, model.longest, gpus.here())
     port = leash.free_port()
     args = flags.embedding(engine, model, chosen, environment.host(), port)
     name = flags.embedding_name(engine, model.name)
-    with start.started(engine, args, port, name, WHY, log, changes=_second_gpu()) as server:
-        yield server
+    return start.started(engine, args, port, name, WHY, log, changes=_second_gpu())
 
 
 def shares_gpu() -> bool:
@@ -65,6 +61,6 @@ def _second_gpu() -> dict[str, str]:
 def check(folder: Path, need: Need) -> None:
     """Raises UserError where a GPU does not hold both servers."""
     model = weights.Model.at(str(folder))
-    gpu = gpus.detect() or gpus.DEFAULT
+    gpu = gpus.here()
     embedding_settings(model.shape, model.longest, gpu)
     settings(model.shape, model.longest, gpu, replace(need, embeds=shares_gpu()), environment.kv_cache())

@@ -120,6 +120,11 @@ def detect() -> Gpu | None:
     return replace(gpu, memory=size) if size else gpu
 
 
+def here() -> Gpu:
+    """The first GPU of this machine; the project's own where its driver does not name it. Raises UserError."""
+    return detect() or DEFAULT
+
+
 def memory() -> float | None:
     """Bytes of the first GPU's memory, whichever it is; None where its driver does not say."""
     return _first()[1]

@@ -234,12 +234,9 @@ def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: 
     """SGLang or vLLM with the model that MODEL names, started here and stopped with all its processes at the end. Its
     output goes to `log`, or to standard error. `extra` flags are the last, where they win. Raises UserError where it
     does not start."""
-    _check_gpu(engine)
-    card, model = environment.card(), weights.Model.at(environment.model())
-    if engine == "vllm":
-        weights.check_tokenizer(model.folder)
-    gpu = gpus.detect() or gpus.DEFAULT
-    chosen = settings(model.shape, model.longest, gpu, need, environment.kv_cache(), environment.is_deterministic())
+    card, model = environment.card(), model_for(engine, environment.model())
+    kv, is_deterministic = environment.kv_cache(), environment.is_deterministic()
+    chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic)
     port = environment.port()
     args = [*flags.arguments(engine, model, chosen, environment.host(), port), *extra]
     with started(engine, args, port, model.name, why, log, card) as server:
@@ -262,7 +259,6 @@ def started(
     """An engine on a GPU with these arguments for its interpreter, which serve a `model` of that name on `port`, in an
     environment with `changes`; else as launched."""
     name = flags.ENGINES[engine]
-    _check_gpu(engine)
     root, key = f"http://{environment.host()}:{port}", environment.api_key()
     args = [python_of(engine), *args]
     print(f"{flags.shown(args)}\n", file=sys.stderr)
@@ -279,6 +275,16 @@ def started(
             server = process.wait_until(answering, leash.START_SECONDS)
             folder.cleanup()  # the key is read: if we are killed now, it is left nowhere
             yield replace(server, failure=process.failure)
+
+
+def model_for(engine: str, named: str) -> weights.Model:
+    """The model that MODEL names as `named`, for an engine of a GPU. Raises UserError where there is no GPU, or the
+    engine would read it wrongly."""
+    _check_gpu(engine)
+    model = weights.Model.at(named)
+    if engine == "vllm":
+        weights.check_tokenizer(model.folder)
+    return model
 
 
 def set_up(engine: str) -> None:

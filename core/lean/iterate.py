@@ -11,7 +11,7 @@ asked is in the journal. So the same command goes on wherever it was killed. It 
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -144,17 +144,6 @@ class Iterations:
             check_context(server, self.config)
             yield server
 
-    @contextmanager
-    def _guided(self, number: int, made: Weights) -> Iterator[tuple[Server, Guidance]]:
-        """A server of a policy, and the energy of an iteration."""
-        with embedding(made, self.folder) as embeds, self._served(made, beside=True) as server:
-            yield server, guided(self.own(number) / "energy", embeds, self.config)
-
-    @contextmanager
-    def _alone(self, made: Weights) -> Iterator[tuple[Server, Guidance]]:
-        with self._served(made) as server:
-            yield server, ALONE
-
     def _searching(
         self,
         title: str,
@@ -182,7 +171,11 @@ class Iterations:
         """Search what is learned from, and write the pairs of all iterations so far."""
         own, config = self.own(number), self.config.learning
         helps = bool(number) and self._helps(number - 1)
-        with self._guided(number - 1, before) if helps else self._alone(before) as (server, by):
+        with (
+            embedding(before, self.folder) if helps else nullcontext() as embeds,
+            self._served(before, beside=helps) as server,
+        ):
+            by = guided(self.own(number - 1) / "energy", embeds, self.config) if embeds else ALONE
             harvests = self.config.HARVEST
             title = f"iteration {number}" + (" with the energy" if helps else "")
             searching = self._searching(title, config, server, own / "trajectories", by, harvests)

@@ -1,7 +1,7 @@
 """The policy that is searched with, and a server of it: the tiny one of data/lean, unless something else is named."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from core.engines import embedding as embeds
@@ -37,19 +37,15 @@ def trained(path: Path) -> Weights:
     return Weights(path) if is_named() else Weights(path, NAME, ABOUT)
 
 
-@contextmanager
-def embedding(made: Weights, folder: Path) -> Iterator[Server]:
+def embedding(made: Weights, folder: Path) -> AbstractContextManager[Server]:
     """A server that embeds by a policy, beside the one that proposes tactics by it, and started before that: on the GPU
     for a policy that is served there; else by llama.cpp on the CPU. Its log, and what the weights are converted to, lie
     in `folder`. Raises UserError where it does not start."""
     if is_on_gpu(made):
         engine = environment.engine() or "sglang"
         start.set_up(engine)
-        with embeds.on_gpu(engine, made.path, folder / f"{engine}-embedding.log") as server:
-            yield server
-    else:
-        with embeds.on_llamacpp(made.path if made.is_gguf else served.converted(made, folder)) as server:
-            yield server
+        return embeds.on_gpu(engine, made.path, folder / f"{engine}-embedding.log")
+    return embeds.on_llamacpp(made.path if made.is_gguf else served.converted(made, folder))
 
 
 def need(made: Weights, config: LeanConstants, beside: bool = False) -> Need:

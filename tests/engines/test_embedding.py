@@ -1,9 +1,7 @@
 """A server that embeds beside one that generates: the memory of both, the flags, and a start on stand-ins of GPUs."""
 
-import asyncio
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,34 +21,19 @@ from core.engines.weights import Model
 from core.errors import UserError
 from core.lean import served
 from core.lean.constants import LeanConstants
-from core.lean.embedder import Embedder
 from core.training.served import Weights
 from core.training.to_hf import convert
 from tests.engines.test_server import GPU, stand_in
+from tests.fakes import sglang
+from tests.lean.test_embeddings import asked
 
 GIB = 2**30
 MODEL = Model(Path("/weights/policy"), "policy@0123456789ab", QED_NANO, 262144)
 CONFIG = LeanConstants(MAX_TOKENS=128)
 PROVER_8B = Shape(36, 4096, 32, 8, 128, 12288, 151936, tied=False)  # as Qwen3-8B's config.json has it
-# Stands in for SGLang: it embeds, or generates, by the folder that it is given, and says with what it was started.
-SGLANG = f"""
-[ "$1" = -c ] && exit 0
-echo "$CUDA_VISIBLE_DEVICES $*" >>"$NOTES"
-exec {sys.executable} -c '
-import signal, sys, tempfile
-from pathlib import Path
-from core.engines import llamacpp
-from core.training import to_gguf
-port, name, folder = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name", "--model-path"))
-how = dict(exact=False, embeds="--is-embedding" in sys.argv)
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-with tempfile.TemporaryDirectory() as kept:
-    gguf = Path(kept) / "model.gguf"
-    to_gguf.convert(Path(folder), gguf, "f16")
-    with llamacpp.serving(gguf, name, "127.0.0.1", int(port), llamacpp.Size(1, 2048, 1), "", **how):
-        signal.pause()
-' "$@"
-"""
+# Says with what it was started, and is a stand-in then.
+SGLANG = f"""[ "$1" = -c ] || echo "$CUDA_VISIBLE_DEVICES $*" >>"$STARTS"
+{sglang.STARTED}"""
 
 
 def test_the_memory_of_both_on_a_4090_by_hand() -> None:
@@ -128,7 +111,7 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]
     convert(EMBEDDED_GGUF, tmp_path / "policy")
     monkeypatch.setenv("PATH", stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=SGLANG))
     monkeypatch.setenv("SGLANG_PYTHON", str(tmp_path / "bin" / "sglang-python"))
-    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+    monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
     monkeypatch.setenv("MODEL", str(tmp_path / "policy"))
     monkeypatch.setenv("PORT", "29871")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -141,20 +124,19 @@ def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]
 def test_a_policy_on_a_gpu_is_embedded_by_a_server_of_its_own(policy: Weights, tmp_path: Path) -> None:
     texts = ["⊢ p → p", "h : p\n⊢ q", "x " * 6000]
 
-    async def embedded(server: Server) -> np.ndarray:
-        async with Embedder(server) as asking:
-            made = await asking(texts)
+    def embedded(server: Server) -> np.ndarray:
+        made = asked(server, lambda embedder: embedder(texts))
         assert made.cut.tolist() == [False, False, True]
         return made.vectors
 
     with served.embedding(policy, tmp_path) as embeds:
         digest = weights.digest(policy.path)[:12]
         assert embeds.model == f"policy-last@{digest}" and embeds.base_url != "http://127.0.0.1:29871/v1"
-        on_gpu = asyncio.run(embedded(embeds))
+        on_gpu = embedded(embeds)
     with embedding.on_llamacpp() as embeds:
-        assert np.allclose(on_gpu, asyncio.run(embedded(embeds)), atol=0.05)
+        assert np.allclose(on_gpu, embedded(embeds), atol=0.05)
     assert attach.probe(embeds.base_url, "x") is None, "it is gone"
-    (started,) = (tmp_path / "notes").read_text().splitlines()
+    (started,) = (tmp_path / "starts").read_text().splitlines()
     assert started.startswith(" -m sglang.launch_server --is-embedding")
     assert (tmp_path / "sglang-embedding.log").exists()
 
@@ -180,7 +162,7 @@ def test_of_two_gpus_the_second_embeds(
     assert not embedding.shares_gpu() and not served.need(policy, CONFIG, beside=True).embeds
     with served.embedding(policy, tmp_path):
         assert os.environ.get("CUDA_VISIBLE_DEVICES", "") == visible
-    assert (tmp_path / "notes").read_text().startswith(f"{second} -m")
+    assert (tmp_path / "starts").read_text().startswith(f"{second} -m")
 
 
 def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(policy: Weights, tmp_path: Path) -> None:
@@ -188,7 +170,7 @@ def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(policy: Weights, tmp
     assert not served.need(gguf, CONFIG, beside=True).embeds
     with served.embedding(gguf, tmp_path) as embeds:
         assert embeds.kind == "llama.cpp"
-    assert not (tmp_path / "notes").exists()
+    assert not (tmp_path / "starts").exists()
 
 
 def test_one_that_does_not_start_is_one_line(policy: Weights, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from core import prompts
+from core.engines import leash
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -597,12 +598,6 @@ def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(engine: Serve
 # A server that dies
 
 
-def free_port() -> int:
-    with socket.socket() as probing:
-        probing.bind(("127.0.0.1", 0))
-        return int(probing.getsockname()[1])
-
-
 @contextmanager
 def second_server(port: int, **changes: str) -> Iterator["subprocess.Popen[str]"]:
     """The embedded engine in a process of its own; killed at the end, if it still lives."""
@@ -637,7 +632,7 @@ def killed_under(port: int, folder: Path, least: int) -> "subprocess.Popen[str]"
 def losing(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[subprocess.Popen[str], Path]]":
     """A run whose server has died for good."""
     folder = tmp_path_factory.mktemp("losing")
-    process = killed_under(free_port(), folder, 20)
+    process = killed_under(leash.free_port(), folder, 20)
     yield process, folder
     process.kill()
 
@@ -654,7 +649,7 @@ def test_a_server_away_for_a_minute_is_waited_for(undisturbed: Path, tmp_path: P
 
 
 def comes_back(undisturbed: Path, folder: Path, seconds: float) -> None:
-    port = free_port()
+    port = leash.free_port()
     process = killed_under(port, folder, 20)
     time.sleep(seconds)
     with second_server(port):
@@ -687,7 +682,7 @@ def refused_another_model(process: "subprocess.Popen[str]", folder: Path, undist
 
 @LONG
 def test_a_server_restarted_with_another_model_is_refused(undisturbed: Path, tmp_path: Path) -> None:
-    port = free_port()
+    port = leash.free_port()
     process = killed_under(port, tmp_path, 20)
     time.sleep(1)
     with second_server(port, ENGINE="llamacpp", MODEL=str(another_model(tmp_path))):
@@ -703,7 +698,7 @@ def test_a_server_restarted_with_another_model_is_refused(undisturbed: Path, tmp
 def test_another_model_behind_an_address_that_was_never_lost_is_refused(
     engine: Server, undisturbed: Path, tmp_path: Path
 ) -> None:
-    port = free_port()
+    port = leash.free_port()
     with (
         second_server(port, ENGINE="llamacpp", MODEL=str(another_model(tmp_path))),
         Proxy(engine.base_url) as proxy,

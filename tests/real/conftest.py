@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engines import leash
+from core.engines import gpus, leash
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -42,6 +42,7 @@ GPU = '[ "$1" = -L ] && echo "GPU 0: a stand-in" || echo "NVIDIA GeForce RTX 409
 PYTHON = f"""[ "$1" = -m ] && exec nice -n 10 {VENV}/python "$@" {FLAGS}
 exec {VENV}/python "$@"
 """
+SGLANG_SETTINGS = {"SGLANG_USE_CPU_ENGINE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 SGLANG_VENV = ROOT / ".venv-sglang-cpu" / "bin"
 # SGLang's: kernels of plain torch; one batch after the other; a cache of so many tokens in the machine's memory.
 SGLANG_FLAGS = (
@@ -81,32 +82,41 @@ def programs(folder: Path, **bodies: str) -> str:
 @pytest.fixture(scope="session")
 def launching(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment in which a run, or start_server, starts vLLM as it would on a GPU."""
-    place = tmp_path_factory.mktemp("bin")
-    return SETTINGS | {
-        "PATH": programs(place, **{"vllm-python": PYTHON}),
-        "ENGINE": "vllm",
-        "VLLM_PYTHON": str(place / "vllm-python"),
-        "MODEL": str(folder),
-        "KV": "bf16",
-        "PROBLEMS": "sums",
-    }
+    return launched("vllm", PYTHON, folder, tmp_path_factory.mktemp("bin")) | SETTINGS
 
 
 @pytest.fixture(scope="session")
 def launching_sglang(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The same for SGLang."""
-    place = tmp_path_factory.mktemp("bin")
+    if not (SGLANG_VENV / "python").exists():
+        pytest.fail("SGLang is not installed: bash scripts/test.sh engines")
+    return launched("sglang", SGLANG_PYTHON, folder, tmp_path_factory.mktemp("bin")) | SGLANG_SETTINGS
+
+
+def launched(engine: str, python: str, model: Path, place: Path) -> dict[str, str]:
+    """The environment of a machine with a stand-in for its GPU; `python`: the engine's interpreter, for a shell."""
+    for name, body in (("nvidia-smi", GPU), (f"{engine}-python", python)):
+        (place / name).write_text(f"#!/bin/bash\n{body}\n")
+        (place / name).chmod(0o755)
     return {
-        "PATH": programs(place, **{"sglang-python": SGLANG_PYTHON}),
-        "ENGINE": "sglang",
-        "SGLANG_PYTHON": str(place / "sglang-python"),
-        "SGLANG_USE_CPU_ENGINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1",
-        "MODEL": str(folder),
+        "PATH": f"{place}:{os.environ['PATH']}",
+        "ENGINE": engine,
+        f"{engine.upper()}_PYTHON": str(place / f"{engine}-python"),
+        "MODEL": str(model),
         "KV": "bf16",
         "PROBLEMS": "sums",
     }
+
+
+@contextmanager
+def within(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This very process is on such a machine."""
+    with monkeypatch.context() as changed:
+        for name, value in env.items():
+            changed.setenv(name, value)
+        gpus.has_gpu.cache_clear()
+        yield
+    gpus.has_gpu.cache_clear()
 
 
 @contextmanager
@@ -148,8 +158,6 @@ def vllm(launching: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="session")
 def sglang(launching_sglang: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    if not (SGLANG_VENV / "python").exists():
-        pytest.fail("SGLang is not installed: bash scripts/test.sh engines")
     place = tmp_path_factory.mktemp("sglang")
     with serving("SGLang", 29855, launching_sglang, place, "--max-running-requests", str(RUNNING)) as found:
         yield found

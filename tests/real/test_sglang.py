@@ -1,31 +1,28 @@
 """SGLang's own code on a CPU, under the project's own launcher, beside llama.cpp with the same weights: its HTTP, chat
 template, parser, scheduler, prefix cache and pooling are real, and its kernels are plain torch."""
 
-import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from core import prompts
-from core.engines import embedding, gpus
+from core.engines import embedding
 from core.engines.need import Need
 from core.engines.server import Server
 from core.lean import served
-from core.lean.embedder import Embedder
 from core.lean.policy import asked
 from core.training import to_hf
 from core.types import Sampling
 from tests.conftest import ROOT, environment
 from tests.helpers import training
 from tests.lean.test_door import written
+from tests.lean.test_embeddings import asked as asked_of
 from tests.lean.test_iterate import HELD_OUT, LEARNED
-from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, serving
-from tests.real.test_vllm import SUMS, ask, members, run
+from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, serving, within
+from tests.real.test_vllm import ask, run
 
 pytestmark = pytest.mark.engines
 TEXTS = ["⊢ p → p", "h : p ∧ q\n⊢ q", "n : Nat\nih : n + 0 = n\n⊢ n + 1 + 0 = n + 1", "7*43"]
@@ -47,29 +44,6 @@ def test_it_is_known_for_what_it_is(sglang: Server) -> None:
     assert sglang.limit == 2 + 30000 // 2048
 
 
-def test_greedy_answers_are_llama_cpps(sglang: Server, engine: Server, tmp_path: Path) -> None:
-    greedy = Sampling(temperature=0, max_tokens=300, sum_logprobs=True)
-    requests = [(prompts.solve(problem), 1, greedy) for problem in SUMS[:12]]
-    requests += [(prompts.aggregate(SUMS[0], ["\\boxed{1}", "\\boxed{2}"]), 1, greedy)]
-    there, here = ask(sglang, tmp_path, requests), ask(engine, tmp_path, requests)
-    equal = sum((a.thinking, a.answer) == (b.thinking, b.answer) for a, b in zip(there, here, strict=True))
-    FIGURES.append(f"SGLang, greedy: {equal} of {len(requests)} completions are llama.cpp's")
-    assert equal == len(requests)
-    assert [c.prompt_tokens for c in there] == [c.prompt_tokens for c in here]
-    assert all(c.thinking and c.answer and c.error is None for c in there)
-
-
-def test_answers_are_forced_as_on_llama_cpp(sglang: Server, engine: Server, tmp_path: Path) -> None:
-    constants = ("LIMIT=6", "N=2", "TEMPERATURE=0", "MAX_TOKENS=24", "ANSWER_TOKENS=24")
-    there = run("01_baseline", tmp_path / "sglang", sglang, *constants)
-    here = run("01_baseline", tmp_path / "llama.cpp", engine, *constants)
-    assert "not_forced" not in there["metrics"]
-    told = [[(m["answer"], m.get("unforced"), m["completion_tokens"]) for m in members(d)] for d in (there, here)]
-    forced = sum(unforced is not None for _, unforced, _ in told[0])
-    FIGURES.append(f"SGLang, 01 with forcing: {forced} of {len(told[0])} forced, all as on llama.cpp")
-    assert told[0] == told[1] and forced > 6
-
-
 def test_rsa_runs(sglang: Server, tmp_path: Path) -> None:
     small = ("LIMIT=3", "N=4", "K=2", "T=2", "MAX_TOKENS=300", "ANSWER_TOKENS=24")
     rsa = run("02_rsa_basic", tmp_path, sglang, *small)
@@ -87,24 +61,12 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def vectors(server: Server, texts: list[str]) -> Any:
-    async def made() -> Any:
-        async with Embedder(server, batch=3) as asking:
-            return await asking(texts)
-
-    return asyncio.run(made())
-
-
 def test_it_embeds_by_the_last_token(
     launching_sglang: dict[str, str], policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in launching_sglang.items():
-        monkeypatch.setenv(name, value)
-    gpus.has_gpu.cache_clear()
-    with embedding.on_gpu("sglang", policy, tmp_path / "log") as server:
+    with within(launching_sglang, monkeypatch), embedding.on_gpu("sglang", policy, tmp_path / "log") as server:
         assert server.model.startswith("policy-last@") and server.context == 2048
-        made = vectors(server, [*TEXTS, "h : p\n" * 2000])
-    gpus.has_gpu.cache_clear()
+        made = asked_of(server, lambda embedder: embedder([*TEXTS, "h : p\n" * 2000]), batch=3)
     args = [str(SGLANG_VENV / "python"), "-c", LAST, str(policy), json.dumps(TEXTS)]
     right = json.loads(subprocess.run(args, capture_output=True, text=True, check=True).stdout)
     off = np.abs(made.vectors[:-1] - np.array(right)).max()

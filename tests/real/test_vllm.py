@@ -19,19 +19,19 @@ import pytest
 
 from core import prompts
 from core.engines import client as pages
-from core.engines import embedding, gpus
+from core.engines import embedding
 from core.engines.attach import probe
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal
-from core.lean.embedder import Embedder
 from core.problems import sets
 from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.conftest import ROOT, environment, heed_signals, python
 from tests.fakes.http import Proxy, answer
 from tests.faults.conftest import kill, wait
-from tests.real.conftest import FIGURES, RUNNING
+from tests.lean.test_embeddings import asked as asked_of
+from tests.real.conftest import FIGURES, RUNNING, within
 from tests.test_run import journal_lines, load
 
 pytestmark = pytest.mark.engines
@@ -88,18 +88,6 @@ def test_text_becomes_the_same_tokens(vllm: Server, engine: Server) -> None:
         assert post(vllm, "/tokenize", body)["tokens"] == ours
 
 
-def test_greedy_answers_are_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> None:
-    greedy = Sampling(temperature=0, max_tokens=300)
-    requests = [(prompts.solve(problem), 1, greedy) for problem in SUMS[:12]]
-    requests += [(prompts.aggregate(SUMS[0], ["\\boxed{1}", "\\boxed{2}"]), 1, greedy)]
-    there, here = ask(vllm, tmp_path, requests), ask(engine, tmp_path, requests)
-    equal = sum((a.thinking, a.answer) == (b.thinking, b.answer) for a, b in zip(there, here, strict=True))
-    FIGURES.append(f"vLLM, greedy: {equal} of {len(requests)} completions are llama.cpp's")
-    assert equal == len(requests)
-    assert [c.prompt_tokens for c in there] == [c.prompt_tokens for c in here]
-    assert all(c.thinking and c.answer and c.error is None for c in there)
-
-
 def test_equal_seeds_give_equal_completions(vllm: Server, tmp_path: Path) -> None:
     requests = [(prompts.solve(SUMS[0]), seed, Sampling(max_tokens=300)) for seed in range(12)]
     first = ask(vllm, tmp_path / "a", requests)
@@ -128,18 +116,6 @@ def test_p_true_is_llama_cpps(vllm: Server, engine: Server, tmp_path: Path) -> N
     assert any(0.02 < score < 0.98 for score in reference), "among them are some that say something"
     for scores in found.values():
         assert scores == pytest.approx(reference, abs=2e-3)
-
-
-def test_answers_are_forced_as_on_llama_cpp(vllm: Server, engine: Server, tmp_path: Path) -> None:
-    """Greedily, so that what is forced follows equal thinking."""
-    constants = ("LIMIT=6", "N=2", "TEMPERATURE=0", "MAX_TOKENS=24", "ANSWER_TOKENS=24")
-    there = run("01_baseline", tmp_path / "vllm", vllm, *constants)
-    here = run("01_baseline", tmp_path / "llama.cpp", engine, *constants)
-    assert "not_forced" not in there["metrics"]
-    told = [[(m["answer"], m.get("unforced"), m["completion_tokens"]) for m in members(d)] for d in (there, here)]
-    forced = sum(unforced is not None for _, unforced, _ in told[0])
-    FIGURES.append(f"vLLM, 01 with forcing: {forced} of {len(told[0])} forced, all as on llama.cpp")
-    assert told[0] == told[1] and forced > 6
 
 
 @pytest.mark.parametrize(
@@ -238,21 +214,16 @@ def test_rsa_is_served_in_front_of_it(vllm: Server, tmp_path: Path) -> None:
 def test_it_embeds_by_the_mean_as_llama_cpp_does(
     launching: dict[str, str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in launching.items():
-        monkeypatch.setenv(name, value)
-    gpus.has_gpu.cache_clear()
     texts = ["7*43", prompts.solve(SUMS[0])[0]["content"], "h : p\n⊢ q", "12 + 7 = 19\n" * 100]
 
-    async def vectors(server: Server) -> Any:
-        async with Embedder(server, batch=3) as asking:
-            return (await asking(texts)).vectors
+    def vectors(server: Server) -> Any:
+        return asked_of(server, lambda embedder: embedder(texts), batch=3).vectors
 
-    with embedding.on_gpu("vllm", folder, tmp_path / "log") as server:
+    with within(launching, monkeypatch), embedding.on_gpu("vllm", folder, tmp_path / "log") as server:
         assert server.model.startswith("tiny-qwen3-thinking-mean@") and server.context == 2048
-        there = asyncio.run(vectors(server))
-    gpus.has_gpu.cache_clear()
+        there = vectors(server)
     with embedding.on_llamacpp() as server:
-        here = asyncio.run(vectors(server))
+        here = vectors(server)
     off = np.abs(there - here).max()
     FIGURES.append(f"vLLM, embeddings: off llama.cpp's by {off:.1e} at most")
     assert off < 1e-2

@@ -17,32 +17,10 @@ from core.training.served import Weights
 from core.training.to_hf import convert
 from tests.conftest import environment
 from tests.engines.test_server import GPU, stand_in
+from tests.fakes import sglang
 from tests.helpers.models import llama
 
 PORT = "29869"
-# Serves the folder that it is given, by way of a GGUF file, and notes when it begins. INSTEAD names a GGUF file that is
-# served in place of a folder that can't be converted.
-SGLANG = f"""
-[ "$1" = -c ] && exit 0
-exec {sys.executable} -c '
-import os, signal, sys, tempfile
-from pathlib import Path
-from core.engines import llamacpp
-from core.training import to_gguf
-port, name, folder = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name", "--model-path"))
-notes = open(Path(sys.argv[1]), "a", buffering=1)
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-with tempfile.TemporaryDirectory() as kept:
-    gguf = Path(kept) / "model.gguf"
-    if "INSTEAD" in os.environ:
-        gguf = Path(os.environ["INSTEAD"])
-    else:
-        to_gguf.convert(Path(folder), gguf, "f16")
-    with llamacpp.serving(gguf, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):
-        print("serving", name, folder, file=notes)
-        signal.pause()
-' "$NOTES" "$@"
-"""
 # Notes whether a server answers, and trains.
 TRAIN = """
 if [ "$1" != -c ]; then
@@ -61,7 +39,7 @@ def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(k
     else:
         convert(EMBEDDED_GGUF, tmp_path / "base")
     trains = TRAIN.format(port=PORT, python=python_of())
-    path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=SGLANG, train_python=trains)
+    path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang.STARTED, train_python=trains)
     small = ("LIMIT=4", "ROUNDS=1", "TRIES=2", "SEEDS=63", "MAX_TOKENS=400", "DATA=sums_star", "EVAL=sums_star_eval")
     env = environment(
         PATH=path,
