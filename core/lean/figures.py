@@ -11,6 +11,7 @@ from core.stats import Paired, mean_by_problem, paired
 from core.terminal import aligned
 
 LEAST_GAIN = 0.05  # of the rate, by an iteration behind the first: with less, the searches cost more than they give
+REMEDY = "Give more MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL that was taught pairs (docs/lean.md)"
 PARTS = ("lean", "policy", "energy", "accept")  # of a search's seconds
 
 
@@ -60,12 +61,13 @@ def as_json(made: dict[str, Any]) -> bytes:
 
 
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Whether the interval of a baseline's rate reaches `least`, below which there is little to learn from."""
+    """Judge a baseline: no go if it proves nothing, or if the whole interval of its rate is under `least`."""
     found = mean_by_problem(solved(outcomes, nodes))
     told = f"the baseline solves {interval(found.to_json())}%"
-    if found.high >= least:
+    if found.value and found.high >= least:
         return True, told
-    return False, f"{told}, under {100 * least:.0f}%, so that there is little to learn from"
+    why = f"under {100 * least:.0f}%, so that there is little to learn from" if found.value else "no theorem at all"
+    return False, f"{told}, {why}. {REMEDY}"
 
 
 def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
