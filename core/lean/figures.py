@@ -6,6 +6,7 @@ from statistics import fmean, median
 from typing import Any
 
 from core.lean.outcome import Outcome, summed
+from core.lean.search import REFUSED
 from core.report.tables import interval, shift
 from core.stats import Paired, mean_by_problem, paired
 from core.terminal import aligned
@@ -28,6 +29,8 @@ def figures(outcomes: Sequence[Outcome], budgets: Sequence[int]) -> dict[str, An
         "theorems": len(outcomes),
         "solved": {str(nodes): mean_by_problem(solved(outcomes, nodes)).to_json() for nodes in budgets},
         "unique": fmean(unique) if unique else None,
+        "proposed": sum(unique),
+        "refused": sum(n for of in outcomes for why, n in of.failures.items() if why.startswith(REFUSED)),
         "nodes": sum(outcome.nodes for outcome in outcomes),
         "nodes_to_proof": median(outcome.at or 0 for outcome in proved) if proved else None,
         "seconds_to_proof": median(outcome.seconds["all"] for outcome in proved) if proved else None,
@@ -95,6 +98,9 @@ def table(made: dict[str, Any]) -> str:
         lines.append(f"not proved: {counts(made['reasons'])}")
     if made["failures"]:
         lines.append(f"tactics that came to nothing: {counts(made['failures'])}")
+    if made["proposed"]:
+        share = made["refused"] / made["proposed"]
+        lines.append(f"refused by the guard: {share:.1%} of {made['proposed']:,} proposed tactics")
     if made["nodes_to_proof"] is not None:
         lines.append(
             f"to a proof (median): {made['nodes_to_proof']:.0f} nodes, {made['seconds_to_proof']:.1f} s; "
