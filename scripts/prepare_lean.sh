@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prepare Mathlib's proofs for a policy: bash scripts/prepare_lean.sh [--from ARCHIVE|FOLDER] [--out FOLDER]
+# Prepare Mathlib's proofs for a policy: LEAN=FOLDER bash scripts/prepare_lean.sh [--from ARCHIVE|FOLDER] [--out FOLDER]
+# LEAN is a lake project with Mathlib, which checks the theorems' statements; pairs need none.
 # Pairs of a state and a tactic, and theorems to search, from LeanDojo's traced data: docs/lean.md#with-mathlib-on-a-gpu
 set -euo pipefail
 module=core.lean.prepare

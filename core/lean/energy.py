@@ -120,6 +120,7 @@ def train(
     *,
     steps: int = 1500,
     seed: int = 0,
+    probe: float = -2.0,
     resume: str = "auto",
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
@@ -127,5 +128,5 @@ def train(
     at all; returns its energy.json. `resume`: "auto" goes on with a training that was broken off, to the same bits,
     "none" begins anew. As core.training.process.train, also in what it raises."""
     args = ["--trajectories", *map(str, trajectories), "--embeddings", str(embeddings)]
-    args += ["--steps", str(steps), "--seed", str(seed), "--resume", resume]
+    args += ["--steps", str(steps), "--seed", str(seed), "--resume", resume, f"--probe-logprob={probe!r}"]
     return on_leash("energy.py", args, out, RECORD, say)

@@ -31,6 +31,9 @@ def options_of(argv: Sequence[str] | None) -> Namespace:
     parser.add_argument("--out", type=Path, required=True, help="the folder to make")
     parser.add_argument("--steps", type=int, default=1500, help="of training")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--probe-logprob", type=float, default=-2.0, help="log probability of tactics that no policy proposed"
+    )
     parser.add_argument("--resume", choices=("auto", "none"), default="auto", help="none: begin anew")
     options = parser.parse_args(argv)
     for name, value, low, high in (("steps", options.steps, 1, 10**6), ("seed", options.seed, 0, 2**63 - 1)):
@@ -45,7 +48,7 @@ def train(options: Namespace) -> None:
     sweep(options.out)
     with whole(options.out, "the energy", 2**22) as folder:
         stored = embeddings.load(options.embeddings)
-        forest = trees.forest(options.trajectories, stored)
+        forest = trees.forest(options.trajectories, stored, options.probe_logprob)
         apart = embeddings.apart(forest.vectors, [tree.on_path + tree.off_path for tree in forest.trees])
         if apart.warning:
             print(f"warning: {apart.warning}", flush=True)
@@ -60,6 +63,7 @@ def train(options: Namespace) -> None:
         held_out = [tree for tree in forest.trees if tree.is_held_out]
         figures = {
             "held_out": trees.auc(held_out, energies).to_json(),
+            "held_out_own": trees.auc(held_out, energies, own=True).to_json(),
             "trained": trees.auc([tree for tree in forest.trees if not tree.is_held_out], energies).to_json(),
         }
         (folder / WEIGHTS).write_bytes(save(made.tensors))

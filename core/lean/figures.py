@@ -6,11 +6,13 @@ from statistics import fmean, median
 from typing import Any
 
 from core.lean.outcome import Outcome, summed
+from core.lean.search import REFUSED
 from core.report.tables import interval, shift
 from core.stats import Paired, mean_by_problem, paired
 from core.terminal import aligned
 
 LEAST_GAIN = 0.05  # of the rate, by an iteration behind the first: with less, the searches cost more than they give
+REMEDY = "Give more MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL that was taught pairs (docs/lean.md)"
 PARTS = ("lean", "policy", "energy", "accept")  # of a search's seconds
 
 
@@ -27,6 +29,8 @@ def figures(outcomes: Sequence[Outcome], budgets: Sequence[int]) -> dict[str, An
         "theorems": len(outcomes),
         "solved": {str(nodes): mean_by_problem(solved(outcomes, nodes)).to_json() for nodes in budgets},
         "unique": fmean(unique) if unique else None,
+        "proposed": sum(unique),
+        "refused": sum(n for of in outcomes for why, n in of.failures.items() if why.startswith(REFUSED)),
         "nodes": sum(outcome.nodes for outcome in outcomes),
         "nodes_to_proof": median(outcome.at or 0 for outcome in proved) if proved else None,
         "seconds_to_proof": median(outcome.seconds["all"] for outcome in proved) if proved else None,
@@ -60,12 +64,13 @@ def as_json(made: dict[str, Any]) -> bytes:
 
 
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
-    """Whether the interval of a baseline's rate reaches `least`, below which there is little to learn from."""
+    """Judge a baseline: no go if it proves nothing, or if the whole interval of its rate is under `least`."""
     found = mean_by_problem(solved(outcomes, nodes))
     told = f"the baseline solves {interval(found.to_json())}%"
-    if found.high >= least:
+    if found.value and found.high >= least:
         return True, told
-    return False, f"{told}, under {100 * least:.0f}%, so that there is little to learn from"
+    why = f"under {100 * least:.0f}%, so that there is little to learn from" if found.value else "no theorem at all"
+    return False, f"{told}, {why}. {REMEDY}"
 
 
 def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
@@ -93,6 +98,9 @@ def table(made: dict[str, Any]) -> str:
         lines.append(f"not proved: {counts(made['reasons'])}")
     if made["failures"]:
         lines.append(f"tactics that came to nothing: {counts(made['failures'])}")
+    if made["proposed"]:
+        share = made["refused"] / made["proposed"]
+        lines.append(f"refused by the guard: {share:.1%} of {made['proposed']:,} proposed tactics")
     if made["nodes_to_proof"] is not None:
         lines.append(
             f"to a proof (median): {made['nodes_to_proof']:.0f} nodes, {made['seconds_to_proof']:.1f} s; "

@@ -280,10 +280,12 @@ class Iterations:
                 guidance = guided(home / "energy", embeds, self.config)
                 outcomes = self._evaluation(f"{whose}, held out, with the energy", server, searches, guidance)
         told = figures.figures(outcomes, self.config.budgets) | {"auc": about["auc"]["held_out"]}
+        told["auc_own"] = about["auc"].get("held_out_own")  # None of an energy from before the two were told apart
         told["gain"] = vars(figures.compared(alone, outcomes, self.config.MAX_NODES))
-        auc = told["auc"]["value"]
+        aucs = ["unknown" if not each or each["value"] is None else f"{each['value']:.3f}"
+                for each in (told["auc"], told["auc_own"])]  # fmt: skip
         self.say(
-            f"{whose} with the energy (AUC on held-out trees: {'unknown' if auc is None else f'{auc:.3f}'}): "
+            f"{whose} with the energy (AUC on held-out trees: {aucs[0]}, of the policy's own tactics {aucs[1]}): "
             f"{figures.rate(told, self.config.MAX_NODES)}%, {figures.gained(told['gain'])} on the same policy without"
         )
         return told
@@ -314,6 +316,7 @@ class Iterations:
             folder,
             steps=config.STEPS,
             seed=seeds.derive(config.SEED, "lean", "energy", number) % 2**31,
+            probe=config.PROBE_LOGPROB,
             resume=config.RESUME,
             say=self.say,
         )

@@ -12,7 +12,7 @@ from collections import Counter
 
 from core.errors import UserError
 from core.lean.constants import LeanConstants
-from core.lean.search import Candidate, Failed, State, merged
+from core.lean.search import Candidate, Failed, State, TooLong, merged
 from core.types import Ask, Completion, Message
 
 ASKED = """Lean 4 proof state:
@@ -23,12 +23,22 @@ Write the next tactic, and nothing else."""
 # What is counted: requests, and why some of them gave no tactic of their own.
 REQUESTS, FAILED, CUT, EMPTY, UNSUMMED, REPEATED = "requests", "failed", "cut off", "empty", "no sum", "repeated"
 
+OVERFLOW = "context overflow"  # what the error of a prompt that the server's context does not hold begins with
+LONG = 8000  # characters of a state: a longer one is asked about once before it is asked about CANDIDATES times
+WIDEST = 8  # characters that a token of a state stands for, at most: Lean's take 2 to 4
+CONTEXT = 32_768  # tokens, of a server that does not tell its own
+
 _FENCE, _TAGS = "```", ("lean", "lean4", "tactic", "tactics")
 
 
 def asked(state: str) -> list[Message]:
     """The messages that ask for a tactic: what a policy is trained on, too."""
     return [{"role": "user", "content": ASKED.format(state=state)}]
+
+
+def longest(context: int | None) -> int:
+    """Return the characters beyond which no state fits into a context of so many tokens."""
+    return WIDEST * (context or CONTEXT)
 
 
 def tactic_in(text: str) -> str:
@@ -54,14 +64,17 @@ class Policy:
         self._is_summed = False  # whether any completion had its sum
 
     async def __call__(self, state: State) -> list[Candidate]:
-        """Different tactics, the likeliest first. Raises Failed where every request failed, and UserError for a model
-        whose log probabilities are not given."""
-        made = await asyncio.gather(*(self._one(state.pp, number) for number in range(self.config.CANDIDATES)))
+        """Return different tactics, the likeliest first. Raises TooLong for a state that the server's context does not
+        hold, Failed if every request failed, and UserError for a model whose log probabilities are not given."""
+        made = [await self._one(state.pp, 0)] if len(state.pp) > LONG else []
+        if not (made and _overflows(made[0])):
+            others = range(len(made), self.config.CANDIDATES)
+            made += await asyncio.gather(*(self._one(state.pp, number) for number in others))
         self.counts[REQUESTS] += len(made)
         errors = [each.error for each in made if each.error]
         self.counts[FAILED] += len(errors)
         if len(errors) == len(made):
-            raise Failed(str(errors[0]))
+            raise (TooLong if all(map(_overflows, made)) else Failed)(str(errors[0]))
         said = [each for each in made if not each.error]
         self._look(said)
         found = [candidate for each in said if (candidate := self._candidate(each))]
@@ -102,6 +115,10 @@ class Policy:
             return tactic, made.logprob
         self.counts[CUT if made.truncated else EMPTY if not tactic else UNSUMMED] += 1
         return None
+
+
+def _overflows(made: Completion) -> bool:
+    return bool(made.error and made.error.startswith(OVERFLOW))
 
 
 def _said(made: Completion) -> str:

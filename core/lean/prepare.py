@@ -4,8 +4,9 @@ OUT holds pairs.jsonl (a state and the tactic of its proof, as `pairs.py` has th
 theorems_test.json (THEOREMS=file), and manifest.json: the source with its checksums, counts, what was left out and why.
 
 Pairs are of the part "train" alone; what has the name of a theorem of "val" or "test", or a state that one of theirs
-begins with, is left out. Statements are those that the Lean at hand elaborates: a theorem of a library is written in
-its file's namespaces and variables, and many mean nothing outside.
+begins with, is left out, and so is a tactic of several lines: a search asks for one line (ENDS). Statements are those
+that the Lean at hand elaborates: a theorem of a library is written in its file's namespaces and variables, and many
+mean nothing outside.
 """
 
 import asyncio
@@ -49,6 +50,7 @@ INSTALL = (
 # Statements that are tried at once, and how many for each that is wanted, at most.
 BATCH, TRIES = 64, 8
 KEPT, TWICE, HELD_OUT = "kept", "the same pair again", "of a theorem that is held out"
+SEVERAL, REFUSED = "a tactic of several lines", "a refused tactic"
 
 
 def parser() -> Parser:
@@ -133,8 +135,18 @@ def table(told: dict[str, Any]) -> str:
     rows += [[name, f"{count:,}"] for name, count in told["theorems"].items()]
     rows += [[f"statements: {name}", f"{n:,}"] for name, n in told["statements"].items() if isinstance(n, int)]
     known = "" if "url" in told["source"] else "; it is not the archive that is pinned here"
-    lean = told["statements"]["lean"]
-    return f"{told['source']['path']}, split {told['split']}{known}\n\n{aligned(rows)}" + (f"\n{lean}" if lean else "")
+    several, refused = told["pairs"].get(SEVERAL, 0), _refused(told["pairs"])
+    judged = refused + told["pairs"][KEPT] + told["pairs"].get(TWICE, 0)
+    shares = (
+        f"of several lines: {several / (several + judged):.1%} of {several + judged:,} pairs; "
+        f"refused by the guard: {refused / judged:.1%} of {judged:,} of one line"
+    )
+    lines = [f"{told['source']['path']}, split {told['split']}{known}", "", aligned(rows), shares]
+    return "\n".join([*lines, *filter(None, [told["statements"]["lean"]])])
+
+
+def _refused(counts: dict[str, int]) -> int:
+    return sum(count for name, count in counts.items() if name.startswith(REFUSED))
 
 
 # Pairs
@@ -174,8 +186,10 @@ def _unusable(state: str, tactic: str) -> str:
         return f"a state over {LONGEST_STATE} characters"
     if not tactic:
         return "no tactic"
+    if "\n" in tactic:
+        return SEVERAL
     why = guard.refused(tactic)
-    return f"a refused tactic: {why}" if why else ""
+    return f"{REFUSED}: {why}" if why else ""
 
 
 # Theorems
@@ -201,7 +215,8 @@ def _theorems(
         rows = asyncio.run(_elaborated(lean, [{"name": name, "statement": known[name]} for name in own], wanted, left))
         if rows:
             found[part] = rows
-    return found, left, f"statements checked by {lean.name}"
+    remedy = "" if found else ". It takes none: put LEAN=FOLDER in front, of a lake project with Mathlib"
+    return found, left, f"statements checked by {lean.name}{remedy}"
 
 
 def _statements(data: Data, left: Counter[str]) -> Iterator[tuple[str, str]]:

@@ -41,7 +41,7 @@ class Record:
             "started": now(),
             "theorems": where,
             "lean": lean.name,
-            "open_network": toolchain.open_network(),
+            **toolchain.open_cage(),
             "config": {name: getattr(config, name) for name in rules(type(config))},
             "provenance": provenance.collect((ASKED,)),
         }

@@ -30,7 +30,9 @@ BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start",
 # Under what failures are counted; a refused tactic under "refused: " and why.
 REFUSED, REPEATED, LEAN, UNACCEPTED = "refused", "repeated state", "Lean's error", "not accepted"
 UNFINISHED, UNPROPOSED = "unfinished", "no proposal"
-AS_THEY_ARE = ("timed out", "died")  # errors of a step that are counted under their own words
+TOO_LONG = "state too long"  # for the model's context
+PASSING = ("timed out", "died")  # errors of a step that may be gone at the next run
+AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors of a step that are counted under their own words
 
 T = TypeVar("T")
 Candidate = tuple[str, float]  # a tactic and its log probability
@@ -38,6 +40,10 @@ Candidate = tuple[str, float]  # a tactic and its log probability
 
 class Failed(Exception):
     """What was asked for came to nothing, and why. Raised by what a search is given; the search goes on without it."""
+
+
+class TooLong(Failed):
+    """A state that the model's context does not hold: a dead end, as it would be at the next run."""
 
 
 class State(Protocol):
@@ -262,7 +268,7 @@ class _Search:
         (step,) = await self._all("lean", [self.world.start()])
         if isinstance(step, Failed) or step.error or step.state is None:
             why = str(step) if isinstance(step, Failed) else step.error
-            raise _Over(ERROR if isinstance(step, Failed) or why in AS_THEY_ARE else START, why)
+            raise _Over(ERROR if isinstance(step, Failed) or why in PASSING else START, why)
         if not step.state.goals:
             raise _Over(START, "there is nothing to prove")
         self._add(Node(0, None, "", 0.0, 0.0, 0, step.state.pp, step.state.goals), step.state)
@@ -303,7 +309,10 @@ class _Search:
         probes = [(probe, self.config.PROBE_LOGPROB) for probe in self.config.probes]
         due: list[_Due] = []
         for number, proposed in zip(chosen, answers, strict=True):
-            if isinstance(proposed, Failed):
+            if isinstance(proposed, TooLong):
+                self._failures[TOO_LONG] += 1
+                proposed = ()
+            elif isinstance(proposed, Failed):
                 self._miss(UNPROPOSED, f"policy: {proposed}")
                 proposed = ()
             given = [(tactic, min(0.0, _number(logprob))) for tactic, logprob in proposed]

@@ -22,7 +22,7 @@ from core.lean import outcome, trajectories
 from core.lean.constants import LeanConstants
 from core.lean.guide import ALONE, Guidance
 from core.lean.outcome import Outcome
-from core.lean.policy import Policy
+from core.lean.policy import Policy, longest
 from core.lean.search import ERROR, search
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
@@ -114,7 +114,7 @@ class Searching:
                 self.server, self.journal, limit, self.config.TIMEOUT, count, self.config.STALL_SECONDS, say=bar.write
             )
             workers = Workers(self.toolchain, self.config.NUM_WORKERS, self.config.TACTIC_SECONDS)
-            bench = Bench(self.toolchain, workers, self.config.ACCEPT_SECONDS)
+            bench = Bench(self.toolchain, workers, self.config.ACCEPT_SECONDS, longest(self.server.context))
             try:
                 async with (
                     bar.beating(self._generator, so_far),

@@ -5,7 +5,8 @@ LEAN names it: a lake project (the folder with its lakefile, built: `lake build`
 LEAN_HEAD names a file that heads every theorem in place of what is chosen here, for imports and `open`.
 
 Lean runs in a folder of its own that is removed at its end, with a bare environment, limits of memory and CPU, without
-network where the machine lets it (core/lean/cage.py), and ends with whoever started it.
+network and without writing outside that folder if the machine permits (core/lean/cage.py), and ends with whoever
+started it.
 """
 
 import asyncio
@@ -198,8 +199,9 @@ def _project(path: Path) -> Toolchain:
 
 
 @cache
-def open_network() -> str:
-    """Why Lean, which is started without network, would have it all the same, in a few words for the record; "" where
-    this machine lets us cut it off."""
+def open_cage() -> dict[str, str]:
+    """Return why Lean can reach the network (`open_network`) and write outside its folder (`open_files`) on this
+    machine, in a few words for the record; "" if it cannot."""
     done = subprocess.run([sys.executable, "-S", "-E", cage.__file__, "--probe"], capture_output=True, text=True)
-    return done.stdout.strip() if done.returncode == 0 else "it could not be tried"
+    said = done.stdout.split("\n") if done.returncode == 0 else ["it could not be tried"] * 2
+    return {"open_network": said[0], "open_files": said[1]}

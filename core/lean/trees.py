@@ -7,7 +7,7 @@ every seed.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,15 @@ NEGATIVES = 7  # states beside one on the path
 SIBLINGS, SAME, ELSEWHERE = 0.3, 0.4, 0.3  # shares of them: siblings of path states, the rest of the theorem, others
 
 Family = tuple[tuple[int, ...], tuple[int, ...]]  # children of one state on the path: on the path, and off it
+Children = dict[int, tuple[set[int], set[int]]]  # the same by the state
 
 
 @dataclass(frozen=True)
 class Tree:
     """The states of a theorem, by number. `remaining`: tactics from each of `on_path` to the end of a proof.
     `siblings`: off the path, of a parent on it; `others`: off the path, of another parent. `families`: for the AUC, the
-    children of one parent in one search, where there are both kinds."""
+    children of one parent in one search, if there are both kinds; `own`: the same of the children to which the policy's
+    own tactics led."""
 
     theorem: str
     on_path: tuple[int, ...]
@@ -41,6 +43,7 @@ class Tree:
     siblings: tuple[int, ...]
     others: tuple[int, ...]
     families: tuple[Family, ...]
+    own: tuple[Family, ...] = field(default=(), repr=False)  # no part of Forest.sha256
 
     @property
     def off_path(self) -> tuple[int, ...]:
@@ -76,8 +79,9 @@ def texts_in(paths: Sequence[Path]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(text_of, states))))
 
 
-def forest(paths: Sequence[Path], stored: Stored) -> Forest:
-    """Of trajectories whose states are embedded. Raises UserError, also where there is nothing to learn."""
+def forest(paths: Sequence[Path], stored: Stored, probe: float = -2.0) -> Forest:
+    """Make the forest of trajectories whose states are embedded. A tactic is the policy's own if its log probability is
+    not `probe`, that of tactics which were tried besides. Raises UserError, also if there is nothing to learn."""
     searches: dict[str, list[list[dict[str, Any]]]] = {}
     for path in paths:
         found: dict[str, list[dict[str, Any]]] = {}
@@ -90,7 +94,7 @@ def forest(paths: Sequence[Path], stored: Stored) -> Forest:
     )
     numbers = {text: number for number, text in enumerate(texts)}
     vectors = stored.vectors[stored.rows(texts)]
-    trees = tuple(_tree(theorem, searches[theorem], numbers) for theorem in sorted(searches))
+    trees = tuple(_tree(theorem, searches[theorem], numbers, probe) for theorem in sorted(searches))
     if not any(tree.on_path and tree.off_path and not tree.is_held_out for tree in trees):
         shown = ", ".join(map(str, paths))
         raise UserError(f"{shown}: no proof with states beside its path, so there is nothing to learn. Search more")
@@ -102,7 +106,9 @@ def _texts(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     return {row["state_id"]: text for row in rows if (text := text_of(row["state_pp"]))}
 
 
-def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], numbers: Mapping[str, int]) -> Tree:
+def _tree(
+    theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], numbers: Mapping[str, int], probe: float
+) -> Tree:
     remaining: dict[int, int] = {}
     for rows in searches:
         texts = _texts(rows)
@@ -111,11 +117,13 @@ def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], numbers
                 number = numbers[texts[row["state_id"]]]
                 remaining[number] = min(row["remaining_depth"], remaining.get(number, row["remaining_depth"]))
     siblings, others = set[int](), set[int]()
-    families = []
+    families: list[Family] = []
+    own: list[Family] = []
     for rows in searches:
         texts = _texts(rows)
         path = {row["state_id"] for row in rows if row["label"] == POSITIVE}
-        children: dict[int, tuple[set[int], set[int]]] = {}
+        children: Children = {}
+        by_policy: Children = {}
         for row in rows:
             if row["state_id"] not in texts:
                 continue
@@ -123,8 +131,10 @@ def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], numbers
             if number not in remaining:
                 (siblings if parent in path else others).add(number)
             if parent in path:
-                children.setdefault(parent, (set(), set()))[number not in remaining].add(number)
-        families += [(tuple(sorted(on)), tuple(sorted(off))) for _, (on, off) in sorted(children.items()) if on and off]
+                for kind in (children, by_policy) if row["llm_log_prob"] != probe else (children,):
+                    kind.setdefault(parent, (set(), set()))[number not in remaining].add(number)
+        families += _families(children)
+        own += _families(by_policy)
     on_path = tuple(sorted(remaining))
     return Tree(
         theorem,
@@ -133,7 +143,12 @@ def _tree(theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], numbers
         tuple(sorted(siblings)),
         tuple(sorted(others - siblings)),
         tuple(families),
+        tuple(own),
     )
+
+
+def _families(children: Children) -> list[Family]:
+    return [(tuple(sorted(on)), tuple(sorted(off))) for _, (on, off) in sorted(children.items()) if on and off]
 
 
 @dataclass(frozen=True)
@@ -206,15 +221,17 @@ class Draws:
         return list(found)[:count]
 
 
-def auc(trees: Sequence[Tree], energies: NDArray[np.float64]) -> Estimate:
-    """How well energies tell a state on the path from its siblings off it: the chance that it has the lower one, over
-    pairs of children of one parent, by theorem; the mean over theorems, with its 95% interval."""
-    return stats.mean_by_problem([value for tree in trees if (value := _auc_of(tree, energies)) is not None])
+def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
+    """Return how well energies tell a state on the path from its siblings off it: the chance that it has the lower one,
+    over pairs of children of one parent, by theorem; the mean over theorems, with its 95% interval. `own`: of the
+    children to which the policy's own tactics led."""
+    values = (_auc_of(tree.own if own else tree.families, energies) for tree in trees)
+    return stats.mean_by_problem([value for value in values if value is not None])
 
 
-def _auc_of(tree: Tree, energies: NDArray[np.float64]) -> float | None:
+def _auc_of(families: Sequence[Family], energies: NDArray[np.float64]) -> float | None:
     right = pairs = 0.0
-    for on, off in tree.families:
+    for on, off in families:
         here = len(on) * len(off)
         good, bad = ([-float(energies[number]) for number in each] for each in (on, off))
         right += here * (stats.auc(good, bad) or 0.0)

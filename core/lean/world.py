@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from core.lean import guard
 from core.lean.accept import Verdict, accept
-from core.lean.search import Candidate, Failed, State, Step, World
+from core.lean.search import TOO_LONG, Candidate, Failed, State, World
+from core.lean.session import Step
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.lean.workers import Workers
@@ -19,11 +20,12 @@ Scores = Callable[[Sequence[State]], Awaitable[Sequence[float] | None]]
 @dataclass
 class Bench:
     """What all theorems share: a Lean, its workers, and as many fresh processes of it beside each other that check
-    whole proofs, each within `accept_seconds`."""
+    whole proofs, each within `accept_seconds`. A state of more than `longest` characters is an error."""
 
     toolchain: Toolchain
     workers: Workers
     accept_seconds: float
+    longest: int
     _gate: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -32,13 +34,15 @@ class Bench:
     def world(self, theorem: Theorem, policy: Proposes, energy: Scores | None = None) -> World:
         """What core.lean.search searches `theorem` with."""
 
-        async def applied(tactics: Sequence[str], tactic: str) -> Step:
-            return await self.workers.apply(theorem.statement, tactics, tactic)
+        async def bounded(asked: Awaitable[Step]) -> Step:
+            step = await asked
+            is_long = step.state is not None and len(step.state.pp) > self.longest
+            return Step(None, TOO_LONG) if is_long else step
 
         return World(
-            start=lambda: self.workers.start(theorem.statement),
+            start=lambda: bounded(self.workers.start(theorem.statement)),
             propose=policy,
-            apply=applied,
+            apply=lambda tactics, tactic: bounded(self.workers.apply(theorem.statement, tactics, tactic)),
             accept=lambda tactics: self.accepted(theorem, tactics),
             energy=energy,
             refused=guard.refused,

@@ -32,7 +32,7 @@ LEGEND = (
     "time: of searches beside each other, added up; a tactic that the journal held, from an earlier search with the "
     "same policy, took none",
     "AUC: the chance that the energy of a state on a proof's path is lower than that of a sibling off it, on trees "
-    "that were held out",
+    "that were held out; own: of the states that the policy's own tactics led to, without those tried besides",
 )
 
 
@@ -54,8 +54,8 @@ class Searches:
 class Iteration:
     """What iteration `number` has left so far. `alone` and `guided`: searches of held-out theorems by its own policy,
     without and with the energy; `learned` and `noisy`: those it learns from. `pairs` that it was trained on; `auc` of
-    its energy on held-out trees. What `alone` gains on the policy `before` and on the `first`, and `guided` on `alone`
-    (`energy`); None where nothing can be compared."""
+    its energy on held-out trees, `auc_own` of the policy's own tactics there. What `alone` gains on the policy `before`
+    and on the `first`, and `guided` on `alone` (`energy`); None where nothing can be compared."""
 
     number: int
     learned: Searches | None
@@ -67,6 +67,7 @@ class Iteration:
     energy: Paired | None
     pairs: int | None
     auc: float | None
+    auc_own: float | None
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,12 @@ def _counted(told: dict[str, Any], own: Path) -> dict[str, Any]:
     try:
         searched, guided = told.get("searched"), told.get("guided")
         pairs = count_of(searched["pairs"]) if searched else None
-        return {"pairs": pairs, "auc": rate_of(guided["auc"]).value if guided else None}
+        of_policy = guided.get("auc_own") if guided else None
+        return {
+            "pairs": pairs,
+            "auc": rate_of(guided["auc"]).value if guided else None,
+            "auc_own": rate_of(of_policy).value if of_policy else None,
+        }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _broken(own, f"{type(error).__name__}: {error}") from None
 
@@ -256,6 +262,7 @@ def _energy(iterations: Sequence[Iteration]) -> list[Table]:
         Column("won, lost", [_won(of.energy) for of, _ in rows]),
         Column("p", [_p(of.energy) for of, _ in rows]),
         Column("AUC", [NONE if of.auc is None else f"{of.auc:.3f}" for of, _ in rows]),
+        Column("own", [NONE if of.auc_own is None else f"{of.auc_own:.3f}" for of, _ in rows]),
     ]
     title = "the energy: the same policy within the same nodes, without and with it, solved in %"
     return [Table(title, made, _opens([guided for _, guided in rows]))]

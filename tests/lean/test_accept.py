@@ -1,13 +1,12 @@
 """What counts as proved, with real Lean: proofs, and every known way to look like one."""
 
 import asyncio
-import sys
-from dataclasses import replace
-from pathlib import Path
+import signal
+from typing import Any
 
 import pytest
 
-from core.lean import cage
+from core.lean import accept as acceptance
 from core.lean.accept import accept, judged
 from core.lean.theorem import GIVEN, NAME, Theorem
 from core.lean.toolchain import Toolchain
@@ -85,10 +84,12 @@ def test_it_takes_no_longer_than_it_may(lean: Toolchain) -> None:
     assert (verdict.proved, verdict.reason) == (False, "timed out")
 
 
-def test_a_check_that_is_killed_from_outside_is_run_again(lean: Toolchain, tmp_path: Path) -> None:
-    program, killed = tmp_path / "lean", tmp_path / "killed"
-    words = " ".join([sys.executable, "-S", "-E", cage.__file__, "0", "0", *lean.program])
-    program.write_text(f'#!/bin/sh\n[ -e {killed} ] || {{ touch {killed}; kill -9 $$; }}\nexec {words} "$@"\n')
-    program.chmod(0o755)
-    mortal = replace(lean, program=(str(program),))
-    assert asyncio.run(accept(mortal, Theorem("a", ": True"), ["trivial"])).proved and killed.exists()
+def test_a_check_that_is_killed_from_outside_is_run_again(lean: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, runs = acceptance._run, list[int]()
+
+    async def mortal(*args: Any) -> tuple[int, str]:
+        runs.append(len(runs))
+        return await real(*args) if runs[-1] else (-signal.SIGKILL, "")
+
+    monkeypatch.setattr(acceptance, "_run", mortal)
+    assert asyncio.run(accept(lean, Theorem("a", ": True"), ["trivial"])).proved and len(runs) == 2

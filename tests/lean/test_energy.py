@@ -323,6 +323,12 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
         ({"a\n⊢ on 2"}, {"a\n⊢ off 1 0"})
     ]
     assert len(b.families) == 3 and not c.on_path and not c.families and len(c.off_path) > 20
+    # Of the policy's own tactics: all but those with the log probability of a probe, which one sibling of "b" gets.
+    assert a.own == a.families and not any(each.own for each in trees.forest(paths, stored, probe=-1.0).trees)
+    next(row for row in others if row["state_pp"] == "b\n⊢ off 1 0")["llm_log_prob"] = -2.0
+    (tmp_path / "2.parquet").write_bytes(trajectories.encoded(second + others))
+    own = trees.forest(paths, stored).trees[1].own
+    assert [(len(on), len(off)) for on, off in own] == [(1, 3), (1, 2), (1, 3)]
 
 
 def plain_tree(theorem: str, on: int, siblings: int, others: int, begin: int) -> Tree:

@@ -28,10 +28,12 @@ def test_an_iteration_goes_on_by_its_whole_interval(number: int, low: float, hig
     assert figures.risen(gain(low, high), number)[0] is goes
 
 
-def test_a_baseline_of_nothing_is_no_go_once_that_is_shown() -> None:
-    assert not figures.baseline(outcomes(*[None] * 100), 30, 0.05)[0]
-    assert figures.baseline(outcomes(*[None] * 5), 30, 0.05)[0]  # of five theorems nothing is shown
-    assert figures.baseline(outcomes(1, *[None] * 99), 30, 0.05)[0]
+@pytest.mark.parametrize(
+    ("proved", "of", "goes"), [(0, 100, False), (0, 5, False), (1, 5, True), (1, 100, True), (1, 400, False)]
+)
+def test_a_baseline_that_proves_nothing_or_too_little_is_no_go(proved: int, of: int, goes: bool) -> None:
+    found, why = figures.baseline(outcomes(*[1] * proved, *[None] * (of - proved)), 30, 0.05)
+    assert found is goes and ("MAX_NODES" in why) is not goes
 
 
 def test_other_theorems_are_not_compared() -> None:

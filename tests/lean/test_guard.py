@@ -1,5 +1,7 @@
 """The guard: what tactics may be. Hostile ones never reach Lean."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,9 @@ from core.lean import guard
 from core.lean.guard import refused, refused_statement
 
 ALLOWED = [
+    *Path(__file__).parents[1].joinpath("cases", "tactics.txt").read_text(encoding="utf-8").splitlines(),
+    "simp!",
+    "simp (decide := true)",
     "intro h",
     "exact ⟨h.1, fun x hx => hx.2 x⟩",
     "rcases h with ⟨a, b⟩ | c",
@@ -32,7 +37,7 @@ ALLOWED = [
 HOSTILE = [
     "",
     "   ",
-    "foo",
+    "The next tactic is simp",
     "sorry",
     "exact sorry",
     "admit",
@@ -62,7 +67,6 @@ HOSTILE = [
     "exact Lean.ofReduceBool _ _ rfl",
     "bv_decide",
     "simp (config := evil)",
-    "simp (decide := true)",
     "simp ( maxSteps\n:= evil)",
     "simp (config.x := evil)",
     "exact?",
@@ -123,8 +127,39 @@ HOSTILE = [
     "intro x\nregister_option evil : Nat",
     "unhygienic intro x",
     "exact binop% f x y",
-    "simp!",
     "elab_foo",
+    # Settings that Lean would run as code
+    "simp (config := by exact evil)",
+    "simp (config := { maxSteps := evil 1 })",
+    "simp (config := { maxSteps := evil [1] })",
+    "exact foo (config := evil)",
+    "simp (maxSteps := .foo evil)",
+    "simp! (decide := true) (maxSteps := evil)",
+    "simp +contextual (maxSteps := evil)",
+    "simp+contextual(maxSteps := evil)",
+    "simp +zeta.x -y (maxSteps := evil)",
+    "simp (disch := simp (maxSteps := evil))",
+    "exact h <;> linarith\n(splitNe := (evil))",
+    "conv => rw (occs := evil) [h]",
+    "decide (native := true)",
+    "norm_num (config := {native := true})",
+    # Names that take code, run for long or have effects
+    "exact eval% evil",
+    "exact _root_.sorryAx _",
+    "exact Mathlib.Meta.evil",
+    "exact _root_.Lean.ofReduceBool",
+    "exact foo (x := (println! 5))",
+    "exact foo (x := timeit y z)",
+    "simp (disch := run_tac evil)",
+    "trace evil",
+    "sleep 100000",
+    "rw?",
+    "open Lean Elab in exact h",
+    "set_option trace.Meta.synthInstance true in simp",
+    "initialize evil : Nat",
+    "exact (h : Foo.IO Unit)",
+    "exact f <$>$x",
+    "exact x²simp(maxSteps := evil)",
 ]
 
 

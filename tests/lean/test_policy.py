@@ -17,7 +17,7 @@ from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.lean.constants import LeanConstants
 from core.lean.policy import Policy, asked, tactic_in
-from core.lean.search import Failed, search
+from core.lean.search import Failed, TooLong, search
 from core.types import Completion, Message, Sampling
 from tests.fakes.http import Proxy, answer
 from tests.fakes.model import Jumbled, Model
@@ -127,6 +127,16 @@ def test_what_is_cut_off_or_has_no_sum_is_no_tactic() -> None:
 def test_where_every_request_fails_the_state_has_no_proposal() -> None:
     with pytest.raises(Failed, match="silent for 300 s"):
         proposed(said([Completion("", 0, error="silent for 300 s and longer")] * 4))
+
+
+def test_a_state_beyond_the_context_is_a_dead_end_asked_about_once_if_it_is_long() -> None:
+    refusal = Completion("", 0, error="context overflow: 9000 tokens exceed the context of 2304")
+    for pp, asked_for in (("⊢ p", 4), ("p" * 8001, 1)):
+        model = said([refusal] * 4)
+        with pytest.raises(TooLong, match="context overflow"):
+            asyncio.run(Policy("x", model, constants())(State(pp)))
+        assert len(model.asked) == asked_for
+    assert len(asyncio.run(Policy("x", said(["a", "b", "c", "d"]), constants())(State("p" * 8001)))) == 4
 
 
 def test_a_policy_without_log_probabilities_is_refused_in_one_line() -> None:

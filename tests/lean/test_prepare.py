@@ -49,6 +49,7 @@ def benchmark(**changes: Any) -> dict[str, str]:
     train = [
         theorem("Foo.one", (STATE, "exact h"), ("p : Prop\n⊢ p → p", "intro h")),
         theorem("Foo.two", (STATE, "exact h"), (STATE, "run_tac pure ()"), ("", "simp"), (STATE, " ")),
+        theorem("Foo.long", (STATE, "have := h\nexact this")),
         theorem("Foo.same", ("a : Prop\n⊢ a → a → a", "intro h")),  # begins as a theorem of test does
         theorem("Foo.held", (STATE, "trivial")),  # has the name of one of val
         theorem("Foo.none"),
@@ -100,6 +101,7 @@ def made(results: Path, tmp_path: Path) -> dict[str, Any]:
     status, out, err = prepare("--from", str(archive(tmp_path / "mine.tar.gz", benchmark())))
     assert status == 0, err
     assert "kept" in out and "not the archive that is pinned here" in out
+    assert "of several lines: 20.0% of 5 pairs; refused by the guard: 25.0% of 4 of one line" in out
     found: dict[str, Any] = json.loads((results / "lean" / "prepared" / "manifest.json").read_text())
     return found
 
@@ -121,6 +123,7 @@ def test_the_manifest_tells_the_source_and_what_was_left_out(
         "of a theorem that is held out": 2,
         "the same pair again": 1,
         "a refused tactic: a hole or code": 1,
+        "a tactic of several lines": 1,
         "no state": 1,
         "no tactic": 1,
     }

@@ -11,7 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import UserError
-from core.lean.search import BUDGET, EMPTY, ERROR, START, TIME, Found, merged, plain, priorities, scaled, search
+from core.lean.search import (
+    BUDGET,
+    EMPTY,
+    ERROR,
+    START,
+    TIME,
+    Found,
+    TooLong,
+    merged,
+    plain,
+    priorities,
+    scaled,
+    search,
+)
 from tests.lean.worlds import PROOF, Graph, State, Step, Target, Toy, constants, distance, run, tree
 
 TACTICS = ("a", "b", "c", "d")
@@ -310,6 +323,9 @@ def test_where_a_proposal_fails_the_others_go_on_and_an_empty_frontier_is_no_ver
     assert first.tactics == ["b", "c"] and first.failures == {"no proposal": 1}
     both = run(Toy(graph, failing=lambda what, of: what == "propose" and of != "0"))
     assert both.reason == ERROR and both.why == "policy: propose of 2 broke"
+    toy = Toy(graph, failing=lambda what, of: what == "propose" and of != "0", failure=TooLong)
+    ended = run(toy)  # these states are dead ends, and the verdict stands
+    assert ended.reason == EMPTY and ended.failures == {"state too long": 2}
 
 
 def test_an_application_that_breaks_is_a_failed_tactic_and_no_verdict_either() -> None:

@@ -191,7 +191,7 @@ asyncio.run(body())
         assert "unlimited" not in next(line for line in limits.splitlines() if line.startswith("Max cpu time"))
         assert b"a-secret" not in Path(f"/proc/{pid}/environ").read_bytes()
         assert "qed-rsa-lean-" in os.readlink(f"/proc/{pid}/cwd")
-        if not toolchain.open_network():
+        if not toolchain.open_cage()["open_network"]:
             assert os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
     time.sleep(0.5)  # the worker is busy, and hears nothing
     ours.kill()

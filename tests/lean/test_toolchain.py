@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from core.errors import UserError
 from core.lean import cage, session, toolchain
-from core.lean.accept import accept
+from core.lean.accept import accept, judged
 from core.lean.session import Session, State
 from core.lean.theorem import Theorem
 from core.lean.toolchain import PRELUDE, Toolchain
@@ -108,10 +109,58 @@ def test_the_prelude_has_no_error_and_no_axiom_beside_the_three_and_sorry(lean: 
     assert asyncio.run(body()) == (0, b"")
 
 
-def test_the_network_is_closed_where_the_machine_lets_us(lean: Toolchain) -> None:
-    assert toolchain.open_network() == toolchain.open_network()
-    if os.getuid() == 0 and not toolchain.open_network():
-        assert asyncio.run(_start(lean)) == State("⊢ True", 1)
+# Each writes outside of the folder that the cage runs in, whose parent holds `kept` and the link `inside/link` to it.
+OUTSIDE = [
+    "open('../made', 'w')",
+    "open('../kept', 'a').write('x')",
+    "open('link', 'w')",
+    "os.truncate('../kept', 0)",
+    "os.remove('../kept')",
+    "os.rename('../kept', 'taken')",
+    "os.rename('own', '../made')",
+    "os.link('../kept', 'taken'), open('taken', 'w')",
+    "os.mkdir('../made')",
+    "os.rmdir('../empty')",
+    "os.symlink('own', '../made')",
+    "os.mkfifo('../made')",
+    "socket.socket(socket.AF_UNIX).bind('../made')",
+    "open(f'/proc/{os.getppid()}/oom_score_adj', 'w')",
+    "subprocess.run(['/bin/sh', '-c', 'echo x > ../made'], check=True)",
+    "os.truncate('own', 2**40)",
+]
+
+
+@pytest.mark.skipif(bool(toolchain.open_cage()["open_files"]), reason="this kernel has no Landlock")
+def test_nothing_in_the_cage_writes_outside_its_folder(lean: Toolchain, tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "kept").write_text("kept")
+    (inside / "link").symlink_to(tmp_path / "kept")
+    program = f"""import os, resource, signal, socket, subprocess
+open('own', 'w').write('x'), os.rename('own', 'o'), os.rename('o', 'own'), open(os.devnull, 'w').write('x')
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for each in {OUTSIDE!r}:
+    try: exec(each)
+    except (OSError, subprocess.CalledProcessError): pass
+    else: print(each)
+"""
+    before = sorted(os.listdir(tmp_path))
+    words = [sys.executable, "-S", "-E", cage.__file__, "0", "0"]
+    done = subprocess.run([*words, sys.executable, "-c", program], cwd=inside, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    # The text of a tactic, behind the guard: its macro makes a folder as Lean elaborates.
+    tactic = f"""trivial
+@[extern "lean_io_create_dir"] def IO.FS.createDir (p : @& String) (w : Lean.Syntax) : Lean.Syntax := w
+@[macro «term_∧_»] def evil : Lean.Macro := fun _ _ _ => IO.FS.createDir "{tmp_path}/made" Lean.Syntax.missing
+theorem x : True ∧ True := by"""
+    assert not asyncio.run(judged(lean, Theorem("a", ": True"), [tactic, "trivial"])).proved
+    assert sorted(os.listdir(tmp_path)) == before and (tmp_path / "kept").read_text() == "kept"
+
+
+def test_lean_runs_in_a_closed_cage(lean: Toolchain) -> None:
+    assert set(toolchain.open_cage()) == {"open_network", "open_files"}
+    assert asyncio.run(_start(lean)) == State("⊢ True", 1)
 
 
 async def _start(lean: Toolchain) -> State | None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from core.lean import trajectories
 from core.lean.constants import LeanConstants
-from core.lean.search import BUDGET, EMPTY, TIME, Candidate, Found, State, search
+from core.lean.search import BUDGET, EMPTY, START, TIME, TOO_LONG, Candidate, Found, State, search
 from core.lean.theorem import Theorem
 from core.lean.toolchain import Toolchain
 from core.lean.workers import Workers
@@ -18,7 +19,7 @@ SMALL: dict[str, Any] = {"MAX_NODES": 12, "PROBES": "", "NUM_WORKERS": 2}
 
 
 def found(
-    lean: Toolchain, config: LeanConstants, tactics: Sequence[str], *statements: str, seconds: float = 30
+    lean: Toolchain, config: LeanConstants, tactics: Sequence[str], *statements: str, longest: int = 10_000
 ) -> list[Found]:
     """Searches beside each other in which the same tactics are proposed everywhere, the first the likeliest."""
 
@@ -27,7 +28,7 @@ def found(
 
     async def body() -> list[Found]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
-            bench = Bench(lean, workers, seconds)
+            bench = Bench(lean, workers, 30, longest)
             theorems = [Theorem(f"t{place}", statement) for place, statement in enumerate(statements)]
             made = [search(each.name, bench.world(each, propose), config) for each in theorems]
             return list(await asyncio.gather(*made))
@@ -54,12 +55,22 @@ def test_hostile_tactics_reach_no_lean_and_are_counted(tactic: str, lean: Toolch
     assert sum(made.failures.values()) == 1
 
 
+def test_a_state_that_no_context_holds_is_a_dead_end_and_kept_nowhere(lean: Toolchain) -> None:
+    tactics = ["refine (fun (_ : p ∨ p ∨ p ∨ p ∨ p) => ?_) (Or.inl h)", "exact h"]
+    (made,) = found(lean, LeanConstants(**SMALL), tactics[:1], "(p : Prop) (h : p) : p", longest=30)
+    assert (made.reason, made.applied, made.failures) == (EMPTY, 1, {TOO_LONG: 1})
+    assert [row["state_id"] for row in trajectories.rows(made, 0)] == [0]
+    assert found(lean, LeanConstants(**SMALL), tactics, "(p : Prop) (h : p) : p", longest=30)[0].is_proved
+    (made,) = found(lean, LeanConstants(**SMALL), tactics, "(p : Prop) (h : p) : p", longest=3)
+    assert (made.reason, made.why) == (START, TOO_LONG)
+
+
 def test_what_hangs_is_left_at_the_time_limit_and_lean_is_there_for_others(lean: Toolchain) -> None:
     config = LeanConstants(**SMALL | {"SECONDS": 3.0, "TACTIC_SECONDS": 5.0, "NUM_WORKERS": 1})
 
     async def body() -> tuple[Found, Found]:
         async with Workers(lean, 1, config.TACTIC_SECONDS) as workers:
-            bench = Bench(lean, workers, 30)
+            bench = Bench(lean, workers, 30, 10_000)
 
             async def hang(state: State) -> list[Candidate]:
                 return [(ENDLESS, 0.0), (f"{ENDLESS} ", -1.0)]

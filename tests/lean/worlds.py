@@ -46,6 +46,7 @@ class Toy:
     jitter: int | None = None
     begins: Step = field(default_factory=lambda: Step(State("0")))
     failing: Callable[[str, Any], bool] = lambda what, of: False
+    failure: type[Failed] = Failed
     log: list[tuple[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -56,7 +57,7 @@ class Toy:
         for _ in range(self._rng.randrange(12) if self.jitter is not None else 0):
             await asyncio.sleep(0)
         if self.failing(what, of):
-            raise Failed(f"{what} of {of} broke")
+            raise self.failure(f"{what} of {of} broke")
 
     async def _start(self) -> Step:
         await self._said("start", None)

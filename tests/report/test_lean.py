@@ -80,7 +80,7 @@ def test_rates_gains_and_costs_are_those_worked_out_by_hand(results: Path) -> No
     assert gains["minus before"][1].startswith("+50.0 [") and gains["p"] == ["-", "0.219"]
     assert gains["proved to learn from"] == ["-", "2 of 3"] and gains["pairs"] == ["-", "1,234"]
     assert energy["difference"][0].startswith("+12.5 [") and energy["won, lost"] == ["1, 0"]
-    assert energy["AUC"] == ["0.875"] and energy["p"] == ["1.000"]
+    assert energy["AUC"] == ["0.875"] and energy["own"] == ["0.750"] and energy["p"] == ["1.000"]
     at = taken["searches"].index("iteration 0")  # proved with nodes 1 2 3 6 8 8
     assert taken["nodes to a proof"][at] == "4 [2, 8]" and taken["s to a proof"][at] == "4.0 [4.0, 4.0]"
     assert taken["tactics a state"][at] == "3.00" and taken["proved"][at] == "6 of 8"
