@@ -252,22 +252,21 @@ def _samples(collected: dict[str, Any]) -> dict[str, str]:
     return {"samples": name} if (name := collected.get("results")) else {}
 
 
-# The constant that keeps a solution which is right, by the reason for which it was dropped (core/star/check.py).
+# The constant that would keep a right solution, by the reason for which it was dropped (core/star/check.py).
 KEEPS = {
-    "too few steps": "a lower MIN_STEPS",
-    "too many steps": "a higher MAX_STEPS",
-    "no final line": "FEWSHOT=none, which takes a box",
-    "text after it": "FEWSHOT=format, which cuts behind the Final: line",
+    "too few steps": "lower MIN_STEPS",
+    "too many steps": "raise MAX_STEPS",
+    "no final line": "FEWSHOT=math shows one, FEWSHOT=none takes a box",
+    "text after it": "FEWSHOT=format cuts it off",
 }
 
 
 def malformed(collected: dict[str, Any]) -> str:
     """Say how many right samples of a round were dropped for their form, and what would keep them; "" if none was."""
     counts: dict[str, int] = collected.get("malformed", {})
-    words = [
-        f"{n} {one_line(why, 60)}" + (f" (kept by {KEEPS[why]})" if why in KEEPS else "") for why, n in counts.items()
-    ]
-    return f"right, but dropped for their form: {', '.join(words)}" if words else ""
+    helps = {why: f" ({constant})" for why, constant in KEEPS.items()}
+    words = [f"{count} {one_line(why, 60)}{helps.get(why, '')}" for why, count in counts.items()]
+    return f"right samples dropped for their form: {', '.join(words)}" if words else ""
 
 
 def _count(counts: dict[str, int] | None) -> str:

@@ -218,13 +218,14 @@ class Loop:
             told = {"results": path.stem, "problems": len(chosen.problems), "rows": len(rows), "repeats": 0}
             told |= counted(samples) | _spent(experiment.document)
             self.say(_collected(number, told))
-            if help_ := rounds.malformed(told):
-                self.say(f"round {number}: {help_}")
+        malformed = rounds.malformed(told)
         if not rows:
             raise UserError(
                 f"round {number} kept no trace of {told['problems']} problems, so that there is nothing to train on: "
-                f"{_reasons(told)}. {rounds.malformed(told) or 'Give more TRIES, or easier problems'}"
+                f"{_reasons(told)}. {malformed[:1].upper() + malformed[1:] or 'Give more TRIES, or easier problems'}"
             )
+        if malformed:
+            self.say(f"round {number}: {malformed}")
         write_traces(self._traces(number), rows)
         ways = Counter(row.way for row in rows)
         told |= {"by_way": {way: ways[way] for way in WAYS if ways[way]}}

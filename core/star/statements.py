@@ -35,7 +35,8 @@ _CHARACTERS = str.maketrans(
     | dict.fromkeys("‘’‚`´", "'")
     | dict.fromkeys("×·⋅∙∗", "*")
     | dict.fromkeys("÷⁄∕", "/")
-    | {"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "π": r"\pi ", "√": r"\sqrt ", "∞": r"\infty ", "°": r"^\circ "}
+    | {"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "π": r"\pi ", "√": r"\sqrt ", "∞": r"\infty ", "∠": r"\angle "}
+    | {"°": r"^\circ "}
 )
 _RAISED = re.compile("[²³¹⁰⁴-⁹]+")
 _THOUSANDS = re.compile(r"(?<=[0-9])(?:,|\{,\}|\\,|[\u2009\u202f])(?=[0-9]{3}(?![0-9]))")
@@ -43,12 +44,14 @@ _LISTED = re.compile(r"(?<=[0-9])(?:, | , ?)(?=[0-9]{3}(?![0-9]))")  # 12, 345 i
 _WRAPPED = re.compile(r"\\(?:text(?:bf|it|rm)?|emph|mbox|math(?:bf|rm|it)|boldsymbol|bm)\s*\{([^{}]*)\}")
 _BOLD = re.compile(r"(?<![\w)*])(\*{1,3}|_{2,3})(?=[^\s*_])([^*_\n]*[^*_\s])\1(?![\w(*])")
 _POINTS = re.compile(r"[(\[]\s*[0-9]{1,3}\s*(?:points?|pts?\.?|marks?)\s*[)\]]")
+_NUMBER = r"#?[0-9]++(?:\.[0-9]+)*+"
 _LABEL = re.compile(  # Problem 12 (AIME):, Question:, Q3., 12., (a)
-    r"(?:[\s#*>]*(?:(?:problem|question|exercise|example|task|no\.|q)\s*(?:#?[0-9]+[a-z]?\b\s*(?:\([^()]*\)\s*)?[.:)-]+|:)"
-    r"|(?:problem|exercise|example)\s+#?[0-9]+\b|#?[0-9]{1,4}\.(?=\s)|[(\[]?(?:[0-9]{1,4}|[a-z])[)\]:](?=\s+[$\\]?[a-z])))+"
+    r"(?:[\s#*>]*(?:(?:problem|question|exercise|example|task|prob\.|ex\.|no\.|q|p)\s*"
+    rf"(?:{_NUMBER}[a-z]?\b\s*(?:\([^()]*\)\s*)?[.:)-]+|:)|(?:problem|exercise|example)\s+{_NUMBER}\b"
+    rf"|{_NUMBER}\.(?=\s)|[(\[]?(?:{_NUMBER}|[a-z])[)\]:](?=\s+[$\\]?[a-z])))+"
 )
 _FRACTION = re.compile(r"\\frac *(?:(?<!\\)\{ *(\w+) *\} *\{ *(\w+) *\}|([0-9])([0-9]))")
-_RAISING = re.compile(r"([\^_]) *\{ *(\w+) *\}")
+_RAISING = re.compile(r"([\^_]) *\{ *(\\?\w+) *\}")
 _BRACES = re.compile(r"(?<!\\)\{ *(\w*) *\}")
 _SPACE = re.compile(r" (?!\w)|(?<!\w) ")  # that keeps no two words apart
 _ENDS = " .,:;?¿¡\"'*_#•。、"  # of no formula: no minus, no factorial, no bracket
@@ -71,7 +74,7 @@ def _undressed(text: str) -> str:
     text = _THOUSANDS.sub("", _RAISED.sub(r"^\g<0>", _UNSEEN.sub("", text)).translate(_CHARACTERS))
     text = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
     text = _POINTS.sub(" ", _BOLD.sub(r"\2", _WRAPPED.sub(r" \1 ", text)))
-    text = _TOKEN.sub(lambda token: _MEANING.get(token[0], token[0]), text)
+    text = _TOKEN.sub(lambda token: _MEANING.get(token[0], token[0] + " " * token[0][1:].isalpha()), text)
     text = _LABEL.sub("", text, count=1) if _LABEL.match(text) else text
     text = _BRACES.sub(r" \1 ", _RAISING.sub(r"\1\2", _FRACTION.sub(r" \1\3/\2\4 ", text)))
     text = _SPACE.sub("", _LISTED.sub(";", " ".join(text.split())))
@@ -86,5 +89,5 @@ def near(named: Iterable[tuple[str, str]], others: Iterable[str]) -> tuple[str, 
 
 
 def _grams(statement: str) -> set[str]:
-    words = re.findall(r"\w+", normalised(statement))
+    words = re.findall(r"\w+", statement.casefold())
     return {" ".join(words[start : start + GRAM]) for start in range(len(words) - GRAM + 1)}

@@ -119,8 +119,8 @@ def test_right_samples_that_are_malformed_are_counted_with_the_constant_that_kee
     found = counted([[sample(text, FEWSHOT="format") for text in texts]])
     assert found["malformed"] == {"too few steps": 1, "no final line": 1}
     assert malformed(found) == (
-        "right, but dropped for their form: 1 too few steps (kept by a lower MIN_STEPS), "
-        "1 no final line (kept by FEWSHOT=none, which takes a box)"
+        "right samples dropped for their form: 1 too few steps (lower MIN_STEPS), "
+        "1 no final line (FEWSHOT=math shows one, FEWSHOT=none takes a box)"
     )
     assert malformed({"dropped": {}}) == ""  # a record of an old release
 
