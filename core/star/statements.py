@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 
 GRAM = 8  # words in a row that two statements share by chance seldom
+PASSES = 20  # what is stripped may bare more of it
 
 # A backslash and the letters behind it are one token, so that no half of \\ or \$ is ever cut off.
 _TOKEN = re.compile(r"\\(?:[a-z]+|[\s\S])|[$~]")
@@ -63,10 +64,12 @@ def hash_of(statement: str) -> str:
 
 
 def normalised(statement: str) -> str:
-    """`statement` without its dress (above); normalising once more changes nothing."""
-    text = _undressed(statement)
-    while (again := _undressed(text)) != text:
-        text = again
+    """Strip `statement` of its dress (above). Normalising once more changes nothing, unless it nests PASSES deep."""
+    text = statement
+    for _ in range(PASSES):
+        before, text = text, _undressed(text)
+        if text == before:
+            break
     return text
 
 
