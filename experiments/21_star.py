@@ -4,7 +4,7 @@ Question: how far does it go, round by round, on problems that it has never been
 Expected: a first round gains most. Reports are mixed: a 0.5B model on GSM8K fell from 25 to 15 to 12.5% in two rounds
 (greyhaven-ai/autocontext #1065). The embedded model forgets large carries at temperature 0 and gets some of them right
 at 0.7; trained on those, it remembers them.
-Command: bash scripts/run.sh 21_star; as a smoke test with LIMIT=50 ROUNDS=1 TRIES=1 TEMPERATURE=0 FEWSHOT=format
+Command: bash scripts/run.sh 21_star; as a smoke test with LIMIT=50 ROUNDS=1 TRIES=1 TEMPERATURE=0
 """
 
 from core.star.door import STAR, star

@@ -18,9 +18,9 @@ LEGEND = (
     "accuracies in % of held-out problems, with 95% intervals over them; minus round 0: paired by problem",
     "sampled: mean over SEEDS at TEMPERATURE; vote: of VOTES samples; format: passes the guard (MIN_STEPS, MAX_STEPS); "
     "steps: lines before the answer; cut: by MAX_TOKENS; timed out: no answer within TIMEOUT",
-    "kept: traces of the round by way (first try, retry, rationalised: shown the answer while sampling); unsound: kept "
-    "though an equation in them is false; rows: trained on, one a problem, of all rounds so far; loss: mean of the "
-    "first and of the last tenth",
+    "kept: traces of the round by way (first try, retry, rationalised: shown the answer while sampling); malformed: "
+    "right, but dropped for its form; unsound: kept though an equation in them is false; rows: trained on, one a "
+    "problem, of all rounds so far; loss: mean of the first and of the last tenth",
     "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
 )
 NONE = "-"
@@ -174,6 +174,9 @@ def _best(each: Record) -> int:
 
 def _warnings(found: Sequence[Record], folder: Path) -> list[str]:
     told = [f"{each.label} is not complete; the same command again goes on" for each in found if not _is_whole(each)]
+    for each in found:
+        newest = [f"round {of['round']}: {words}" for of in _begun(each) if (words := malformed(of["collected"]))]
+        told += [f"{each.label}, {words}" for words in newest[-1:]]
     head = _first(found, folder)
     return told + ([one_line(warning) for warning in head.warnings if "card" in head.model] if head else [])
 
@@ -231,6 +234,7 @@ def _making(each: Record) -> Table:
         Column("samples", [str(of["samples"]) if of else NONE for of in got]),
         *(Column(way, [str(of["kept"][way]) if of else NONE for of in got]) for way in WAYS),
         Column("dropped", [str(_lost(of)) if of else NONE for of in got]),
+        Column("malformed", [_count(of.get("malformed")) for of in got], rank=1),
         Column("unsound", [str(sum(of["unsound"].values())) if of else NONE for of in got], rank=2),
         Column("tokens", [_tokens(of["tokens"]) if of else NONE for of in got], rank=3),
         Column("s", [f"{of['seconds']:,.0f}" if of else NONE for of in got], rank=5),
@@ -246,6 +250,27 @@ def _making(each: Record) -> Table:
 def _samples(collected: dict[str, Any]) -> dict[str, str]:
     """What a round's samples are opened by; nothing where it collected none."""
     return {"samples": name} if (name := collected.get("results")) else {}
+
+
+# The constant that would keep a right solution, by the reason for which it was dropped (core/star/check.py).
+KEEPS = {
+    "too few steps": "lower MIN_STEPS",
+    "too many steps": "raise MAX_STEPS",
+    "no final line": "FEWSHOT=math shows one, FEWSHOT=none takes a box",
+    "text after it": "FEWSHOT=format cuts it off",
+}
+
+
+def malformed(collected: dict[str, Any]) -> str:
+    """Say how many right samples of a round were dropped for their form, and what would keep them; "" if none was."""
+    counts: dict[str, int] = collected.get("malformed", {})
+    helps = {why: f" ({constant})" for why, constant in KEEPS.items()}
+    words = [f"{count} {one_line(why, 60)}{helps.get(why, '')}" for why, count in counts.items()]
+    return f"right samples dropped for their form: {', '.join(words)}" if words else ""
+
+
+def _count(counts: dict[str, int] | None) -> str:
+    return NONE if counts is None else str(sum(counts.values()))
 
 
 def _lost(collected: dict[str, Any]) -> int:

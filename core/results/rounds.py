@@ -210,6 +210,7 @@ def _check_collected(of: dict[str, Any], name: str) -> None:
     for way, reasons in of["dropped"].items():
         _one_of(WAYS, way)
         counts_of(reasons)
+    counts_of(of.get("malformed", {}))  # records of old releases have none
     tokens_of(of["tokens"])
     amount(of["seconds"])
 

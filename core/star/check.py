@@ -1,8 +1,8 @@
 r"""The format guard: which solutions a model may learn from, by their form alone.
 
 A solution that is kept has so many steps, a line each, and then one last line that states the answer: one that begins
-with `Final:` or, for models that box, one that holds the box. What states an answer is what core/grading reads, so that
-a solution that is kept is graded by its last line. `text` is the answer behind the thinking, and untrusted.
+with `Final:` or, unless the prompt asked for that, one that holds the box. Both are read by core/grading, so that a
+solution that is kept is graded by its last line. `text` is the answer behind the thinking, and untrusted.
 """
 
 import re
@@ -15,7 +15,7 @@ from core.grading.final import FinalLine, final_lines, says_nothing
 REASONS = {
     "empty": "it holds nothing but blanks",
     "control characters": "it holds characters that steer a terminal or the direction of writing, or that nobody sees",
-    "no final line": "its last line neither begins with Final: nor holds a box that closes",
+    "no final line": "its last line neither begins with Final: nor (with FEWSHOT=none) holds a box that closes",
     "text after it": "more text stands behind the line that states the answer",
     "several finals": "it states an answer more than once: another Final: line, or another box, closed or not",
     "placeholder": "its last line says nothing, or holds a placeholder such as <answer>",
@@ -47,14 +47,15 @@ class Checked:
     steps: int
 
 
-def check(text: str, least: int, most: int) -> Checked:
-    """Whether `text` has the form: `least` to `most` steps, and the answer last. Never raises, and takes time linear in
-    `text`."""
+def check(text: str, least: int, most: int, takes_box: bool = True) -> Checked:
+    """Check the form of `text`: `least` to `most` steps, and the answer last, in a `Final:` line or, if `takes_box`, in
+    a box. Never raises, and takes time linear in `text`."""
     lines, boxes = final_lines(text), box_spans(text)[0]
-    starts = [line.start for line in lines[-1:]] + [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:]]
+    starts = [line.start for line in lines[-1:]]
+    starts += [text.rfind("\n", 0, start) + 1 for start, _ in boxes[-1:] if takes_box]
     start = max(starts, default=len(text))  # of the line that states the answer
     steps = sum(_is_step(line) for line in text[:start].split("\n"))
-    return Checked(_reason(text, start, lines, boxes) or _of_steps(steps, least, most), steps)
+    return Checked(_reason(text, start, lines, boxes, takes_box) or _of_steps(steps, least, most), steps)
 
 
 def _is_step(line: str) -> bool:
@@ -65,7 +66,7 @@ def _of_steps(steps: int, least: int, most: int) -> str:
     return "too few steps" if steps < least else "too many steps" if steps > most else ""
 
 
-def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]]) -> str:
+def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int, int]], takes_box: bool) -> str:
     """What is wrong with the form, but for the number of steps. The last line that states an answer begins at
     `start`."""
     if not text.strip():
@@ -75,10 +76,10 @@ def _reason(text: str, start: int, lines: list[FinalLine], boxes: list[tuple[int
     within = [box for box in boxes if box[0] > start]
     if lines and not text[lines[-1].end :].strip():
         others = lines[:-1]
-    elif boxes and _is_last(text, *boxes[-1]):
+    elif takes_box and boxes and _is_last(text, *boxes[-1]):
         others = [line for line in lines if line.value]  # a heading above the box states nothing
     else:
-        return "text after it" if lines or boxes else "no final line"
+        return "text after it" if lines or (takes_box and boxes) else "no final line"
     if others or len(within) > 1 or BOX.search(text, 0, start):
         return "several finals"
     said = stated(text[start:], "math") or [""]

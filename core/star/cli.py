@@ -1,7 +1,7 @@
 """The format guard as a command, on any lines of JSON: bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8]
 
-It tells how many rows hold a solution that a model may learn from by its form, and why the others do not; of those it
-would keep, which hold a false equation or speak of an answer that was given. One line is in memory at a time.
+It prints how many rows hold a solution that a model may learn from by its form, and why the others do not; of those it
+would keep, how many hold a false equation or begin with an answer that was given. One line is in memory at a time.
 """
 
 from collections import Counter
@@ -16,11 +16,12 @@ from core.arguments import Parser
 from core.errors import UserError, command
 from core.files import parse_json, read_lines, whole
 from core.generate.generator import split_thinking
+from core.grading.boxed import extract
 from core.problems.columns import NAMES, cells_of, names_in, text_of
 from core.results.rounds import RATIONALISED
 from core.star.check import REASONS, check
 from core.star.constants import StarConstants
-from core.star.hints import told
+from core.star.hints import is_stated_first
 from core.star.sound import false_equations
 
 ABOUT = (
@@ -30,7 +31,7 @@ ABOUT = (
 WHAT, FIX = "the traces", "Fix it there"
 TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # of several in one row the first counts
 NAMED = ("MIN_STEPS", "MAX_STEPS")
-KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, and tells of it"
+KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, answer first"
 
 
 @dataclass
@@ -100,7 +101,8 @@ def _checked(path: Path, config: StarConstants, out: Path | None) -> Tally:
                 continue
             if false_equations(solution):
                 tally.add(UNSOUND, number)
-            if row.get("way") == RATIONALISED and told(solution, _statement(row)):
+            answer = extract(solution, "math").answer or ""
+            if row.get("way") == RATIONALISED and is_stated_first(solution, answer, _statement(row)):
                 tally.add(HINTED, number)
             if kept:
                 kept.write(line.rstrip("\n") + "\n")

@@ -8,15 +8,16 @@ answer (rationalised). What is asked in evaluating is never shown anything.
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.grading.answers import by_answer
+from core.grading.final import final_lines, says_nothing
 from core.results.rounds import FIRST, RATIONALISED, RETRY
 from core.scaffolds.rsa import SampleConstants
 from core.star import prompts
-from core.star.check import check
+from core.star.check import Checked, check
 from core.star.constants import StarConstants
-from core.star.hints import states_another, told
+from core.star.hints import is_stated_first, states_another
 from core.star.sound import false_equations
 from core.types import Ask, Completion, Grade, Member, Population, Problem, Scaffold, Stage
 
@@ -29,7 +30,7 @@ REASONS = {
     "chat tags": "it holds tags of a chat template, which would end a turn in training",
     "wrong": "its answer is wrong",
     "undecided": "nobody could say in time whether its answer is right",
-    "told": "it mentions that it was given the answer",
+    "answer first": "it states the answer before any step has it",
     "another value": "it states another final value besides",
     "false equation": "an equation in it is false (SOUND=1)",
 }
@@ -45,8 +46,8 @@ _TAGS = re.compile(
 
 @dataclass(frozen=True)
 class Sample:
-    """A completion of a problem, and why it was `dropped`; "": it is kept. `steps`: lines before the answer; `false`:
-    equations in it that are."""
+    """A completion of a problem, cut by `ended`, and why it was `dropped` ("": it is kept). `steps`: lines before the
+    answer; `false`: its false equations; `malformed`: whether it is right, and was dropped for its form alone."""
 
     problem: Problem
     way: str
@@ -54,6 +55,24 @@ class Sample:
     dropped: str
     steps: int
     false: tuple[str, ...]
+    malformed: bool
+
+
+def ended(made: Completion, config: StarConstants) -> Completion:
+    """Cut all behind the first complete `Final:` line, if the prompt asked for one. A stop sequence would save the
+    tokens, but can't name the end of such a line, and would change the keys of the journal."""
+    if config.takes_box or made.error or made.filtered:
+        return made
+    lines = (line for line in final_lines(made.text) if not says_nothing(line.value))
+    first = next(lines, None)
+    if first is None or (made.truncated and first.end == len(made.text)):
+        return made
+    return replace(made, answer=made.text[: first.end], forced=None, finish_reason="stop")
+
+
+def formed(made: Completion, config: StarConstants) -> Checked:
+    """Check the form of a completion that is cut."""
+    return check(made.text, config.MIN_STEPS, config.MAX_STEPS, config.takes_box)
 
 
 def incomplete(made: Completion) -> str:
@@ -68,20 +87,20 @@ def incomplete(made: Completion) -> str:
 
 
 async def judged(problem: Problem, made: Completion, way: str, ask: Ask, config: StarConstants) -> Sample:
-    """Whether a completion can be trained on. The first reason against it counts, the plainest before the others."""
+    """Judge whether a completion can be trained on. The first reason against it counts, the plainest first."""
+    made = ended(made, config)
     whole = f"{made.thinking}\n{made.text}"
-    form, false = await asyncio.to_thread(
-        lambda: (check(made.text, config.MIN_STEPS, config.MAX_STEPS), tuple(false_equations(whole)))
-    )
-    why = incomplete(made) or ("chat tags" if _TAGS.search(whole) else "")
+    form, false = await asyncio.to_thread(lambda: (formed(made, config), tuple(false_equations(whole))))
+    why, malformed = incomplete(made) or ("chat tags" if _TAGS.search(whole) else ""), False
     if not why and config.FILTER:
         why = await _not_right(problem, made, ask, form.reason)
+        malformed = bool(not why and form.reason)
     why = why or form.reason
     if not why and way == RATIONALISED:
         why = await asyncio.to_thread(_betrays, problem, made)
     if not why and config.SOUND and false:
         why = "false equation"
-    return Sample(problem, way, made, why, form.steps, false)
+    return Sample(problem, way, made, why, form.steps, false, malformed)
 
 
 async def _not_right(problem: Problem, made: Completion, ask: Ask, form: str) -> str:
@@ -95,7 +114,9 @@ async def _not_right(problem: Problem, made: Completion, ask: Ask, form: str) ->
 
 def _betrays(problem: Problem, made: Completion) -> str:
     whole = f"{made.thinking}\n{made.text}"
-    return "told" if told(whole, problem.statement) else "another value" if states_another(whole, problem) else ""
+    if is_stated_first(whole, problem.answer or "", problem.statement):
+        return "answer first"
+    return "another value" if states_another(whole, problem) else ""
 
 
 @dataclass
@@ -112,14 +133,14 @@ class Collecting:
         for place in range(config.TRIES if config.FILTER else 1):
             completion = await ask(messages, self.number, place)
             found.append(await judged(problem, completion, RETRY if place else FIRST, ask, config))
-            yield Stage(f"try {place + 1}", [_member(found[-1])])
+            yield Stage(f"try {place + 1}", [_member(completion, found[-1])])
             if not found[-1].dropped:
                 return
         if config.RATIONALISE and config.FILTER:
             hinted = prompts.collecting(problem, *form, hint=problem.answer)
             completion = await ask(hinted, RATIONALISED, self.number)
             found.append(await judged(problem, completion, RATIONALISED, ask, config))
-            yield Stage(RATIONALISED, [_member(found[-1])])
+            yield Stage(RATIONALISED, [_member(completion, found[-1])])
 
     @property
     def scaffold(self) -> Scaffold[StarConstants]:
@@ -132,8 +153,10 @@ class Collecting:
         )
 
 
-def _member(sample: Sample) -> Member:
-    return Member(sample.completion, notes=[f"dropped: {sample.dropped}"] if sample.dropped else [])
+def _member(made: Completion, sample: Sample) -> Member:
+    """The member of a `sample`, with the whole completion that was `made`."""
+    notes = ["cut behind its Final: line"] if len(sample.completion.text) < len(made.text.rstrip()) else []
+    return Member(made, notes=notes + ([f"dropped: {sample.dropped}"] if sample.dropped else []))
 
 
 @dataclass

@@ -67,6 +67,11 @@ class StarConstants(Constants):
         self.lora_rank(is_gguf=False)
         _ = self.seeds
 
+    @property
+    def takes_box(self) -> bool:
+        """Whether a box states the answer, as the prompt of FEWSHOT has it; else a `Final:` line does."""
+        return self.FEWSHOT == "none"
+
     def lora_rank(self, is_gguf: bool) -> int:
         """Raises UserError where LORA_RANK says none."""
         if self.LORA_RANK == "auto":

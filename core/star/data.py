@@ -25,7 +25,7 @@ from core.problems.openr1 import OPENR1
 from core.problems.sets import ProblemSet
 from core.problems.tables import Rows, read_rows
 from core.star.constants import StarConstants
-from core.star.statements import hash_of
+from core.star.statements import GRAM, hash_of, near
 from core.types import MAX_ANSWER_CHARS, PROOF, Problem
 
 AUTO = "auto"
@@ -56,17 +56,28 @@ _NO_ANSWER = ("", "notfound", "not found", "none", "null", "n/a")  # as OpenR1-M
 class Split:
     """`train`: what rounds are drawn from, in the order of their statements' hashes; `held_out`: what is evaluated on.
     `left_out`: rows of DATA by the reason, a key of REASONS. `sha256` tells whether two splits are one. `origin`: what
-    is said of DATA, a set without its problems."""
+    is said of DATA, a set without its problems. `near`: ids of training problems that share GRAM words in a row with a
+    held-out one."""
 
     train: tuple[Problem, ...]
     held_out: ProblemSet
     left_out: dict[str, int]
     sha256: str
     origin: ProblemSet
+    near: tuple[str, ...]
 
     @property
     def name(self) -> str:
         return self.origin.name
+
+    def about_near(self) -> str:
+        """Say how many training problems are near a held-out one, with examples; "" if none is."""
+        if not self.near:
+            return ""
+        return (
+            f"note: {len(self.near):,} of {len(self.train):,} training problems share {GRAM} words in a row with a "
+            f"held-out one, such as {', '.join(self.near[:3])}. They stay in: docs/star.md"
+        )
 
 
 @dataclass(frozen=True)
@@ -126,7 +137,8 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     sha256 = hashlib.sha256(apart.sha256.encode())
     for hash_, problem in train.items():
         sha256.update(f"\n{hash_} {problem.answer_type} {problem.answer}".encode())
-    return Split(tuple(train.values()), apart.first(config.LIMIT), left_out, sha256.hexdigest(), data.origin)
+    alike = near(((each.id, each.statement) for each in train.values()), (each.statement for each in apart.problems))
+    return Split(tuple(train.values()), apart.first(config.LIMIT), left_out, sha256.hexdigest(), data.origin, alike)
 
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:

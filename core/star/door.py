@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core import constants
+from core import constants, terminal
 from core import interrupts as interrupts
 from core.engines.embedded_model import embedded_card
 from core.engines.environment import card
@@ -85,6 +85,7 @@ class Beginning:
                 "train": len(self.split.train),
                 "held_out": len(self.split.held_out.problems),
                 "held_out_name": self.split.held_out.name,
+                "near": len(self.split.near),
                 "left_out": self.split.left_out,
                 "sha256": self.split.sha256,
             },
@@ -120,6 +121,8 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
         f"evaluated on {len(split.held_out.problems)} of {split.held_out.name}",
         flush=True,
     )
+    if alike := split.about_near():
+        print(terminal.wrapped(alike), flush=True)
     make_folder(folder)
     with open_journal(folder.parent / "journal" / f"{name}.jsonl") as journal:
         yield Beginning(name, folder, start, split, journal)

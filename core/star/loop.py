@@ -22,7 +22,7 @@ from core.errors import UserError
 from core.experiment import Experiment, Part
 from core.generate.journal import Journal
 from core.progress import ANY, Expected, Forecast
-from core.report import compare
+from core.report import compare, rounds
 from core.report.tables import interval, shift
 from core.results.rounds import RATIONALISED, WAYS, Record, sha256
 from core.run import check_context
@@ -30,8 +30,7 @@ from core.runs import Runs
 from core.scaffolds.rsa import SampleConstants
 from core.signals import Stop
 from core.star import data, prompts
-from core.star.check import check
-from core.star.collect import Answering, Collecting, Sample, incomplete, output
+from core.star.collect import Answering, Collecting, Sample, ended, formed, incomplete, output
 from core.star.constants import StarConstants
 from core.star.data import Split
 from core.star.traces import Trace, merged
@@ -156,7 +155,8 @@ class Loop:
 
     def _form(self, made: Completion) -> tuple[str, int]:
         """Why a completion would not pass the format guard ("": it does), and its steps."""
-        found = check(made.text, self.config.MIN_STEPS, self.config.MAX_STEPS)
+        made = ended(made, self.config)
+        found = formed(made, self.config)
         return incomplete(made) or found.reason, found.steps
 
     # Ending
@@ -218,11 +218,14 @@ class Loop:
             told = {"results": path.stem, "problems": len(chosen.problems), "rows": len(rows), "repeats": 0}
             told |= counted(samples) | _spent(experiment.document)
             self.say(_collected(number, told))
+        malformed = rounds.malformed(told)
         if not rows:
             raise UserError(
                 f"round {number} kept no trace of {told['problems']} problems, so that there is nothing to train on: "
-                f"{_reasons(told)}. Give more TRIES, or easier problems"
+                f"{_reasons(told)}. {malformed[:1].upper() + malformed[1:] or 'Give more TRIES, or easier problems'}"
             )
+        if malformed:
+            self.say(f"round {number}: {malformed}")
         write_traces(self._traces(number), rows)
         ways = Counter(row.way for row in rows)
         told |= {"by_way": {way: ways[way] for way in WAYS if ways[way]}}
@@ -304,8 +307,8 @@ def _remove(folder: Path) -> None:
 
 
 def counted(samples: Sequence[Sequence[Sample]]) -> dict[str, Any]:
-    """What a round's samples, by problem, came to: kept and dropped by way and reason, and the kept ones with a false
-    equation."""
+    """Count a round's samples, by problem: kept and dropped by way and reason, right ones that were dropped for their
+    form, and the kept ones with a false equation."""
     every = [sample for of in samples for sample in of]
     kept = Counter(sample.way for sample in every if not sample.dropped)
     dropped: dict[str, Counter[str]] = {way: Counter() for way in WAYS}
@@ -313,11 +316,13 @@ def counted(samples: Sequence[Sequence[Sample]]) -> dict[str, Any]:
         if sample.dropped:
             dropped[sample.way][sample.dropped] += 1
     unsound = Counter(sample.way for sample in every if not sample.dropped and sample.false)
+    malformed = Counter(sample.dropped for sample in every if sample.malformed)
     steps = [sample.steps for sample in every if not sample.dropped]
     return {
         "samples": len(every),
         "kept": {way: kept[way] for way in WAYS},
         "dropped": {way: dict(dropped[way].most_common()) for way in WAYS if dropped[way]},
+        "malformed": dict(malformed.most_common()),
         "unsound": {way: unsound[way] for way in WAYS},
         "steps": fmean(steps) if steps else None,
         "truncated": sum(sample.completion.truncated for sample in every),

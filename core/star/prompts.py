@@ -5,6 +5,8 @@ worked examples before that while samples are collected.
 A trace is trained on with what stands in `asked`, never with examples or a hint.
 """
 
+from dataclasses import replace
+
 from core import prompts
 from core.types import Message, Problem
 
@@ -13,7 +15,8 @@ FORMAT = """{problem}
 Write the solution in {least} to {most} short steps, one line each, with the calculation in it. End with one more \
 line, "Final:" and the answer alone."""
 
-# For the rationalised way. The answer stands here and nowhere else.
+# For the rationalised way. The answer stands here and nowhere else. With FEWSHOT=format and math this goes before the
+# demand for form, which a model must read last; with none it stays behind, as the embedded model was measured.
 HINT = """{asked}
 
 For your own check: the right answer is {answer}. Find the steps that lead to it from the problem alone, and write \
@@ -54,7 +57,9 @@ def collecting(problem: Problem, fewshot: str, least: int, most: int, hint: str 
     for statement, solution in EXAMPLES if fewshot == "math" else ():
         shown += asked(Problem("", statement, None), fewshot, least, most)
         shown.append({"role": "assistant", "content": solution})
+    if hint is not None and fewshot != "none":
+        problem = replace(problem, statement=HINT.format(asked=problem.statement, answer=hint))
     question = asked(problem, fewshot, least, most)[0]["content"]
-    if hint is not None:
+    if hint is not None and fewshot == "none":
         question = HINT.format(asked=question, answer=hint)
     return [*shown, {"role": "user", "content": question}]

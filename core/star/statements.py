@@ -1,32 +1,61 @@
-r"""Whether two statements are one: by the hash of what they say without their dress.
+r"""Whether two statements are one: by the hash of their words and formulas, without labels and type-setting.
 
-Case, spacing, dollar signs and other LaTeX that only sets type, punctuation at the ends, characters that are not seen,
-full-width letters, kinds of dashes and quotes make no difference. A rewording does, and so do another language, another
-spelling of a formula (\times for \cdot, x for y, 1,000 for 1000, \mathrm{cm} for cm) and words around the statement:
-such a repetition is not found.
+These make no difference: case, spacing, full-width letters, characters that are not seen, dollar signs, bold,
+punctuation at the ends; a label ("12. ", "Problem 12:") and points ("(5 points)"); spellings of one formula (× \times
+\cdot *, 1,000 and 1000, x^{2} and x², \dfrac12 and 1/2, \leq and ≤). A rewording is not found, nor are another
+language, renamed variables, changed numbers or a sentence more. `near` counts some of those by shared words.
 """
 
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 
-# A backslash and what it begins are one token, so that no half of \\ or \$ is ever cut off.
+GRAM = 8  # words in a row that two statements share by chance seldom
+PASSES = 20  # what is stripped may bare more of it
+
+# A backslash and the letters behind it are one token, so that no half of \\ or \$ is ever cut off.
 _TOKEN = re.compile(r"\\(?:[a-z]+|[\s\S])|[$~]")
-_SAID = (
+_MEANING = (
     dict.fromkeys(("$", "~", r"\$", r"\(", r"\)", r"\[", r"\]"), " ")
     | dict.fromkeys((r"\!", r"\,", r"\;", r"\:", r"\>", "\\ ", "\\\n", "\\\t", r"\quad", r"\qquad", r"\thinspace"), " ")
     | dict.fromkeys((r"\left", r"\right", r"\displaystyle", r"\textstyle", r"\limits", r"\nolimits"), " ")
-    | dict.fromkeys((r"\big", r"\bigl", r"\bigr", r"\bigg", r"\biggl", r"\biggr", r"\noindent"), " ")
+    | dict.fromkeys((r"\big", r"\bigl", r"\bigr", r"\bigg", r"\biggl", r"\biggr", r"\noindent", r"\bf"), " ")
     | dict.fromkeys((r"\dfrac", r"\tfrac", r"\cfrac"), r"\frac")
+    | {r"\times": "*", r"\cdot": "*", r"\ast": "*", r"\div": "/", r"\leq": r"\le", r"\geq": r"\ge", r"\neq": r"\ne"}
+    | {r"\%": "%", r"\degree": r"^\circ"}
 )
 _UNSEEN = re.compile(  # controls that are no white space, and what Unicode calls default ignorable
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
+_CHARACTERS = str.maketrans(
+    dict.fromkeys("−–—―‐‑‒", "-")
+    | dict.fromkeys("“”„«»", '"')
+    | dict.fromkeys("‘’‚`´", "'")
+    | dict.fromkeys("×·⋅∙∗", "*")
+    | dict.fromkeys("÷⁄∕", "/")
+    | {"≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "π": r"\pi ", "√": r"\sqrt ", "∞": r"\infty ", "∠": r"\angle "}
+    | {"°": r"^\circ "}
+)
+_RAISED = re.compile("[²³¹⁰⁴-⁹]+")
+_THOUSANDS = re.compile(r"(?<=[0-9])(?:,|\{,\}|\\,|[\u2009\u202f])(?=[0-9]{3}(?![0-9]))")
+_LISTED = re.compile(r"(?<=[0-9])(?:, | , ?)(?=[0-9]{3}(?![0-9]))")  # 12, 345 is no 12,345
+_WRAPPED = re.compile(r"\\(?:text(?:bf|it|rm)?|emph|mbox|math(?:bf|rm|it)|boldsymbol|bm)\s*\{([^{}]*)\}")
+_BOLD = re.compile(r"(?<![\w)*])(\*{1,3}|_{2,3})(?=[^\s*_])([^*_\n]*[^*_\s])\1(?![\w(*])")
+_POINTS = re.compile(r"[(\[]\s*[0-9]{1,3}\s*(?:points?|pts?\.?|marks?)\s*[)\]]")
+_NUMBER = r"#?[0-9]++(?:\.[0-9]+)*+"
+_LABEL = re.compile(  # Problem 12 (AIME):, Question:, Q3., 12., (a)
+    r"(?:[\s#*>]*(?:(?:problem|question|exercise|example|task|prob\.|ex\.|no\.|q|p)\s*"
+    rf"(?:{_NUMBER}[a-z]?\b\s*(?:\([^()]*\)\s*)?[.:)-]+|:)|(?:problem|exercise|example)\s+{_NUMBER}\b"
+    rf"|{_NUMBER}\.(?=\s)|[(\[]?(?:{_NUMBER}|[a-z])[)\]:](?=\s+[$\\]?[a-z])))+"
+)
+_FRACTION = re.compile(r"\\frac *(?:(?<!\\)\{ *(\w+) *\} *\{ *(\w+) *\}|([0-9])([0-9]))")
+_RAISING = re.compile(r"([\^_]) *\{ *(\\?\w+) *\}")
+_BRACES = re.compile(r"(?<!\\)\{ *(\w*) *\}")
 _SPACE = re.compile(r" (?!\w)|(?<!\w) ")  # that keeps no two words apart
-_KINDS = str.maketrans(dict.fromkeys("−–—―‐‑‒", "-") | dict.fromkeys("“”„«»", '"') | dict.fromkeys("‘’‚`´", "'"))
-_ENDS = " .,:;?¿¡\"'*_#•·。、"  # of no formula: no minus, no factorial, no bracket
+_ENDS = " .,:;?¿¡\"'*_#•。、"  # of no formula: no minus, no factorial, no bracket
 
 
 def hash_of(statement: str) -> str:
@@ -35,16 +64,33 @@ def hash_of(statement: str) -> str:
 
 
 def normalised(statement: str) -> str:
-    """What `statement` says, without its dress (above); normalising once more changes nothing. Plain characters are
-    done at once; others may compose anew as something between them goes."""
-    text = _undressed(statement)
-    while not statement.isascii() and (said := _undressed(text)) != text:
-        text = said
+    """Strip `statement` of its dress (above). Normalising once more changes nothing, unless it nests PASSES deep."""
+    text = statement
+    for _ in range(PASSES):
+        before, text = text, _undressed(text)
+        if text == before:
+            break
     return text
 
 
 def _undressed(text: str) -> str:
-    text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text.translate(_KINDS)).casefold())
-    text = _TOKEN.sub(lambda token: _SAID.get(token[0], token[0]), text)
-    text = _SPACE.sub("", " ".join(text.split()))
-    return text.rstrip(_ENDS + "\\").lstrip(_ENDS)
+    text = _THOUSANDS.sub("", _RAISED.sub(r"^\g<0>", _UNSEEN.sub("", text)).translate(_CHARACTERS))
+    text = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
+    text = _POINTS.sub(" ", _BOLD.sub(r"\2", _WRAPPED.sub(r" \1 ", text)))
+    text = _TOKEN.sub(lambda token: _MEANING.get(token[0], token[0] + " " * token[0][1:].isalpha()), text)
+    text = _LABEL.sub("", text, count=1) if _LABEL.match(text) else text
+    text = _BRACES.sub(r" \1 ", _RAISING.sub(r"\1\2", _FRACTION.sub(r" \1\3/\2\4 ", text)))
+    text = _SPACE.sub("", _LISTED.sub(";", " ".join(text.split())))
+    return text.rstrip(_ENDS + "\\").lstrip(_ENDS + ">")
+
+
+def near(named: Iterable[tuple[str, str]], others: Iterable[str]) -> tuple[str, ...]:
+    """Name the statements in `named` (names with statements) that share GRAM words in a row with any of the `others`.
+    Numbers and the letters of formulas are words too."""
+    known = {gram for other in others for gram in _grams(other)}
+    return tuple(name for name, statement in named if not known.isdisjoint(_grams(statement)))
+
+
+def _grams(statement: str) -> set[str]:
+    words = re.findall(r"\w+", statement.casefold())
+    return {" ".join(words[start : start + GRAM]) for start in range(len(words) - GRAM + 1)}

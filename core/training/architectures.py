@@ -1,42 +1,52 @@
-"""Dense Llama, Qwen2 and Qwen3: the names and shapes of their tensors in Hugging Face's layout and in GGUF, and Qwen's
-splitting rule."""
+"""Dense Llama, Qwen2 and Qwen3: the names, shapes and order of their tensors in Hugging Face's layout and in GGUF, and
+the splitting rules of their tokenizers."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gguf
+import numpy as np
 
 from core.engines.shape import Shape
 from core.errors import UserError
 from core.files import read_json
 
-# Qwen2's splitting rule, which llama.cpp knows by the name "qwen2": every digit is a token of its own.
+# Qwen2's splitting rule: every digit is a token of its own.
 QWEN2_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+# Splitting rules of byte-level BPE by llama.cpp's names, as tokenizer.json writes them.
+_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+SPLITS: dict[str, list[dict[str, Any]]] = {
+    "qwen2": [
+        {"type": "Split", "pattern": {"Regex": QWEN2_SPLIT}, "behavior": "Isolated", "invert": False},
+        _LEVEL | {"use_regex": False},
+    ],
+    "smollm": [{"type": "Digits", "individual_digits": True}, _LEVEL | {"use_regex": True}],
+}
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """`name`: llama.cpp's; `biases`: whether queries, keys and values have some; `norms`: whether queries and keys."""
+    """`name`: llama.cpp's; `biases`: whether queries, keys and values have some; `norms`: whether queries and keys;
+    `is_paired`: whether llama.cpp stores the rows of queries and keys in another order (see `reordered`)."""
 
     name: str
     table: gguf.MODEL_ARCH
     biases: bool
     norms: bool
+    is_paired: bool = False
 
 
 QWEN3 = Architecture("qwen3", gguf.MODEL_ARCH.QWEN3, biases=False, norms=True)
-LLAMA = Architecture("llama", gguf.MODEL_ARCH.LLAMA, biases=False, norms=False)
-# Of which to_gguf.py makes GGUF files. llama.cpp wants a Llama's queries and keys in another order, and its tokenizers
-# are many.
-CONVERTED = {
+ARCHITECTURES = {
     "Qwen2ForCausalLM": Architecture("qwen2", gguf.MODEL_ARCH.QWEN2, biases=True, norms=False),
     "Qwen3ForCausalLM": QWEN3,
+    "LlamaForCausalLM": Architecture("llama", gguf.MODEL_ARCH.LLAMA, biases=False, norms=False, is_paired=True),
 }
-ARCHITECTURES = CONVERTED | {"LlamaForCausalLM": LLAMA}
 UNUSED = ".rotary_emb.inv_freq"  # how tensors end that old Llamas hold: computed from config.json, not learned
 
 
@@ -48,14 +58,13 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
-def architecture_of(
-    config: dict[str, Any], folder: Path, remedy: str, known: Mapping[str, Architecture] = ARCHITECTURES
-) -> Architecture:
-    """That of the `known` ones that the `config` of `folder` names. Raises UserError for others, with the `remedy`."""
+def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
+    """Look up the architecture that the `config` of `folder` names. Raises UserError for others, with the `remedy`."""
     named = config.get("architectures")
-    found = known.get(named[0]) if isinstance(named, list) and len(named) == 1 and isinstance(named[0], str) else None
+    name = named[0] if isinstance(named, list) and len(named) == 1 else None
+    found = ARCHITECTURES.get(name) if isinstance(name, str) else None
     if found is None or config.get("model_type", found.name) != found.name:
-        raise UserError(f"{folder / 'config.json'} is of {named}, not of a {' or '.join(known)}. {remedy}")
+        raise UserError(f"{folder / 'config.json'} is of {named}, not of a {' or '.join(ARCHITECTURES)}. {remedy}")
     refused = ("use_sliding_window", "mlp_bias", *(() if found.biases else ("attention_bias",)))
     if asked := [name for name in refused if config.get(name)]:
         raise UserError(f"{folder / 'config.json'} asks for {asked[0]}. {remedy}")
@@ -102,3 +111,28 @@ def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = Q
     table = gguf.get_tensor_name_map(architecture.table, layers)
     found = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name in names}
     return {name: its for name, its in found.items() if its}
+
+
+def reordered(
+    name: str, values: np.ndarray[Any, Any], shape: Shape, architecture: Architecture, to_gguf: bool
+) -> np.ndarray[Any, Any]:
+    """Put the rows of a Llama's queries and keys into llama.cpp's order, or back. Positions rotate pairs of rows: in
+    Hugging Face's layout row i and row i + head_dim/2 of a head, in GGUF two neighbours. Others stay as they are."""
+    if not architecture.is_paired or not name.endswith(("q_proj.weight", "k_proj.weight")):
+        return values
+    heads, half = shape.heads if "q_proj" in name else shape.kv_heads, shape.head_dim // 2
+    pairs = (2, half) if to_gguf else (half, 2)
+    return values.reshape(heads, *pairs, -1).swapaxes(1, 2).reshape(values.shape)
+
+
+def split_of(tokenizer: dict[str, Any]) -> str | None:
+    """Name the splitting rule of a tokenizer.json; None if it is none of SPLITS."""
+    found = tokenizer.get("pre_tokenizer")
+    parts = found.get("pretokenizers") if isinstance(found, dict) else None
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        return None
+    if json.dumps(QWEN2_SPLIT) in json.dumps(parts):
+        return "qwen2"
+    wanted = SPLITS["smollm"]
+    is_smollm = len(parts) == 2 and all({**its, **part} == its for its, part in zip(wanted, parts, strict=True))
+    return "smollm" if is_smollm else None

@@ -16,7 +16,7 @@ from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedde
 from core.engines.need import Need
 from core.engines.server import Server
 from core.errors import UserError
-from core.training.architectures import CONVERTED, architecture_of, read_object
+from core.training.architectures import architecture_of, read_object
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,19 @@ def is_on_gpu(made: Weights) -> bool:
 
 
 def check(made: Weights) -> None:
-    """Raises UserError where it can't be served here: a folder that is not converted where there is no GPU, or a server
-    of somebody else's in the place of ours on one."""
+    """Raises UserError if it can't be served here: without a GPU a folder that is not converted, with one if another
+    server is in the place of ours."""
     if made.is_gguf:
         return  # ours takes any free port
     if not gpus.has_gpu():
+        from core.training import to_gguf  # takes a while to load
+
         config = read_object(made.path / "config.json")
-        if architecture_of(config, made.path, "Others are not trained here") not in CONVERTED.values():
+        architecture_of(config, made.path, "Others are not trained here")
+        if why := to_gguf.why_not(made.path, config):
             raise UserError(
                 f"{made.path} is a {config['architectures'][0]}, which is trained here but not served: without a GPU a "
-                f"folder is converted for llama.cpp, and only a {' or '.join(CONVERTED)} is. Run this where there is a "
-                "GPU, or name another model"
+                f"folder is converted for llama.cpp, and {why}. Run this where there is a GPU, or name another model"
             )
         return
     if environment.engine() == "vllm":

@@ -61,7 +61,7 @@ def _gguf(path: Path) -> Start:
     if named != "qwen3":
         raise UserError(f"{path} is of architecture {named}; of GGUF files only qwen3 is trained. {INSTEAD}")
     if kinds := {tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE):
-        raise UserError(f"{path} is quantized ({min(kinds)}) and can't be trained. Take the one it was made of")
+        raise UserError(f"{path} is quantized ({min(kinds)}) and can't be trained as it is. {INSTEAD}")
     found = shape_of_gguf(path)
     if not found.tied or found.parameters > LARGEST_GGUF:
         raise UserError(

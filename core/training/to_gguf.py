@@ -1,10 +1,9 @@
-"""Convert a Qwen3 (QED-Nano) or Qwen2 model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf
+"""Convert a Qwen3, Qwen2 or Llama model from Hugging Face's layout to GGUF: bash scripts/to_gguf.sh FOLDER OUT.gguf
 
 llama.cpp's own converter is in no installable package and needs torch and transformers; where LLAMA_CPP names a
 checkout of llama.cpp, it is called. Else this one does what it does for a dense model, a tensor at a time.
 """
 
-import json
 import logging
 import os
 import signal
@@ -24,13 +23,14 @@ from core.engines.shape import Shape
 from core.errors import UserError, command
 from core.files import whole
 from core.training.architectures import (
-    CONVERTED,
-    QWEN2_SPLIT,
     QWEN3,
+    SPLITS,
     UNUSED,
     architecture_of,
     gguf_names,
     read_object,
+    reordered,
+    split_of,
     tensor_shapes,
 )
 
@@ -44,8 +44,10 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
     `out`."""
     config = read_object(folder / "config.json")
     architecture = architecture_of(
-        config, folder, "Convert others with llama.cpp's own converter: LLAMA_CPP=path of a checkout", CONVERTED
+        config, folder, "Convert others with llama.cpp's own converter: LLAMA_CPP=path of a checkout"
     )
+    if why := why_not(folder, config):
+        raise UserError(f"{why}. Convert it with LLAMA_CPP=path of a checkout")
     shape = Shape.from_config(folder / "config.json")
     tensors = read_tensors(folder, tensor_shapes(shape, architecture))
     kinds = {name: _kind(tensor.shape, type) for name, tensor in tensors.items()}
@@ -65,9 +67,25 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.write_ti_data_to_file()
         with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, desc=out.name, disable=None) as progress:
             for name, tensor in tensors.items():
-                writer.write_tensor_data(gguf.quants.quantize(_values(tensor), kinds[name]))
+                values = reordered(name, _values(tensor), shape, architecture, to_gguf=True)
+                writer.write_tensor_data(gguf.quants.quantize(values, kinds[name]))
                 progress.update(sizes[name])
         writer.close()
+
+
+def why_not(folder: Path, config: dict[str, Any]) -> str:
+    """Say why a model of a known architecture can't be converted; "" if it can. Raises UserError for damaged files."""
+    rope = _rope(config)
+    if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
+        return f"config.json asks for {kind} scaling of positions"
+    path = folder / "tokenizer.json"
+    return "" if split_of(read_object(path)) else f"{path} splits text by no rule of {' or '.join(SPLITS)}"
+
+
+def _rope(config: dict[str, Any]) -> dict[str, Any]:
+    """The scaling of positions. transformers 5 keeps the base among its parameters, older releases beside them."""
+    found = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return found if isinstance(found, dict) else {}
 
 
 def read_tensors(folder: Path, wanted: Mapping[str, tuple[int, ...]]) -> dict[str, LocalTensor]:
@@ -124,12 +142,7 @@ def _values(tensor: LocalTensor) -> np.ndarray[Any, Any]:
 
 def _describe(writer: gguf.GGUFWriter, config: dict[str, Any], shape: Shape, folder: Path) -> None:
     """What llama.cpp needs to know of the model beside its tensors and tokens."""
-    # transformers 5 keeps the base among the parameters of its scaling, older releases beside them.
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if (kind := rope.get("rope_type", rope.get("type", "default"))) != "default":
-        raise UserError(
-            f"config.json asks for {kind} scaling of positions; convert it with LLAMA_CPP=path of a checkout"
-        )
+    rope = _rope(config)
     try:
         eps, base = float(config["rms_norm_eps"]), float(config.get("rope_theta") or rope["rope_theta"])
         context = int(config.get("max_position_embeddings", CONTEXT))
@@ -158,8 +171,6 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
     """Byte-level BPE from tokenizer.json; special tokens and the chat template from the files beside it."""
     path = folder / "tokenizer.json"
     tokenizer = read_object(path)
-    if json.dumps(QWEN2_SPLIT) not in json.dumps(tokenizer.get("pre_tokenizer")):
-        raise UserError(f"{path} does not split text as Qwen2 does. Convert it with LLAMA_CPP=path of a checkout")
     try:
         tokens = {i: token for token, i in tokenizer["model"]["vocab"].items()}
         added = {token["id"]: token for token in tokenizer.get("added_tokens", [])}
@@ -180,7 +191,7 @@ def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, vocab: int) -> None:
         if not there:
             raise UserError(f"{folder} holds no {what}. Is {where} missing?")
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("qwen2")
+    writer.add_tokenizer_pre(split_of(tokenizer) or "")
     writer.add_token_list(listed)
     writer.add_token_types([_token_type(i in tokens, added.get(i)) for i in range(vocab)])
     special.add_to_gguf(writer, quiet=True)
@@ -239,7 +250,7 @@ def convert_with(checkout: Path, folder: Path, out: Path, type: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3 or Qwen2 model to GGUF, for llama.cpp.")
+    parser = Parser(prog="to_gguf.sh", description="Convert a Qwen3, Qwen2 or Llama model to GGUF, for llama.cpp.")
     parser.add_argument("folder", type=Path, help="with config.json, *.safetensors, tokenizer.json")
     parser.add_argument("out", type=Path, help="the .gguf file to write")
     parser.add_argument("--type", choices=TYPES, default="q8_0", help="of the matrices (default: q8_0)")

@@ -1,4 +1,4 @@
-"""Convert a Qwen3 model from GGUF to Hugging Face's layout: bash scripts/to_hf.sh MODEL.gguf FOLDER
+"""Convert a Qwen3, Qwen2 or Llama model from GGUF to Hugging Face's layout: bash scripts/to_hf.sh MODEL.gguf FOLDER
 
 The reverse of to_gguf.py, with its tables of names; a tensor at a time, without torch or transformers. With it the
 embedded model is served by vLLM and transformers (scripts/test.sh engines). What was quantized stays as coarse: all
@@ -18,12 +18,13 @@ from gguf import Keys, TokenType
 
 from core.arguments import Parser
 from core.engines.gguf_header import Gguf
+from core.engines.gguf_header import shape as shape_of_gguf
 from core.engines.shape import Shape
 from core.errors import UserError, command
 from core.files import whole
-from core.training.architectures import QWEN2_SPLIT, gguf_names, tensor_shapes
+from core.training.architectures import ARCHITECTURES, SPLITS, Architecture, gguf_names, reordered, tensor_shapes
 
-ARCHITECTURE = "qwen3"
+INSTEAD = "Fetch the folder that it was made of, in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
 WEIGHTS = "model.safetensors"
 SPECIAL = (Keys.Tokenizer.EOS_ID, Keys.Tokenizer.PAD_ID, Keys.Tokenizer.BOS_ID)
 # Where a request says nothing else: transformers would decode greedily, or from the 50 likeliest tokens.
@@ -36,37 +37,39 @@ def convert(path: Path, out: Path) -> None:
     try:
         reader = gguf.GGUFReader(path)
         about = {name: field.contents() for name, field in reader.fields.items()}
+        shape = shape_of_gguf(path)
     except (OSError, ValueError, LookupError, OverflowError, struct.error) as error:
         raise UserError(f"{path} is cut off or damaged ({error}). Fetch or convert it again") from None
     tensors = {tensor.name: tensor for tensor in reader.tensors}
-    config = _config(path, about, is_tied="output.weight" not in tensors)
+    named, architecture = next(
+        (named, each) for named, each in ARCHITECTURES.items() if each.name == about[Keys.General.ARCHITECTURE]
+    )
+    config = _config(path, about, shape, named, architecture.name)
     files = {
         "config.json": config,
         "generation_config.json": SAMPLING | {name: config[name] for name in ("eos_token_id", "pad_token_id")},
         "tokenizer.json": _tokenizer(path, about),
         "tokenizer_config.json": _tokenizer_config(about, config),
     }
-    found = _tensors(path, tensors, config)
+    found = _tensors(path, tensors, shape, architecture)
     with whole(out, "the model", sum(4 * int(np.prod(tensor.shape)) for tensor in found.values())) as beside:
         beside.mkdir()
         for name, content in files.items():
             (beside / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
         (beside / "chat_template.jinja").write_text(about[Keys.Tokenizer.CHAT_TEMPLATE], encoding="utf-8")
-        _write(beside / WEIGHTS, found)
+        _write(beside / WEIGHTS, found, shape, architecture)
 
 
-def _config(path: Path, about: Mapping[str, Any], is_tied: bool) -> dict[str, Any]:
-    """config.json. Raises UserError for what the file does not hold, or a dense Qwen3 does not have."""
-    if (architecture := about[Keys.General.ARCHITECTURE]) != ARCHITECTURE:
-        raise UserError(f"{path} is of architecture {architecture}; only {ARCHITECTURE} is converted")
-    for key, known in ((Keys.Tokenizer.MODEL, "gpt2"), (Keys.Tokenizer.PRE, "qwen2")):
-        if about.get(key) != known:
-            raise UserError(f"{path} has {key} {about.get(key)}; only {known} is converted")
-    if (scaling := about.get(Keys.Rope.SCALING_TYPE.format(arch=ARCHITECTURE), "none")) != "none":
-        raise UserError(f"{path} asks for {scaling} scaling of positions, which is not converted")
+def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, architecture: str) -> dict[str, Any]:
+    """Write config.json. Raises UserError for what the file lacks, or such a dense model does not have."""
+    for key, known in ((Keys.Tokenizer.MODEL, ("gpt2",)), (Keys.Tokenizer.PRE, tuple(SPLITS))):
+        if about.get(key) not in known:
+            raise UserError(f"{path} has {key} {about.get(key)}; only {' or '.join(known)} is converted. {INSTEAD}")
+    if (scaling := about.get(Keys.Rope.SCALING_TYPE.format(arch=architecture), "none")) != "none":
+        raise UserError(f"{path} asks for {scaling} scaling of positions, which is not converted. {INSTEAD}")
 
     def value(key: str, kind: type = int) -> Any:
-        name = key.format(arch=ARCHITECTURE)
+        name = key.format(arch=architecture)
         if not isinstance(value := about.get(name), kind):
             raise UserError(f"{path} does not hold {name}. Fetch or convert it again")
         return value
@@ -74,18 +77,18 @@ def _config(path: Path, about: Mapping[str, Any], is_tied: bool) -> dict[str, An
     value(Keys.Tokenizer.CHAT_TEMPLATE, str)
     value(Keys.Tokenizer.TOKEN_TYPE, list)
     value(Keys.Tokenizer.MERGES, list)
-    layers, eos = value(Keys.LLM.BLOCK_COUNT), value(Keys.Tokenizer.EOS_ID)
+    eos = value(Keys.Tokenizer.EOS_ID)
     return {
-        "architectures": ["Qwen3ForCausalLM"],
-        "model_type": "qwen3",
-        "num_hidden_layers": layers,
-        "hidden_size": value(Keys.LLM.EMBEDDING_LENGTH),
-        "num_attention_heads": value(Keys.Attention.HEAD_COUNT),
-        "num_key_value_heads": value(Keys.Attention.HEAD_COUNT_KV),
-        "head_dim": value(Keys.Attention.KEY_LENGTH),
-        "intermediate_size": value(Keys.LLM.FEED_FORWARD_LENGTH),
+        "architectures": [named],
+        "model_type": architecture,
+        "num_hidden_layers": shape.layers,
+        "hidden_size": shape.hidden,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "intermediate_size": shape.intermediate,
         "vocab_size": len(value(Keys.Tokenizer.LIST, list)),
-        "tie_word_embeddings": is_tied,
+        "tie_word_embeddings": shape.tied,
         "max_position_embeddings": value(Keys.LLM.CONTEXT_LENGTH),
         "rms_norm_eps": _shortest(value(Keys.Attention.LAYERNORM_RMS_EPS, float)),
         "rope_theta": _shortest(value(Keys.Rope.FREQ_BASE, float)),
@@ -93,7 +96,7 @@ def _config(path: Path, about: Mapping[str, Any], is_tied: bool) -> dict[str, An
         "hidden_act": "silu",
         "attention_bias": False,
         "use_sliding_window": False,
-        "max_window_layers": layers,
+        "max_window_layers": shape.layers,
         "dtype": "float32",
         "eos_token_id": eos,
         "pad_token_id": about.get(Keys.Tokenizer.PAD_ID, eos),
@@ -106,7 +109,7 @@ def _shortest(value: float) -> float:
 
 
 def _tokenizer(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """tokenizer.json: byte-level BPE, digits split one by one."""
+    """Write tokenizer.json: byte-level BPE, digits split one by one."""
     tokens, types = about[Keys.Tokenizer.LIST], about[Keys.Tokenizer.TOKEN_TYPE]
     merges = [str(merge).split(" ") for merge in about[Keys.Tokenizer.MERGES]]
     special = [about[key] for key in SPECIAL if key in about]
@@ -119,14 +122,13 @@ def _tokenizer(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
         for i, kind in enumerate(types)
         if kind in (TokenType.CONTROL, TokenType.USER_DEFINED)
     ]
-    split = {"type": "Split", "pattern": {"Regex": QWEN2_SPLIT}, "behavior": "Isolated", "invert": False}
-    bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    split = SPLITS[about[Keys.Tokenizer.PRE]]
     vocab = {token: i for i, token in enumerate(tokens) if types[i] != TokenType.UNUSED}
     return {
         "version": "1.0",
         "added_tokens": added,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, bytes_]},
-        "decoder": bytes_,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": split},
+        "decoder": split[-1],
         "model": {"type": "BPE", "vocab": vocab, "merges": merges},
     }
 
@@ -145,49 +147,40 @@ def _tokenizer_config(about: Mapping[str, Any], config: Mapping[str, Any]) -> di
     }
 
 
-def _tensors(path: Path, stored: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The tensors of the file under Hugging Face's names."""
-    shape = Shape(
-        config["num_hidden_layers"],
-        config["hidden_size"],
-        config["num_attention_heads"],
-        config["num_key_value_heads"],
-        config["head_dim"],
-        config["intermediate_size"],
-        config["vocab_size"],
-        config["tie_word_embeddings"],
-    )
-    wanted = tensor_shapes(shape)
-    names = gguf_names(wanted, shape.layers)
+def _tensors(path: Path, stored: Mapping[str, Any], shape: Shape, architecture: Architecture) -> dict[str, Any]:
+    """Name the tensors of the file as Hugging Face does."""
+    wanted = tensor_shapes(shape, architecture)
+    names = gguf_names(wanted, shape.layers, architecture)
     if missing := [name for name in names.values() if name not in stored]:
         raise UserError(f"{path} lacks {len(missing)} tensors, the first is {missing[0]}. Fetch or convert it again")
     if unknown := stored.keys() - set(names.values()):
-        raise UserError(f"{path} holds {min(unknown)}, which a dense Qwen3 does not have. Is it another model?")
+        raise UserError(f"{path} holds {min(unknown)}, which such a dense model does not have. {INSTEAD}")
     for name, size in wanted.items():
         if (has := tuple(int(n) for n in reversed(stored[names[name]].shape))) != size:
             raise UserError(f"{names[name]} in {path} is {list(has)} and {list(size)} was expected from its header")
     return {name: stored[names[name]] for name in wanted}
 
 
-def _write(path: Path, tensors: Mapping[str, Any]) -> None:
-    """`tensors` as float32 in one safetensors file: the length of a header of JSON, the header, the values."""
+def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: Architecture) -> None:
+    """Write `tensors` as float32 in one safetensors file: the length of a header of JSON, the header, the values."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, tensor in tensors.items():
-        shape = [int(n) for n in reversed(tensor.shape)]
-        start, end = end, end + 4 * int(np.prod(shape))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, end]}
+        size = [int(n) for n in reversed(tensor.shape)]
+        start, end = end, end + 4 * int(np.prod(size))
+        header[name] = {"dtype": "F32", "shape": size, "data_offsets": [start, end]}
     said = json.dumps(header).encode()
     said += b" " * (-len(said) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(said)) + said)
-        for tensor in tensors.values():
+        for name, tensor in tensors.items():
             values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            values = reordered(name, values, shape, architecture, to_gguf=False)
             file.write(np.ascontiguousarray(values, dtype="<f4").tobytes())
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = Parser(prog="to_hf.sh", description="Convert a Qwen3 model to Hugging Face's layout.")
+    parser = Parser(prog="to_hf.sh", description="Convert a Qwen3, Qwen2 or Llama model to Hugging Face's layout.")
     parser.add_argument("model", type=Path, help="a .gguf file")
     parser.add_argument("out", type=Path, help="the folder to make")
     for sign in (signal.SIGTERM, signal.SIGHUP):

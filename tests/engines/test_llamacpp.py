@@ -372,7 +372,10 @@ BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
     "yarn": (lambda f: edit(f / "config.json", {"rope_scaling": {"rope_type": "yarn"}}), "asks for yarn scaling"),
     "no epsilon": (lambda f: edit(f / "config.json", {"rms_norm_eps": None}), "does not hold a sound"),
     "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json can't be read"),
-    "other tokenizer": (lambda f: edit(f / "tokenizer.json", {"pre_tokenizer": None}), "does not split text as Qwen2"),
+    "other tokenizer": (
+        lambda f: edit(f / "tokenizer.json", {"pre_tokenizer": None}),
+        "splits text by no rule of",
+    ),
     "no vocabulary": (lambda f: edit(f / "tokenizer.json", {"model": {}}), "or the files beside it are damaged"),
     "no end of turn": (lambda f: (f / "tokenizer_config.json").unlink(), "holds no end of a turn (eos_token)"),
     "no template": (lambda f: (f / "chat_template.jinja").unlink(), "holds no chat template"),

@@ -49,7 +49,7 @@ def test_rows_are_counted_by_reason_and_those_kept_are_written_as_they_were(tmp_
     assert counted(said) == {
         "kept": ("4", "1"),
         "with a false equation": ("1", "2"),
-        "rationalised, and tells of it": ("1", "3"),
+        "rationalised, answer first": ("1", "3"),
         "empty": ("2", "8"),
         "control characters": ("1", "10"),
         "text after it": ("2", "6"),

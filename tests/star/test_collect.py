@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from core.report.rounds import malformed
 from core.results.rounds import FIRST, RATIONALISED
-from core.star.collect import judged
+from core.star.collect import Sample, judged
 from core.star.constants import StarConstants
+from core.star.loop import counted
+from core.star.prompts import collecting
 from core.types import Completion, Problem
 
 PROBLEM = Problem("p", "What is 6*7?", "42")
@@ -19,8 +22,12 @@ async def asked(*_: Any, **__: Any) -> Completion:
 
 
 def dropped(text: str, way: str = FIRST, thinking: str = "", **changes: Any) -> str:
-    made = Completion("k", 0, thinking, text, finish_reason="stop")
-    return asyncio.run(judged(PROBLEM, made, way, asked, StarConstants(**changes))).dropped
+    return sample(text, way, thinking, **changes).dropped
+
+
+def sample(text: str, way: str = FIRST, thinking: str = "", end: str = "stop", **changes: Any) -> Sample:
+    made = Completion("k", 0, thinking, text, finish_reason=end)
+    return asyncio.run(judged(PROBLEM, made, way, asked, StarConstants(**changes)))
 
 
 @pytest.mark.parametrize(
@@ -70,11 +77,11 @@ def test_what_a_sample_is_dropped_for(text: str, reason: str) -> None:
     assert dropped(text) == reason
 
 
-def test_an_echo_of_the_hint_and_another_value_are_told_in_thinking_too() -> None:
+def test_an_echo_of_the_hint_and_another_value_are_found_in_thinking_too() -> None:
     echo = "For my own check: the right answer is 42."
     assert dropped(f"{STEPS}Final: 42", RATIONALISED) == ""
-    assert dropped(f"{echo}\n{STEPS}Final: 42", RATIONALISED) == "told"
-    assert dropped(f"{STEPS}Final: 42", RATIONALISED, thinking=echo) == "told"
+    assert dropped(f"{echo}\n{STEPS}Final: 42", RATIONALISED) == "answer first"
+    assert dropped(f"{STEPS}Final: 42", RATIONALISED, thinking=echo) == "answer first"
     assert dropped(f"The answer is 41.\n{STEPS}Final: 42", RATIONALISED) == "another value"
 
 
@@ -82,3 +89,45 @@ def test_without_a_filter_a_wrong_sample_is_kept_and_one_without_form_is_not() -
     assert dropped(f"{STEPS}Final: 41", FILTER=0) == ""
     assert dropped("Final: 41", FILTER=0) == "too few steps"
     assert dropped(f"6*7 = 41\n{STEPS}Final: 42", SOUND=1) == "false equation"
+
+
+@pytest.mark.parametrize("fewshot", ["format", "math"])
+@pytest.mark.parametrize(
+    ("text", "end", "kept"),
+    [
+        (f"{STEPS}Final: 42", "stop", "Final: 42"),
+        (f"{STEPS}Final: 42\n\nThe answer is 42.", "stop", "Final: 42"),
+        (f"{STEPS}Final: 42\nFinal: 42", "stop", "Final: 42"),
+        (f"{STEPS}**Final:** 42\n\nFinal: 43 and so", "length", "**Final:** 42"),
+        (f"{STEPS}Final: $42$\n\\boxed{{43}}", "stop", "Final: $42$"),
+        (f"{STEPS}Final: 42", "length", "cut off"),
+        (f"{STEPS}Final: 41\nFinal: 42", "stop", "wrong"),
+        (f"{STEPS}\\boxed{{42}}", "stop", "no final line"),
+        (f"{STEPS}Final Answer:\n\\boxed{{42}}", "stop", "text after it"),
+    ],
+)
+def test_a_solution_ends_with_the_final_line_that_the_prompt_asks_for(
+    text: str, end: str, kept: str, fewshot: str
+) -> None:
+    found = sample(text, end=end, FEWSHOT=fewshot)
+    assert (found.dropped or found.completion.text.removeprefix(STEPS)) == kept
+    assert sample(text, end="stop", FEWSHOT="none").completion.text == text
+
+
+def test_right_samples_that_are_malformed_are_counted_with_the_constant_that_keeps_them() -> None:
+    texts = ["6*7 = 42\nFinal: 42", "6*7 = 42\nFinal: 41", f"{STEPS}\\boxed{{42}}", f"{STEPS}Final: 42", "42"]
+    found = counted([[sample(text, FEWSHOT="format") for text in texts]])
+    assert found["malformed"] == {"too few steps": 1, "no final line": 1}
+    assert malformed(found) == (
+        "right samples dropped for their form: 1 too few steps (lower MIN_STEPS), "
+        "1 no final line (FEWSHOT=math shows one, FEWSHOT=none takes a box)"
+    )
+    assert malformed({"dropped": {}}) == ""  # a record of an old release
+
+
+@pytest.mark.parametrize("fewshot", ["none", "format", "math"])
+def test_a_hint_stands_before_the_demand_for_form(fewshot: str) -> None:
+    plain, hinted = (collecting(PROBLEM, fewshot, 2, 8, hint)[-1]["content"] for hint in (None, "42"))
+    demand = plain.removeprefix(PROBLEM.statement)
+    assert hinted.startswith(PROBLEM.statement) and hinted.count("the right answer is 42") == 1
+    assert hinted.endswith(demand) is (fewshot != "none") and demand in hinted

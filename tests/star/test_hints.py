@@ -1,33 +1,41 @@
-"""Traces that were shown the answer: what gives that away and what does not (cases/hints.json), and other values."""
+"""Traces that were shown the answer: which state it before a step has it, and which state another."""
 
-import json
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.star.hints import MAX_STATED, states_another, told
+from core.star.hints import MAX_STATED, is_stated_first, states_another
 from core.types import Problem
 
-CASES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "cases" / "hints.json").read_text(encoding="utf-8")
-)
 NUMBER = Problem("n", "?", "649")
 ROOT = Problem("r", "?", r"2\sqrt{2}", "math")
+STEPS = "7*43=301\n6*58=348, 301+348=649\n"
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{i:03d} {case['text'][:50]}" for i, case in enumerate(CASES)])
-def test_case(case: dict[str, Any]) -> None:
-    around = f"7*43=301\n{case['text']}\n6*58=348"
-    for text in (case["text"], case["text"].replace(" ", "  \t"), case["text"].replace("'", "’"), around):
-        assert told(text, case.get("statement", "")) is case["told"]
-
-
-def test_the_table_has_both_kinds() -> None:
-    assert sum(case["told"] for case in CASES) > 80 < sum(not case["told"] for case in CASES)
+@pytest.mark.parametrize(
+    ("text", "answer", "expected"),
+    [
+        (f"{STEPS}Final: 649", "649", False),
+        (f"{STEPS}So the answer is 649.\nFinal: 649", "649", False),
+        ("6*7 pens = 42 pens\nFinal: 42", "42", False),
+        ("x^2 = 8\n$x = 2\\sqrt2$\n\\boxed{2\\sqrt{2}}", "2\\sqrt{2}", False),
+        ("15/36 = \\frac{5}{12}\nFinal: 5/12", "5/12", False),
+        ("500+500 = 1,000\nFinal: 1000", "1000", False),
+        ("1036+111=1147\n\\boxed{147}", "147", False),  # no step has it
+        (f"You told me it is 649.\n{STEPS}Final: 649", "649", True),
+        (f"The right answer = 649.\n{STEPS}Final: 649", "649", True),
+        (f"7*43=301 (towards $649$)\n{STEPS}Final: 649", "649", True),
+        ("We want \\frac12.\n1/4+1/4 = 1/2\nFinal: 1/2", "1/2", True),
+        # What it does not find: a confession behind the step that has the answer, and one without it.
+        (f"{STEPS}This agrees with the 649 that I was shown.\nFinal: 649", "649", False),
+        (f"I was told the result.\n{STEPS}Final: 649", "649", False),
+    ],
+)
+def test_an_answer_is_stated_before_a_step_has_it(text: str, answer: str, expected: bool) -> None:
+    assert is_stated_first(text, answer, "What is 7*43 + 6*58?") is expected
+    assert not is_stated_first(text, answer, f"Is it {answer}, as Ann says?")  # a number of the problem
 
 
 @pytest.mark.parametrize(
@@ -111,7 +119,7 @@ WORDS = (
 
 @given(st.one_of(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join), st.text(max_size=200)))
 def test_nothing_raises(text: str) -> None:
-    assert isinstance(told(text), bool) and isinstance(states_another(text, NUMBER), bool)
+    assert isinstance(is_stated_first(text, "649", ""), bool) and isinstance(states_another(text, NUMBER), bool)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +128,6 @@ def test_nothing_raises(text: str) -> None:
 def test_hostile_traces_take_linear_time(part: str) -> None:
     text = part * (200_000 // len(part))
     started = time.process_time()
-    told(text)
+    is_stated_first(f"{text}\nFinal: 649", "649", "")
     states_another(text, NUMBER)
     assert time.process_time() - started < 20  # 1 or 2 s

@@ -201,7 +201,7 @@ def test_another_run_under_the_same_seed_puts_the_earlier_one_aside(whole: Path,
 
 
 def test_the_smoke_test_of_the_docs(tmp_path: Path) -> None:
-    small = ("LIMIT=50", "ROUNDS=1", "SEED=63", "TRIES=1", "TEMPERATURE=0", "FEWSHOT=format", "MAX_TOKENS=384")
+    small = ("LIMIT=50", "ROUNDS=1", "SEED=63", "TRIES=1", "TEMPERATURE=0", "MAX_TOKENS=384")
     status, _, err = star(tmp_path, *small)
     assert status == 0, err
     evaluated = record(tmp_path, "seed63").rounds[1]["evaluated"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.star.statements import hash_of, normalised
+from core.star.statements import hash_of, near, normalised
 
 ODD = "\\$~ .,:;?ab()[]{}!^_12fracleftdisplystqu\n\t\u200b\u00ad\u0345ιΣςß−“'`´¨ﬁ①ａ½…\u0300\u0301İı𝐀\x00\x7f\ud800"
 PLAIN = "Find the remainder when 7*43 + 6*58 is divided by 1000."
@@ -79,13 +79,62 @@ def test_a_repetition_in_another_dress_is_found(data: st.DataObject) -> None:
         ("-5 + 3 = ?", "5 + 3 = ?"),
         ("Compute 5!", "Compute 5"),
         (r"What is $\frac12$?", r"What is $\frac13$?"),
-        (r"Solve $a \cdot b$", r"Solve $a \times b$"),
+        ("Find 12, 345", "Find 12,345"),  # a list
+        ("12.5 + 3 = ?", "5 + 3 = ?"),  # no label
+        ("(5)*(3) + 4", "(6)*(3) + 4"),
+        ("12: 3 = x: 4", "15: 3 = x: 4"),
+        ("2**3 + 4**5", "2*3 + 4*5"),
+        ("x <= 2, and x ≤ 3", "x <= 2, and x < 3"),
         ("Find x.", "Find the x."),  # a rewording, which is not found
         ("Find |x|", "Find x"),
     ],
 )
 def test_other_statements_are_others(one: str, other: str) -> None:
     assert hash_of(one) != hash_of(other)
+
+
+BASE = r"Let $x_1$ be a root of $x^2 - 1000x + 3 \cdot 4 = \frac{1}{2}$. Find the value of $2 \times x_1 + \sqrt{2}$."
+
+
+@pytest.mark.parametrize("before", ["12. ", "12) ", "(a) ", "Problem 12: ", "**Problem 12.** ", "### Problem 12\n\n"])
+@pytest.mark.parametrize("points", [" (5 points)", "\n[10 pts]", ""])
+def test_a_labelled_repetition_is_found(before: str, points: str) -> None:
+    assert hash_of(f"{before}{BASE}{points}") == hash_of(f"{points} {BASE}") == hash_of(BASE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (r"\times", "×"),
+        (r"\cdot", "*"),
+        (r"\cdot", "·"),
+        ("1000", "1,000"),
+        ("1000", "1{,}000"),
+        ("1000", r"1\,000"),
+        ("x^2", "x^{2}"),
+        ("x^2", "x²"),
+        ("x_1", "x_{1}"),
+        (r"\frac{1}{2}", "1/2"),
+        (r"\frac{1}{2}", r"\dfrac12"),
+        (r"\frac{1}{2}", "½"),
+        (r"\sqrt{2}", "√2"),
+        ("Find the value", "**Find the value**"),
+        ("Find the value", r"\textbf{Find the value}"),
+    ],
+)
+def test_another_spelling_of_a_formula_is_found(old: str, new: str) -> None:
+    assert old in BASE and hash_of(BASE.replace(old, new)) == hash_of(BASE)
+
+
+def test_statements_with_eight_words_in_common_are_near() -> None:
+    other = "Tom has 12 red and 7 blue pens in a box. How many pens has Tom in all?"
+    named = {
+        "numbers": other.replace("12", "15"),
+        "more": f"{other} Explain.",
+        "names": other.replace("Tom", "Ann").replace("pens", "nuts"),
+        "other": PLAIN,
+    }
+    assert near(named.items(), [other]) == ("numbers", "more")
 
 
 @pytest.mark.parametrize("text", ["", "$$", " \\quad . ", "\u200b", "\\", "...", "\ud800"])

@@ -100,7 +100,10 @@ def put(fields: dict[str, Any], name: str, value: Any) -> None:
 
 BREAKS: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = {
     "other model": (lambda f, t: put(f, Keys.General.ARCHITECTURE, "mamba"), "is of architecture mamba"),
-    "other tokenizer": (lambda f, t: put(f, Keys.Tokenizer.PRE, "llama-bpe"), "ggml.pre llama-bpe; only qwen2"),
+    "other tokenizer": (
+        lambda f, t: put(f, Keys.Tokenizer.PRE, "llama-bpe"),
+        "is converted. Fetch the folder",
+    ),
     "yarn": (lambda f, t: put(f, "qwen3.rope.scaling.type", "yarn"), "asks for yarn scaling"),
     "no template": (lambda f, t: f.pop(Keys.Tokenizer.CHAT_TEMPLATE), "does not hold tokenizer.chat_template"),
     "no end of turn": (lambda f, t: f.pop(Keys.Tokenizer.EOS_ID), "does not hold tokenizer.ggml.eos_token_id"),
@@ -110,7 +113,7 @@ BREAKS: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]
     "a tensor less": (lambda f, t: t.pop("blk.2.ffn_up.weight"), "lacks 1 tensors, the first is blk.2.ffn_up.weight"),
     "a tensor more": (
         lambda f, t: t.update({"blk.0.attn_q.bias": np.zeros(128, np.float32)}),
-        "attn_q.bias, which a dense Qwen3 does not have",
+        "attn_q.bias, which such a dense model does not have",
     ),
     "other shapes": (
         lambda f, t: t.update({"output_norm.weight": np.zeros(64, np.float32)}),

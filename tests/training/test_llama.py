@@ -219,8 +219,8 @@ def test_what_is_no_dense_llama_is_one_line(what: str, tmp_path: Path) -> None:
     assert message in str(raised.value) and "\n" not in str(raised.value)
 
 
-def test_it_is_not_converted_and_the_remedy_is_named(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"not of a Qwen2ForCausalLM or Qwen3ForCausalLM\. .*LLAMA_CPP=path"):
+def test_yarn_is_not_converted_and_the_remedy_is_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"asks for yarn scaling of positions\. .*LLAMA_CPP=path"):
         to_gguf.convert(folder / "gqa", tmp_path / "out.gguf")
     assert not list(tmp_path.iterdir())
 

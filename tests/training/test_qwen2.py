@@ -1,15 +1,20 @@
-"""A Qwen2 model (biases of queries, keys and values; no norms of them) becomes GGUF and says what it said before."""
+"""A Qwen2 model (biases of queries, keys and values; no norms of them) and a Llama (queries and keys in another order)
+become GGUF, say what they said before, and come back."""
 
 from pathlib import Path
 
 import gguf
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from core.engines import start
 from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from core.engines.shape import Shape
 from core.errors import UserError
+from core.training import to_hf
+from core.training.architectures import SPLITS
 from core.training.to_gguf import convert
 from tests.engines.test_llamacpp import contents, edit
 from tests.helpers import training
@@ -23,7 +28,6 @@ import sys
 from transformers import AutoModelForCausalLM, AutoTokenizer
 folder, prompt = sys.argv[1:]
 tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
-assert type(model).__name__ == "Qwen2ForCausalLM"
 asked = tokenizer(prompt, return_tensors="pt")
 said = model.generate(**asked, do_sample=False, max_new_tokens=40)[0, asked["input_ids"].shape[1] :]
 print(tokenizer.decode(said), end="")
@@ -45,13 +49,38 @@ def test_every_tensor_is_there_under_llama_cpps_names(folder: Path, tmp_path: Pa
     assert (read.layers, read.kv_heads, read.key_length, read.longest) == (2, 2, 16, 2048)
 
 
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = random_folder(tmp_path_factory.mktemp("llama") / "tiny", "LlamaForCausalLM", SHAPE, is_plain=True)
+    split = {"type": "Sequence", "pretokenizers": SPLITS["smollm"]}
+    edit(made / "tokenizer.json", {"pre_tokenizer": split, "decoder": SPLITS["smollm"][-1]})
+    return made
+
+
 @training.needed
-def test_it_says_on_llama_cpp_what_transformers_says(folder: Path, tmp_path: Path) -> None:
-    convert(folder, tmp_path / "tiny.gguf", "f32")
-    done = training.run(GREEDY, folder, PROMPT)
+@pytest.mark.parametrize("name", ["folder", "llama"])
+def test_it_says_on_llama_cpp_what_transformers_says(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    made = request.getfixturevalue(name)
+    convert(made, tmp_path / "tiny.gguf", "f32")
+    done = training.run(GREEDY, made, PROMPT)
     assert done.returncode == 0 and len(done.stdout) > 20, done.stderr
     with start.on_llamacpp(tmp_path / "tiny.gguf", Need(1, 64, 16)) as server:
         assert training.completed(server, PROMPT, 40) == done.stdout
+
+
+@pytest.mark.parametrize("name", ["folder", "llama"])
+def test_it_comes_back_with_the_same_tensors_and_tokenizer(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    made = request.getfixturevalue(name)
+    convert(made, tmp_path / "tiny.gguf", "f32")
+    to_hf.convert(tmp_path / "tiny.gguf", tmp_path / "back")
+    before, after = (load_file(path / "model.safetensors") for path in (made, tmp_path / "back"))
+    assert before.keys() == after.keys() and all(np.array_equal(before[key], after[key]) for key in before)
+    convert(tmp_path / "back", tmp_path / "again.gguf", "f32")
+    first, second = (contents(tmp_path / f"{file}.gguf") for file in ("tiny", "again"))
+    differ = {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
+    assert differ == {"general.name"} and first["tokenizer.ggml.pre"] == ("smollm" if name == "llama" else "qwen2")
 
 
 def test_a_tensor_of_the_other_architecture_is_one_line(folder: Path, tmp_path: Path) -> None:
@@ -61,6 +90,6 @@ def test_a_tensor_of_the_other_architecture_is_one_line(folder: Path, tmp_path: 
         convert(folder, tmp_path / "tiny.gguf")
     (folder / "config.json").write_text(before)
     edit(folder / "config.json", {"model_type": "qwen3"})
-    with pytest.raises(UserError, match="not of a Qwen2ForCausalLM or Qwen3ForCausalLM"):
+    with pytest.raises(UserError, match="not of a Qwen2ForCausalLM or Qwen3ForCausalLM or Llama"):
         convert(folder, tmp_path / "tiny.gguf")
     (folder / "config.json").write_text(before)
