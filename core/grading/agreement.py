@@ -77,7 +77,8 @@ def bucket(points: float) -> int:
 
 def mean_absolute_error(pairs: Sequence[Pair]) -> Estimate:
     """In points, each problem with the same weight."""
-    return _in_points(_by_problem(pairs, lambda human, grader: abs(human - grader) / MAX_POINTS))
+    together = _grouped(_known(pairs), lambda pair: pair.problem)
+    return _mean_error([[abs(pair.human - _points(pair)) for pair in proofs] for proofs in together.values()])
 
 
 def bucket_accuracy(pairs: Sequence[Pair]) -> Estimate:
@@ -117,8 +118,8 @@ def advantage_difference(pairs: Sequence[Pair]) -> Estimate:
         if len(proofs) > 1:
             above = [_points(pair) - pair.human for pair in proofs]
             mean = sum(above) / len(above)
-            values.append([min(1.0, abs(each - mean) / MAX_POINTS) for each in above])
-    return _in_points(mean_by_problem(values))
+            values.append([abs(each - mean) for each in above])
+    return _mean_error(values)
 
 
 def quadratic_kappa(pairs: Sequence[Pair]) -> Estimate:
@@ -208,8 +209,9 @@ def _change(proofs: Sequence[tuple[str, float, float]]) -> Paired | None:
     return replace(found, **scaled)
 
 
-def _in_points(of: Estimate) -> Estimate:
-    return Estimate(of.value * MAX_POINTS, of.low * MAX_POINTS, of.high * MAX_POINTS, of.n)
+def _mean_error(errors: Sequence[Sequence[float]]) -> Estimate:
+    """Average over problems; the interval is the bootstrap's over problems, as kappa's is."""
+    return of_sums([[1.0, sum(of) / len(of)] for of in errors], ratio)
 
 
 def _moments(human: int, grader: int) -> tuple[int, ...]:
