@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from core.stats import Estimate, Paired, mean_by_problem, of_sums, paired
 from core.types import MAX_POINTS
 
+Figure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 BUCKETS = ((0, 0), (1, 3), (4, 6), (7, 7))  # nothing, a start, nearly all, all: points from and to
 
 
@@ -132,7 +133,7 @@ def quadratic_kappa(pairs: Sequence[Pair]) -> Estimate:
         for proofs in together.values()
     ]
     sums = [[sum(part) for part in zip(*(_moments(h, g) for h, g in proofs), strict=True)] for proofs in rounded]
-    return of_sums(sums, _kappa)
+    return _resampled(sums, _kappa)
 
 
 def distribution(given: Sequence[tuple[str, float | None]]) -> list[Estimate]:
@@ -210,8 +211,15 @@ def _change(proofs: Sequence[tuple[str, float, float]]) -> Paired | None:
 
 
 def _mean_error(errors: Sequence[Sequence[float]]) -> Estimate:
-    """Average over problems; the interval is the bootstrap's over problems, as kappa's is."""
-    return of_sums([[1.0, sum(of) / len(of)] for of in errors], ratio)
+    """Average over problems."""
+    return _resampled([[1.0, sum(of) / len(of)] for of in errors], ratio)
+
+
+def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Estimate:
+    """Estimate errors and kappa alike, so that their intervals fit together: by the bootstrap over problems. If no
+    resample differs, the problems show nothing of how far the figure may be off: the interval is nan."""
+    found = of_sums(sums, figure)
+    return found if found.low < found.high else replace(found, low=math.nan, high=math.nan)
 
 
 def _moments(human: int, grader: int) -> tuple[int, ...]:
