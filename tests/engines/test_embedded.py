@@ -114,6 +114,10 @@ FIGURES: dict[str, dict[str, str]] = {
         README: r"at 7 votes of 8, that saves (.*?\]) and costs (.*?\])",
         CARD: r"\(7 votes of 8\) \| (.*?) \| .*? \| (.*?) \|",
     },
+    "equal operations": dict.fromkeys(
+        (README, RESULTS),
+        r"RSA reads ([\d.]+ times) the prompt tokens of best-of and takes ([\d.]+ times) .*? its lead over best-of is (.*?\])",
+    ),
     "graded proofs": {CARD: r"of (157) proofs of its own it gives (153)", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
     "STaR": {
         README: r"goes from ([\d.]+) to \[([\d.]+)\]",
