@@ -116,7 +116,7 @@ FIGURES: dict[str, dict[str, str]] = {
     },
     "equal operations": dict.fromkeys(
         (README, RESULTS),
-        r"RSA reads ([\d.]+ times) the prompt tokens of best-of and takes ([\d.]+ times) .*? its lead over best-of is (.*?\])",
+        r"RSA reads ([\d.]+ times) the .*? takes ([\d.]+ times) its .*? its lead over best-of is (.*?\])",
     ),
     "graded proofs": {CARD: r"of (157) proofs of its own it gives (153)", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
     "STaR": {
