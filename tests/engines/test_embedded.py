@@ -89,6 +89,15 @@ def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem(
     assert seen > 1000
 
 
+def test_a_control_of_star_trains_on_none_of_the_products_that_it_evaluates_on() -> None:
+    kept, withheld = (
+        {term for row in make_sums.control_rows(products, "x", 7, 300, 4, 4) for term in factors(str(row["problem"]))}
+        for products in ("kept", "withheld")
+    )
+    assert len(sums.PRODUCTS) == 614 and withheld == sums.WITHHELD and len(withheld) == 122
+    assert kept <= sums.PRODUCTS.keys() - withheld
+
+
 # Figures that stand in more than one document, as a pattern in each; the numbers in its groups must be the same ones.
 README, CARD, RESULTS = "README.md", "data/embedded/README.md", "docs/results.md"
 RATE = r"([\d.]+%? \[[\d., ]+\])"
