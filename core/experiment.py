@@ -304,6 +304,9 @@ def show(document: dict[str, Any], path: Path) -> None:
         told = "no AUC: scores of both right and wrong candidates are needed"
         if checked["auc"] is not None:
             told = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
+            if (within := checked["auc_within"])["n"]:
+                spread = f"{within['value']:.3f} [{within['low']:.3f}, {within['high']:.3f}]"
+                told += f"; within a problem {spread} (n={within['n']})"
         print(f"\nverification: {told}")
     print("\n" + terminal.wrapped(tables.legend(table)))
     if reused := sum(figures["reused"].values()):

@@ -10,6 +10,7 @@ from core.prices import Counted, Prices
 UNITS = {
     "tokens": "completion tokens",
     "read": "completion tokens and prompt tokens that no cache held",
+    "read_cold": "completion tokens and prompt tokens, as if no cache held any",
     "flops": "floating-point operations",
     "dollars": "dollars",
 }
@@ -51,8 +52,8 @@ class Meter:
         if unit == "dollars":
             assert self.prices is not None
             return self.prices.dollars(counted)
-        cached = min(cached or 0, prompt)
-        if unit == "read":
+        cached = min(cached or 0, prompt) if unit != "read_cold" else 0
+        if unit in ("read", "read_cold"):
             return completion + prompt - cached
         assert self.shape is not None
         return self.shape.flops(prompt, cached, completion)

@@ -18,10 +18,10 @@ MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7
 PROBLEMS = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file
 LIMIT = 0  # first problems only; 0 is all
-BUDGET_IN = "tokens"  # written; or read (uncached prompt tokens too), flops, dollars (where prices are given)
+BUDGET_IN = "tokens"  # written; or read (with uncached prompt tokens), read_cold (with all), flops, dollars (if priced)
 SEED = 0  # added to each of the seeds: SEED=2 runs with 2 and 3
 
-budgets = (2.5, 5.5, 10.5, 20.5, 50.5)  # samples' worth of completion tokens, for a problem
+budgets = (2.5, 5.5, 10.5, 20.5, 54.5)  # samples' worth of completion tokens, for a problem
 seeds = (0, 1)
 
 

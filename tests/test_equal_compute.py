@@ -59,12 +59,12 @@ STEPS = [
 @pytest.mark.parametrize(
     ("budget", "expected"),
     [
-        (199, Bought(None, 0, 0, 0, 0, 0.0, 200, {"read": 0})),
-        (200, Bought(0.5, 200, 20, 10, 2, 3.0, 80, {"read": 210})),
-        (279, Bought(0.5, 200, 20, 10, 2, 3.0, 80, {"read": 210})),
-        (280, Bought(0.0, 280, 40, 20, 4, 8.0, 20, {"read": 300})),
-        (300, Bought(1.0, 300, 50, 25, 5, 8.5, 0, {"read": 325})),
-        (9999, Bought(1.0, 300, 50, 25, 5, 8.5, 0, {"read": 325})),
+        (199, Bought(None, 0, 0, 0, 0, 0.0, 200, {"read": 0, "read_cold": 0})),
+        (200, Bought(0.5, 200, 20, 10, 2, 3.0, 80, {"read": 210, "read_cold": 220})),
+        (279, Bought(0.5, 200, 20, 10, 2, 3.0, 80, {"read": 210, "read_cold": 220})),
+        (280, Bought(0.0, 280, 40, 20, 4, 8.0, 20, {"read": 300, "read_cold": 320})),
+        (300, Bought(1.0, 300, 50, 25, 5, 8.5, 0, {"read": 325, "read_cold": 350})),
+        (9999, Bought(1.0, 300, 50, 25, 5, 8.5, 0, {"read": 325, "read_cold": 350})),
     ],
 )
 def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: Bought) -> None:
@@ -80,6 +80,7 @@ WRITTEN = [(100, 100), (50, 30), (20,)]  # completion tokens of STEPS; prompts t
     [
         ("tokens", lambda tokens: tokens),
         ("read", lambda tokens: tokens + 5),
+        ("read_cold", lambda tokens: tokens + 10),
         ("dollars", lambda tokens: (5 * 3.0 + 5 * 1.0 + tokens * 10.0) / 1e6),
         ("flops", lambda tokens: 2 * (17 * 5 + 19 * tokens) + 8 * sum(range(5, 10 + tokens)) + 4 * (5 + tokens)),
     ],
@@ -92,14 +93,14 @@ def test_a_budget_can_be_counted_in_any_unit(unit: str, cost: Callable[[int], fl
         found = buys(STEPS, spent * (1 + 1e-9), meter)
         assert found.score == [0.5, 0.0, 1.0][number]
         assert (found.spent | {"tokens": found.tokens})[unit] == pytest.approx(spent)
-        assert set(found.spent) == {"read", "flops", "dollars"}, "the others are told too"
+        assert set(found.spent) == {"read", "read_cold", "flops", "dollars"}, "the others are told too"
 
 
 def test_a_unit_whose_costs_are_not_known_is_refused_and_unknown_costs_are_no_zeros() -> None:
     for unit in ("flops", "dollars"):
         with pytest.raises(UserError, match=f"BUDGET_IN={unit}: .* count in tokens or read"):
             Meter(unit)
-    assert Meter().units == ["tokens", "read"]
+    assert Meter().units == ["tokens", "read", "read_cold"]
     silent = step(1.0, member(10, prompt_tokens=None, cached_tokens=None))
     assert buys([silent], 10).score == 1.0 and math.isnan(buys([silent], 10).spent["read"])
     assert buys([silent], 10, Meter("read")).score is None

@@ -14,7 +14,8 @@ error: |grader's points - people's|; bucket: 0, 1-3, 4-6 or 7; order: of two pro
 different points, the grader gives the better one more (a tie counts half)
 advantage: a proof's points above the mean of its problem's; what grader and people differ by in it, as a learner with \
 this grader for its reward would see it (QED-Nano, arXiv 2604.04898)
-kappa: quadratic weights, 1 is agreement and 0 chance; bias: what the grader gives more than people
+kappa: quadratic weights, 1 is agreement and 0 chance; it, error and advantage have intervals by the same resamples \
+of problems, and none if no resample differs; bias: what the grader gives more than people
 missing: no points were readable in two attempts; they count nowhere"""
 OF_ATTACKS = """change: points with this text behind the proof less points without, proof by proof; lost: gradings \
 that became missing by it"""

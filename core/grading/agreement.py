@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from core.stats import Estimate, Paired, mean_by_problem, of_sums, paired
 from core.types import MAX_POINTS
 
+Figure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 BUCKETS = ((0, 0), (1, 3), (4, 6), (7, 7))  # nothing, a start, nearly all, all: points from and to
 
 
@@ -77,7 +78,8 @@ def bucket(points: float) -> int:
 
 def mean_absolute_error(pairs: Sequence[Pair]) -> Estimate:
     """In points, each problem with the same weight."""
-    return _in_points(_by_problem(pairs, lambda human, grader: abs(human - grader) / MAX_POINTS))
+    together = _grouped(_known(pairs), lambda pair: pair.problem)
+    return _mean_error([[abs(pair.human - _points(pair)) for pair in proofs] for proofs in together.values()])
 
 
 def bucket_accuracy(pairs: Sequence[Pair]) -> Estimate:
@@ -117,8 +119,8 @@ def advantage_difference(pairs: Sequence[Pair]) -> Estimate:
         if len(proofs) > 1:
             above = [_points(pair) - pair.human for pair in proofs]
             mean = sum(above) / len(above)
-            values.append([min(1.0, abs(each - mean) / MAX_POINTS) for each in above])
-    return _in_points(mean_by_problem(values))
+            values.append([abs(each - mean) for each in above])
+    return _mean_error(values)
 
 
 def quadratic_kappa(pairs: Sequence[Pair]) -> Estimate:
@@ -131,7 +133,7 @@ def quadratic_kappa(pairs: Sequence[Pair]) -> Estimate:
         for proofs in together.values()
     ]
     sums = [[sum(part) for part in zip(*(_moments(h, g) for h, g in proofs), strict=True)] for proofs in rounded]
-    return of_sums(sums, _kappa)
+    return _resampled(sums, _kappa)
 
 
 def distribution(given: Sequence[tuple[str, float | None]]) -> list[Estimate]:
@@ -208,8 +210,16 @@ def _change(proofs: Sequence[tuple[str, float, float]]) -> Paired | None:
     return replace(found, **scaled)
 
 
-def _in_points(of: Estimate) -> Estimate:
-    return Estimate(of.value * MAX_POINTS, of.low * MAX_POINTS, of.high * MAX_POINTS, of.n)
+def _mean_error(errors: Sequence[Sequence[float]]) -> Estimate:
+    """Average over problems."""
+    return _resampled([[1.0, sum(of) / len(of)] for of in errors], ratio)
+
+
+def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Estimate:
+    """Estimate errors and kappa alike, so that their intervals fit together: by the bootstrap over problems. If no
+    resample differs, the problems show nothing of how far the figure may be off: the interval is nan."""
+    found = of_sums(sums, figure)
+    return found if found.low < found.high else replace(found, low=math.nan, high=math.nan)
 
 
 def _moments(human: int, grader: int) -> tuple[int, ...]:

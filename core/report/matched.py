@@ -25,8 +25,8 @@ KEPT = ("runs", "reference", "budgets", "seeds", "about", "doubts", "of_proofs")
 LEGEND = (
     "in brackets: 95% intervals over problems; p (Holm): corrected for all p of the table; the other figures are "
     "means over problems and seeds; cut: tokens of the step that did not fit; path s: seconds of requests that "
-    "waited for each other; read: tokens written and prompt tokens that no cache held; flops: computed from the "
-    "model's shape"
+    "waited for each other; read: tokens written and prompt tokens that no cache held; read_cold: tokens written and "
+    "all prompt tokens; flops: computed from the model's shape"
 )
 
 

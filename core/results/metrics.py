@@ -8,9 +8,10 @@ what the metrics need of it stays here, 24 bytes a population.
 """
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,10 @@ class RunMetrics:
         self._errors: Counter[str] = Counter()
         self._not_forced: Counter[str] = Counter()  # by why
         self._not_waited: Counter[str] = Counter()
-        self._scores = {True: array("d"), False: array("d")}  # of right and wrong candidates, where they are readable
+        # Readable scores of right and of wrong candidates, by problem and run.
+        self._scores: dict[bool, defaultdict[int, array[float]]] = {
+            side: defaultdict(lambda: array("d")) for side in (True, False)
+        }
         self._verification: Counter[str] = Counter()
         self._notes: Counter[str] = Counter()
         self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
@@ -145,16 +149,16 @@ class RunMetrics:
             failed=sum("error" in call for call in side_calls),
             **{name: n for name in SILENT if (n := sum(name in call for call in side_calls))},
         )
-        self._add_scores([m for m in members if "verdicts" in m])
+        self._add_scores(problem, [m for m in members if "verdicts" in m])
 
-    def _add_scores(self, scored: Sequence[dict[str, Any]]) -> None:
+    def _add_scores(self, problem: int, scored: Sequence[dict[str, Any]]) -> None:
         if not scored:
             return
         verdicts = [verdict for m in scored for verdict in m["verdicts"]]
         readable = [m for m in scored if m["score"] is not None]
         for m in readable:
             if m["correct"] is not None:
-                self._scores[m["correct"]].append(m["score"])
+                self._scores[m["correct"]][problem].append(m["score"])
         self._verification.update(
             verdicts=len(verdicts),
             unreadable=sum(verdict is None for verdict in verdicts),
@@ -223,12 +227,21 @@ class RunMetrics:
         if self._side_calls["completions"]:
             found["checks"] = dict(self._side_calls)
         if self._verification:
-            right, wrong = self._scores[True], self._scores[False]
+            right, wrong = (array("d", chain.from_iterable(of.values())) for of in self._scores.values())
             counts: dict[str, Any] = {name: self._verification[name] for name in ("verdicts", "unreadable")}
             counts |= {"auc": stats.auc(right, wrong), "right": len(right), "wrong": len(wrong)}
+            counts["auc_within"] = stats.mean_by_problem(self._aucs()).to_json()
             counts |= {name: self._verification[name] for name in ("selections", "uniform_selections")}
             found["verification"] = counts
         return found
+
+    def _aucs(self) -> list[list[float]]:
+        """Compute the AUC within each problem that has right and wrong candidates, one for each of its runs."""
+        right, wrong = self._scores[True], self._scores[False]
+        found = defaultdict[int, list[float]](list)
+        for number in sorted(right.keys() & wrong.keys()):
+            found[number // self._runs].append(stats.auc(right[number], wrong[number]) or 0.0)
+        return list(found.values())
 
     def _step_metrics(self, t: int) -> dict[str, Any]:
         """Accuracy over the populations of step `t` and those that ended before it, costs and counts over the first.

@@ -105,11 +105,13 @@ class StepMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How well self-scores part right candidates from wrong ones. `auc` is None where there are none of one kind."""
+    """How well self-scores part right candidates from wrong ones. `auc` is None where there are none of one kind.
+    `within`: the AUC within a problem, the mean over those with both kinds; results of earlier versions lack it."""
 
     right: int
     wrong: int
     auc: float | None
+    within: Rate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +494,8 @@ def _step_metrics(step: dict[str, Any]) -> StepMetrics:
 
 
 def _verification(checked: dict[str, Any]) -> Verification:
-    return Verification(count_of(checked["right"]), count_of(checked["wrong"]), _share_or_none(checked["auc"]))
+    within = rate_of(checked["auc_within"]) if "auc_within" in checked else None
+    return Verification(count_of(checked["right"]), count_of(checked["wrong"]), _share_or_none(checked["auc"]), within)
 
 
 def _problem(problem: dict[str, Any]) -> ProblemResult:

@@ -5,9 +5,10 @@ from typing import Any
 
 from core.errors import one_line
 
-# Of the members behind the first of their population. Short solutions coincide by themselves (three fifths of the
-# embedded model's first ones); a server that ignores seeds repeats nearly all.
+# If a server draws the same for every seed, nearly all members after the first repeat it, and a population has about
+# one text. Honest draws of short solutions repeat too, most of them if many are drawn, but have several texts.
 MANY_IDENTICAL = 0.85
+FEW_TEXTS = 1.5
 MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accuracy a figure about the cap
 
 
@@ -42,7 +43,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         found.append(
             f"the server did not report the tokens of {uncounted} completions and side calls: figures lack them"
         )
-    if steps and steps[0]["identical"] > MANY_IDENTICAL * (steps[0]["completions"] - steps[0]["problems"]):
+    if steps and _repeats(document):
         found.append(
             f"step 0: {steps[0]['identical']} of {steps[0]['completions']} members repeat another of their population "
             "word for word although their seeds differ; does the server ignore seeds, or is TEMPERATURE 0?"
@@ -83,6 +84,15 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
     if checked and checked["unreadable"]:
         found.append(f"{checked['unreadable']} of {checked['verdicts']} verdicts could not be read")
     return found
+
+
+def _repeats(document: Mapping[str, Any]) -> bool:
+    """Tell whether members of step 0 are so alike that their seeds can't have mattered."""
+    step = document["metrics"]["steps"][0]
+    members, problems, identical = (step[name] for name in ("completions", "problems", "identical"))
+    if document["engine"].get("seeds") and document["config"].get("TEMPERATURE", 1):
+        return False  # an engine known to honour seeds: the model is that sure
+    return bool(identical > MANY_IDENTICAL * (members - problems) and members - identical < FEW_TEXTS * problems)
 
 
 def is_ungraded(document: Mapping[str, Any]) -> bool:

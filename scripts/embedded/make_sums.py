@@ -1,6 +1,6 @@
 """Write a set of sums for the embedded model, all of them held out:
 
-    python -m scripts.embedded.make_sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs]
+    python -m scripts.embedded.make_sums OUT.json --seed 1 --n 30 --terms 4 4 [--proofs | --products kept|withheld]
 
 The bundled sets are made by: python -m scripts.embedded.make_sums --bundled (of these, those in STAR are for STaR: one
 to train on, which is not held out, and one to evaluate on).
@@ -9,10 +9,22 @@ to train on, which is not held out, and one to evaluate on).
 import argparse
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from scripts.embedded.sums import Term, Terms, answer, claim, guidelines, held_out, statement, to_train_on
+from scripts.embedded.sums import (
+    PRODUCTS,
+    WITHHELD,
+    Term,
+    Terms,
+    answer,
+    claim,
+    guidelines,
+    held_out,
+    statement,
+    to_train_on,
+)
 from scripts.embedded.texts import solution
 
 # name -> (seed, problems, fewest terms, most terms).
@@ -39,6 +51,13 @@ def star_rows(name: str, seed: int, n: int, low: int, high: int) -> list[dict[st
     made = to_train_on if name in TO_TRAIN_ON else held_out
     ids = f"{name.removeprefix('sums_').replace('_', '-')}-{{:0{len(str(n))}d}}"
     return _rows(ids, islice(made(seed, low, high), n))
+
+
+def control_rows(products: str, name: str, seed: int, n: int, low: int, high: int) -> list[dict[str, object]]:
+    """A control of STaR: problems to train on without the withheld products, or held-out ones of these alone."""
+    kept = PRODUCTS.keys() - WITHHELD
+    drawn = held_out(seed, low, high, WITHHELD) if products == "withheld" else to_train_on(seed, low, high, kept)
+    return _rows(f"{name}_{{:04d}}", islice(drawn, n))
 
 
 def _rows(ids: str, drawn: Iterator[list[Term]]) -> list[dict[str, object]]:
@@ -74,6 +93,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=30)
     parser.add_argument("--terms", type=int, nargs=2, default=(4, 4), metavar=("LOW", "HIGH"))
     parser.add_argument("--proofs", action="store_true", help="ask for proofs of the remainders")
+    parser.add_argument("--products", choices=("kept", "withheld"), help="a control of STaR: of which products")
     parser.add_argument("--bundled", action="store_true", help="write the committed sets of data/")
     args = parser.parse_args()
     if args.bundled:
@@ -87,7 +107,7 @@ def main() -> None:
     elif args.out is None:
         parser.error("give the file to write, or --bundled")
     else:
-        made = proof_rows if args.proofs else rows
+        made = partial(control_rows, args.products) if args.products else proof_rows if args.proofs else rows
         write(args.out, made(args.out.stem, args.seed, args.n, *args.terms))
 
 

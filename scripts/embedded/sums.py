@@ -8,7 +8,7 @@ and training never sees it.
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from core.types import PROOF, Problem
@@ -19,6 +19,14 @@ POINTS = 7  # of a proof
 class Term(NamedTuple):
     digit: int  # 2..9
     number: int  # 12..99; digit * number >= 100
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+PRODUCTS = {Term(d, n): _hash(f"{d}*{n}") for d in range(2, 10) for n in range(12, 100) if d * n >= 100}  # all 614
+WITHHELD = frozenset(sorted(PRODUCTS, key=PRODUCTS.__getitem__)[: len(PRODUCTS) // 5])  # a control of STaR: 122 of them
 
 
 class Terms(list[Term]):
@@ -81,34 +89,34 @@ def is_held_out(terms: list[Term]) -> bool:
     """True for the eighth of the family that is kept for measuring. The order of terms does not matter, so that no
     held-out problem is a training problem rearranged."""
     factors = "+".join(sorted(f"{t.digit}*{t.number}" for t in terms))
-    return hashlib.sha256(factors.encode()).digest()[0] % 8 == 0
+    return _hash(factors)[0] % 8 == 0
 
 
-def draw_terms(rng: random.Random, count: int) -> list[Term]:
-    """`count` terms, uniform over the pairs whose product has three digits."""
+def draw_terms(rng: random.Random, count: int, among: Collection[Term] = PRODUCTS.keys()) -> list[Term]:
+    """`count` terms, uniform over those `among` which to draw; by default, over all products of three digits."""
     terms: list[Term] = []
     while len(terms) < count:
         term = Term(rng.randint(2, 9), rng.randint(12, 99))
-        if term.digit * term.number >= 100:
+        if term in among:
             terms.append(term)
     return terms
 
 
-def held_out(seed: int, low: int, high: int) -> Iterator[list[Term]]:
+def held_out(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
     """Endless held-out problems with `low`..`high` terms, no two with the same factors; equal seeds, equal problems."""
-    return _of_one_side(seed, low, high, True)
+    return _of_one_side(seed, low, high, True, among)
 
 
-def to_train_on(seed: int, low: int, high: int) -> Iterator[list[Term]]:
+def to_train_on(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
     """The same of the problems that training may see."""
-    return _of_one_side(seed, low, high, False)
+    return _of_one_side(seed, low, high, False, among)
 
 
-def _of_one_side(seed: int, low: int, high: int, side: bool) -> Iterator[list[Term]]:
+def _of_one_side(seed: int, low: int, high: int, side: bool, among: Collection[Term]) -> Iterator[list[Term]]:
     rng = random.Random(seed)
     seen: set[tuple[Term, ...]] = set()
     while True:
-        terms = draw_terms(rng, rng.randint(low, high))
+        terms = draw_terms(rng, rng.randint(low, high), among)
         key = tuple(sorted(terms))
         if is_held_out(terms) is side and key not in seen:
             seen.add(key)

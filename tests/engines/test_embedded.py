@@ -89,6 +89,63 @@ def test_training_examples_are_the_same_for_a_seed_and_hold_no_held_out_problem(
     assert seen > 1000
 
 
+def test_a_control_of_star_trains_on_none_of_the_products_that_it_evaluates_on() -> None:
+    kept, withheld = (
+        {term for row in make_sums.control_rows(products, "x", 7, 300, 4, 4) for term in factors(str(row["problem"]))}
+        for products in ("kept", "withheld")
+    )
+    assert len(sums.PRODUCTS) == 614 and withheld == sums.WITHHELD and len(withheld) == 122
+    assert kept <= sums.PRODUCTS.keys() - withheld
+
+
+# Figures that stand in more than one document, as a pattern in each; the numbers in its groups must be the same ones.
+README, CARD, RESULTS = "README.md", "data/embedded/README.md", "docs/results.md"
+RATE = r"([\d.]+%? \[[\d., ]+\])"
+FIGURES: dict[str, dict[str, str]] = {
+    "the file": {README: r"embedded@(\w{12})", CARD: r"sha256 `(\w{12})", RESULTS: r"model \(sha256 (\w{12})\)"},
+    "greedy": {README: f"one greedy sample {RATE}", CARD: rf"greedy sample \(T=0; 240 problems\) \| {RATE}"},
+    "the vote of 48": {README: f"the vote of 48 {RATE}", CARD: rf"majority of 48 \| {RATE}"},
+    "best of 29": {
+        README: f"best of 29 by its own verdicts {RATE}",
+        CARD: rf"best of 29 by one verdict each \| {RATE}",
+        RESULTS: f"best of 29 by one verdict each, it is at {RATE}",
+    },
+    "RSA": {README: f"members \\(N=8, K=3, T=5\\) {RATE}", CARD: rf"RSA, N=8 K=3 T=5, mean \(.*?\]\) \| {RATE}"},
+    "RSA on best of 29": {
+        CARD: r"best of 29 by one verdict each \| .*? \| (.*?) \|",
+        RESULTS: r"on 200 other problems, (.*?) behind RSA's mean",
+    },
+    "stopping when all agree": {
+        README: r"when all members agree, that saves (.*?\]) and costs (.*?\])",
+        CARD: r"all members agree \| (.*?) \| .*? \| (.*?) \|",
+    },
+    "stopping at 7 of 8": {
+        README: r"at 7 votes of 8, that saves (.*?\]) and costs (.*?\])",
+        CARD: r"\(7 votes of 8\) \| (.*?) \| .*? \| (.*?) \|",
+    },
+    "equal operations": dict.fromkeys(
+        (README, RESULTS),
+        r"RSA reads ([\d.]+ times) the .*? takes ([\d.]+ times) its .*? its lead over best-of is (.*?\])",
+    ),
+    "graded proofs": {CARD: r"of (157) proofs of its own it gives (153)", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
+    "STaR": {
+        README: r"goes from ([\d.]+) to \[([\d.]+)\]",
+        RESULTS: r"SEED=2 \| \|.*? \| 0 \| ([\d.]+) .*?\| 5 \| ([\d.]+)",
+    },
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_documents_agree_on_its_figures(name: str) -> None:
+    """A minus sign may be a word, and an interval turn round with it."""
+    told = {}
+    for path, pattern in FIGURES[name].items():
+        found = re.search(pattern, re.sub(r"\s+", " ", (ROOT / path).read_text(encoding="utf-8")))
+        assert found, f"{path} lacks {pattern}"
+        told[path] = sorted(re.findall(r"[\w.]*\d", " ".join(found.groups())))
+    assert len({tuple(figures) for figures in told.values()}) == 1, told
+
+
 def test_what_scaffolds_ask_is_answered_so_that_they_can_read_it() -> None:
     """Each role's answers are read by the scaffold's own reader, and follow from the text of the prompt."""
     read: Counter[str] = Counter()

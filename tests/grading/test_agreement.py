@@ -50,6 +50,16 @@ def test_the_error_is_the_mean_of_the_problems() -> None:
     assert missing(PAIRS) == 1 and missing([]) == 0 and math.isnan(mean_absolute_error([]).value)
 
 
+def test_the_intervals_of_error_and_kappa_fit_together() -> None:
+    """Ten problems with 0 to 7 points each, a point too many in one of them."""
+    one_off = [Pair(f"p{i}", i % 8, i % 8 + (i == 3)) for i in range(10)]
+    error, fit = mean_absolute_error(one_off), quadratic_kappa(one_off)
+    assert error.value == pytest.approx(0.1) and error.low == 0 and 0.1 < error.high < 0.5
+    assert 0.9 < fit.low < fit.value < fit.high == 1, "where the error may be 0, kappa may be 1"
+    agreed = [replace(pair, grader=pair.human) for pair in one_off]
+    assert all(math.isnan(of(agreed).low) for of in (mean_absolute_error, quadratic_kappa)), "nothing shows a spread"
+
+
 def test_buckets() -> None:
     assert [bucket(points) for points in range(8)] == [0, 1, 1, 1, 2, 2, 2, 3]
     assert [bucket(points) for points in (0.4, 0.5, 3.4, 3.5, 6.4, 6.5)] == [0, 1, 1, 2, 2, 3]
@@ -79,7 +89,7 @@ def test_kappa_by_hand() -> None:
     assert math.isnan(quadratic_kappa(pairs).low), "of one problem there is no interval"
     several = [replace(pair, problem=name) for name in "abcde" for pair in pairs]
     found = quadratic_kappa(several)
-    assert [found.value, found.low, found.high] == pytest.approx([0.5] * 3), "problems that are all alike"
+    assert found.value == pytest.approx(0.5) and math.isnan(found.low), "problems that are all alike show no spread"
     mixed = quadratic_kappa([*several, *(Pair(name, h, h) for name in "fghij" for h in (0, 3, 7))])
     assert 0.5 < mixed.low < mixed.value < mixed.high < 1 and mixed.n == 10
 
@@ -118,7 +128,7 @@ def test_the_advantage_difference_by_hand() -> None:
     kind = [replace(pair, grader=None if pair.grader is None else pair.human + 0.5) for pair in PAIRS]
     assert advantage_difference(kind).value == pytest.approx(0), "who is as kind to all misleads nobody"
     worst = advantage_difference([Pair("p", 0, 7), Pair("p", 7, 0)])
-    assert worst.value == pytest.approx(7) and worst.high == pytest.approx(7)
+    assert worst.value == pytest.approx(7) and math.isnan(worst.high), "one problem bounds nothing"
 
 
 def test_what_an_attack_changes_is_paired_and_what_is_missing_on_a_side_is_in_none() -> None:
@@ -143,7 +153,7 @@ def test_a_grader_who_agrees_is_perfect_and_none_is_lost(rows: list[tuple[str, i
     pairs = [Pair(problem, human, grader, length) for problem, human, grader, length in rows]
     assert sum(each.n for each in bias_by_length(pairs)) == len(pairs) - missing(pairs)
     assert math.isnan(kappa(pairs)) or -1 - 1e-9 <= kappa(pairs) <= 1 + 1e-9
-    assert all(math.isnan(each.value) or 0 <= each.low <= each.value <= each.high <= 7 for each in
+    assert all(math.isnan(each.low + each.value) or 0 <= each.low <= each.value <= each.high <= 7 for each in
                (advantage_difference(pairs), order_kept(pairs)))  # fmt: skip
     agreed = [replace(pair, grader=pair.human) for pair in pairs]
     assert not pairs or (mean_absolute_error(agreed).value == 0 and bucket_accuracy(agreed).value == 1)

@@ -216,6 +216,21 @@ def test_identical_members_are_noticed() -> None:
     assert any("3 of 4 members repeat another of their population" in w for w in made["warnings"])
 
 
+def test_repeats_that_seeds_explain_are_no_alarm() -> None:
+    """Of many short samples most repeat another, and an engine that honours seeds may serve a model that is sure."""
+    few, sure = [member(f"\\boxed{{{i % 4}}}") for i in range(29)], [member("\\boxed{42}")] * 29
+    several, one = document(graded([[few]])), document(graded([[sure]]))
+    assert several["metrics"]["steps"][0]["identical"] == 25
+
+    def alarms(made: dict[str, Any]) -> bool:
+        return any("repeat another" in warning for warning in warnings.of_run(made, None))
+
+    assert not alarms(several) and alarms(one)
+    assert not alarms(one | {"engine": one["engine"] | {"seeds": True}})
+    greedy = {"config": one["config"] | {"TEMPERATURE": 0.0}, "engine": one["engine"] | {"seeds": True}}
+    assert alarms(one | greedy), "all samples are the same one"
+
+
 def test_a_member_that_stands_again_costs_nothing_and_notes_are_counted() -> None:
     first = [member("\\boxed{42}"), member("\\boxed{1}")]
     chosen = Member(first[0].completion, [0], carried_over=True, notes=["invalid selection", "invalid selection"])
@@ -246,6 +261,7 @@ def test_verification_is_summed_up_and_uniform_selection_told() -> None:
     made = document(graded([[told], [equal]]))
     found = made["metrics"]["verification"]
     assert (found["verdicts"], found["unreadable"], found["right"], found["wrong"]) == (6, 1, 2, 3)
+    assert found["auc_within"]["n"] == 1, "only one problem has right and wrong candidates"
     assert found["auc"] == 1.0 and (found["selections"], found["uniform_selections"]) == (2, 1)
     assert not any("uniform" in w for w in made["warnings"]), "without TAU, nobody selects by these scores"
     made["config"] |= {"TAU": 0.2}
@@ -347,12 +363,15 @@ def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
         right, wrong = (
             [m["score"] for m in flat if m["score"] is not None and m["correct"] is side] for side in (True, False)
         )
+        by_problem = [[m for s in p["steps"] for m in s["members"] if m.get("score") is not None] for p in problems]
+        sides = [[[m["score"] for m in of if m["correct"] is side] for side in (True, False)] for of in by_problem]
         found["verification"] = {
             "verdicts": len(flat),
             "unreadable": sum(m["score"] is None for m in flat),
             "auc": auc(right, wrong),
             "right": len(right),
             "wrong": len(wrong),
+            "auc_within": mean_by_problem([each for of in sides if (each := auc(*of)) is not None]).to_json(),
             "selections": len(populations),
             "uniform_selections": sum(len({m["score"] for m in each} - {None}) <= 1 for each in populations),
         }
