@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -38,6 +39,12 @@ def results_dir() -> Path:
             f"the results folder {folder} can't be written ({error.strerror}). Fix that, or set RESULTS_DIR to another"
         ) from None
     return folder
+
+
+def set_up(part: str) -> None:
+    """Install a `part` of the environment by setup.sh if it is missing. Ends the process if that fails."""
+    if subprocess.run(["bash", str(ROOT / "setup.sh"), part], check=False).returncode != 0:
+        raise SystemExit(2)  # setup.sh has said why
 
 
 def can_write(folder: Path) -> bool:

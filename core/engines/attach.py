@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from core.engines import cards, chat_template, client, weights
+from core.engines import cards, chat_template, client, llamacpp, weights
 from core.engines.cards import Card
 from core.engines.embedded_model import embedded_card, embedded_name, embedded_sha256
 from core.engines.identity import fingerprint
@@ -63,7 +63,7 @@ def _known(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -
     if owner == "llamacpp" or not is_provider:
         props = client.page(f"{root}/props", found.api_key)
         if props or owner == "llamacpp":
-            return _llamacpp(found, props)
+            return _llamacpp(found, props, about)
     return replace(found, context=_context(about))
 
 
@@ -124,8 +124,8 @@ def _context(about: Mapping[str, Any]) -> int | None:
 # The engines
 
 
-def _llamacpp(found: Server, props: Mapping[str, Any]) -> Server:
-    """`props`: its page of properties."""
+def _llamacpp(found: Server, props: Mapping[str, Any], about: Mapping[str, Any]) -> Server:
+    """`props`: its page of properties, `about`: what its list says of the model."""
     path = str(props.get("model_path") or "")
     is_embedded = digest_in(found.model) and found.model.partition("@")[0] == embedded_card().model
     return replace(
@@ -133,7 +133,7 @@ def _llamacpp(found: Server, props: Mapping[str, Any]) -> Server:
         kind="llama.cpp",
         limit=int(props.get("total_slots") or 1) + WAITING,
         context=(props.get("default_generation_settings") or {}).get("n_ctx"),
-        version=props.get("build_info"),
+        version=llamacpp.release_in(about) or props.get("build_info"),
         sha256=embedded_sha256() if is_embedded and found.model == embedded_name() else None,
         seeds=True,
         weights=fingerprint(found.model, path, {}, is_local(found.base_url)),

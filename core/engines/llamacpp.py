@@ -5,14 +5,16 @@ machine's memory.
 """
 
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core import signals
 from core.engines import client, environment, weights
@@ -110,6 +112,13 @@ def release() -> str:
     return f"xllamacpp {version('xllamacpp')}"
 
 
+def release_in(about: Mapping[str, Any]) -> str | None:
+    """The release of a server that `serving` started, from a model's entry in its list; None for other servers."""
+    tags = about.get("tags")
+    named = map(str, tags) if isinstance(tags, list) else ()
+    return next((tag for tag in named if tag.startswith("xllamacpp ")), None)
+
+
 @contextmanager
 def serving(
     gguf: Path, name: str, host: str, port: int, size: Size, key: str, exact: bool, embeds: bool = False
@@ -132,6 +141,7 @@ def serving(
     params = xllamacpp.CommonParams()
     params.model.path = str(gguf)
     params.model_alias = {name}
+    params.model_tags = {release()}  # it calls its own build "b0-unknown"
     params.hostnames = [host]
     params.port = port
     params.api_keys = [str(key)] if key else []  # takes no subclass of str
@@ -167,6 +177,19 @@ def serving(
                 raise UserError(f"llama.cpp does not start with {gguf.name}{where} ({error})") from None
         yield engine.listening_address
     finally:
+        if engine:
+            _hang_up(engine.listening_address)
         # Dropping the last reference stops the server. Here and at once: at the interpreter's end, where a traceback
         # would keep it until, it waits for ever.
         engine = None
+
+
+def _hang_up(address: str) -> None:
+    """Close each connection to the server at `address`, which is in this process. A server that stops waits for its
+    clients, and they for it."""
+    port = urllib.parse.urlsplit(address).port
+    for _ in range(2):  # the first time it may just accept one more
+        for name in os.listdir("/dev/fd"):
+            with suppress(OSError), socket.fromfd(int(name), socket.AF_INET, socket.SOCK_STREAM) as each:
+                if each.getsockname()[1:2] == (port,):
+                    each.shutdown(socket.SHUT_RDWR)

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from core import signals
+from core import files, signals
 from core.engines import cards, chat_template, client, environment, flags, gpus, leash, llamacpp, weights
 from core.engines.attach import WAITING, carded, look_again, probe
 from core.engines.cards import Card
@@ -291,8 +291,7 @@ def set_up(engine: str) -> None:
     """Install an `engine` of a GPU where it is missing. Raises UserError where there is no GPU; ends the process where
     that fails."""
     _check_gpu(engine)
-    if subprocess.run(["bash", str(ROOT / "setup.sh"), engine], check=False).returncode != 0:
-        raise SystemExit(2)  # setup.sh has said why
+    files.set_up(engine)
 
 
 def _check_gpu(engine: str) -> None:
@@ -342,10 +341,10 @@ def main(argv: list[str]) -> None:
             )
             while not (why := server.failure()):
                 time.sleep(1)
+            raise UserError(why)
         except KeyboardInterrupt:
-            print("stopped", file=sys.stderr)
-            return
-        raise UserError(why)
+            print("stopping", file=sys.stderr)
+    print("stopped", file=sys.stderr)
 
 
 def _asked_for(need: Need, extra: Sequence[str]) -> AbstractContextManager[Server]:

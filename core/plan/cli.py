@@ -11,35 +11,40 @@ from pathlib import Path
 from core import constants, experiment_file
 from core.arguments import Parser
 from core.constants import Constants
-from core.engines import cards, environment, gpus, weights
+from core.engines import environment, gpus
 from core.engines.cards import Card
-from core.engines.embedded_model import embedded_card, embedded_name
 from core.engines.gpus import Gpu
-from core.errors import UserError, command
+from core.errors import UserError, command, one_line
 from core.files import results_dir
-from core.plan import provider
-from core.plan.estimate import beside, embedded_text, make, problems_of, shape_of_model, text
-from core.plan.lengths import ASSUMED, measured
+from core.plan import local, provider
+from core.plan.estimate import beside, make, problems_of, text
+from core.plan.lengths import ASSUMED, Lengths, measured
 from core.plan.loads import OTHERS, carry, loads
+from core.plan.subject import OnGpu, subject
 from core.problems import sets
 from core.terminal import wrapped
-from core.types import EITHER
+from core.types import EITHER, Planned
+
+# Experiments that more than a model's tokens decide, by a constant of theirs, and why they are not planned.
+NOT_PLANNED = {
+    "GRADED": "it grades the proofs of GRADED, and says itself how many gradings that takes. Put a limit on it with "
+    "MAX_DOLLARS, or try it with LIMIT=1",
+    "TRAIN_PROBLEMS": "it trains between its rounds, and no data sheet says how long that takes. Run it with ROUNDS=2 "
+    "LIMIT=20: its table has the tokens and seconds of a round",
+    "MAX_NODES": "it searches proofs in Lean, and no data sheet says how long Lean takes for a tactic. Try it with "
+    "SMOKE=1",
+}
 
 
-def _count(config: Constants, asked: int | None, card: Card) -> int:
-    """Problems that the run of a card's model will have; a set that is known by name is not fetched for it."""
-    if asked is not None:
-        return asked
+def _count(config: Constants, asked: int | None, card: Card) -> tuple[int, str]:
+    """The number of problems that the run of a card's model will have, and the name of their set. A set that is known
+    by name is not fetched for it."""
     name = card.own_sets.get(config.PROBLEMS, config.PROBLEMS)
+    if asked is not None:
+        return asked, name
     known = sets.PUBLISHED.get(name)
     have = known.rows if known else len(sets.load(name, EITHER).problems)
-    return min(have, config.LIMIT or have)
-
-
-def _providers_card() -> Card:
-    """The card of MODEL, where it is of a server elsewhere; else NONE: the plan is for a GPU. Raises UserError."""
-    card = environment.card()
-    return cards.NONE if card.engine else card
+    return min(have, config.LIMIT or have), name
 
 
 def _gpus(args: argparse.Namespace) -> tuple[list[Gpu], str]:
@@ -83,53 +88,63 @@ def main(argv: Sequence[str] | None = None) -> None:
         experiment = experiment_file.load(args.experiment)
         name, planned = experiment.name, experiment.planned
         config = constants.read(planned.constants, experiment.namespace, args.constants)
-        if "GRADED" in vars(config):
+        for constant, why in NOT_PLANNED.items():
+            if constant in vars(config):
+                raise UserError(f"{name} is not planned: {why}")
+        of = subject(args.embedded)
+        count, problems = _count(config, args.problems, of.card)
+        if not isinstance(of.place, OnGpu) and (args.gpu or args.gpu_file):
             raise UserError(
-                f"{name} solves no problems: it grades the proofs of GRADED, and says itself how many gradings that "
-                "takes. Put a limit on it with MAX_DOLLARS, or try it with LIMIT=1"
+                f"{of.shown} is not planned on a GPU: no engine of ours serves it there. Leave out --gpu, or unset "
+                "MODEL, ENGINE and BASE_URL to plan QED-Nano"
             )
-        if "TRAIN_PROBLEMS" in vars(config):
-            raise UserError(
-                f"{name} trains between its rounds, and how long that takes is told by no data sheet, so that it is "
-                "not planned. Run it with ROUNDS=1 LIMIT=20: its table has the tokens and seconds of a round"
-            )
-        card = _providers_card()
-        count = _count(config, args.problems, embedded_card() if args.embedded else card)
+
+        def show_head(on: str, what: str) -> None:
+            told = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)}): {what}"
+            print(wrapped(f"{name} with {of.shown}{on}, {told}") + "\n")
+
         folder = results_dir()
-        if args.embedded:
-            if any(load.kind == OTHERS for load in loads(config, count, ASSUMED, planned)):
-                raise UserError(
-                    f"{name} is not RSA: from measured lengths alone it can't be planned. Leave out --embedded"
-                )
-            lengths = measured(folder, embedded_name(), name)
-            if lengths is None:
-                raise UserError(f"no results of the embedded model in {folder}. Run {name} once with LIMIT=4")
-            needed = {"answer"} if vars(config).get("T") and carry(config) == "answer" else set()
-            needed |= {"verifications"} if vars(config).get("VERIFY_MODE") == "verdict" else set()
-            if lacking := sorted(needed.intersection(lengths.assumed)):
-                raise UserError(f"no results in {folder} hold {' and '.join(lacking)}. Run {name} once with LIMIT=4")
-            print(f"{name} on the embedded engine, {problems_of(count, config.RUNS)}: planned, not run\n")
-            print(embedded_text(config, count, lengths, args.price))
+        lengths = measured(folder, of.model, name)
+        if of.place == "embedded":
+            _check_measured(name, config, planned, lengths, count, folder)
+        if of.place is None:
+            show_head("", "nothing was run")
+            print(provider.text(of.card, of.model, config, count, lengths or ASSUMED, planned))
             return
-        if card.name and not (args.gpu or args.gpu_file):
-            head = f"{name} with {card.model} (card {card.name}), {problems_of(count, config.RUNS)}: nothing was run"
-            lengths = measured(folder, card.model, name) or ASSUMED
-            print(f"{wrapped(head)}\n\n{provider.text(card, config, count, lengths, planned)}")
+        if not isinstance(of.place, OnGpu):
+            show_head(" on this machine", "planned, not run")
+            print(local.text(of.place, name, config, count, lengths or ASSUMED, planned, args.price))
             return
+        lengths = lengths or ASSUMED
         chosen, why_gpu = _gpus(args)
-        shape, why_shape = shape_of_model()
-        lengths = measured(folder, weights.REPO, name) or ASSUMED
-        plans = [make(config, count, lengths, shape, gpu, _kv(gpu, args.kv), planned) for gpu in chosen]
-        on = f"one {chosen[0].name}" if len(plans) == 1 else "one GPU"
-        head = (
-            f"{name} with QED-Nano on {on}, {problems_of(count, config.RUNS)}: a computation on paper, nothing was run"
-        )
-        print(wrapped(head) + "\n")
+        kv = args.kv or environment.kv_cache()
+        plans = [make(config, count, lengths, of.place.shape, gpu, _kv(gpu, kv), planned) for gpu in chosen]
+        on = f" on one {chosen[0].name}" if len(plans) == 1 else " on one GPU"
+        show_head(on, "a computation on paper, nothing was run")
         if len(plans) == 1:
-            print(text(plans[0], lengths, args.price, why_gpu, why_shape))
+            print(
+                text(plans[0], lengths, args.price, why_gpu, of.place.why, of.shown, of.place.engine, of.place.longest)
+            )
         else:
             print(beside(plans, lengths, args.price))
             print(wrapped(f"\nlengths: {lengths.source}. For all figures of one, give one --gpu", "  "))
+        if not (of.is_chosen or args.gpu or args.gpu_file or environment.engine() or gpus.has_gpu()):
+            print(wrapped("note: without a GPU, a run here takes the embedded model; --embedded plans that", "  "))
+
+
+def _check_measured(
+    name: str, config: Constants, planned: Planned, lengths: Lengths | None, count: int, folder: Path
+) -> None:
+    """Raises UserError if no results of the embedded model measure all that a run takes: assumed lengths are those of
+    models that reason."""
+    if any(load.kind == OTHERS for load in loads(config, count, ASSUMED, planned)):
+        raise UserError(f"{name} is not RSA: from measured lengths alone it can't be planned. Leave out --embedded")
+    if lengths is None:
+        raise UserError(f"no results of the embedded model in {folder}. Run {name} once with LIMIT=4")
+    needed = {"answer"} if vars(config).get("T") and carry(config) == "answer" else set()
+    needed |= {"verifications"} if vars(config).get("VERIFY_MODE") == "verdict" else set()
+    if lacking := sorted(needed.intersection(lengths.assumed)):
+        raise UserError(f"no results in {folder} hold {' and '.join(lacking)}. Run {name} once with LIMIT=4")
 
 
 if __name__ == "__main__":

@@ -129,8 +129,17 @@ def savings(plan: Plan, lengths: Lengths) -> list[tuple[float, str, Plan]]:
 # What is shown
 
 
-def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_shape: str) -> str:
-    """The plan for people."""
+def text(
+    plan: Plan,
+    lengths: Lengths,
+    price: float | None,
+    why_gpu: str,
+    why_shape: str,
+    model: str = "QED-Nano",
+    engine: str = "sglang",
+    longest_context: int | None = None,
+) -> str:
+    """The plan for people. `longest_context`: tokens that the `model` was made for, None if that is not known."""
     on, gpu, shape = plan.machine, plan.machine.gpu, plan.machine.shape
     few, many = (_mean_in_flight(plan, reach) for reach in (WORST, BEST))
     context = sum(load.tokens * load.context for load in plan.loads) / sum(load.tokens for load in plan.loads)
@@ -143,7 +152,7 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
         ),
         (
             "model",
-            f"QED-Nano, {shape.parameters / 1e9:.2f} B parameters, {shape.weight_bytes / 1e9:.1f} GB ({why_shape})",
+            f"{model}, {shape.parameters / 1e9:.2f} B parameters, {shape.weight_bytes / 1e9:.1f} GB ({why_shape})",
         ),
         *token_rows(plan.config, plan.count, plan.loads, lengths, plan.planned),
         ("KV cache", f"{on.kv_tokens:,} tokens in {on.kv}, {shape.kv_bytes(on.kv) / 1000:.1f} kB each"),
@@ -153,8 +162,8 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
         ),
         ("time", hours(plan.seconds)),
         ("at the cap", f"{hours(_at_cap(plan, lengths).seconds)}, if every completion runs into it"),
-        *_money(plan.seconds, price),
-        ("seeds", _seeds(plan.seconds)),
+        *money(plan.seconds, price),
+        ("seeds", _seeds(plan.seconds) if engine == "sglang" else "vLLM honours them"),
         ("bottleneck", bottleneck(plan)),
     ]
     saved = savings(plan, lengths)
@@ -173,6 +182,11 @@ def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, why_sh
         notes.append(
             f"{extra:,} of the completions are what this scaffold makes besides its first solutions, at most: counted "
             "as solutions that read one candidate; it may stop earlier, and reviews and selections may be shorter"
+        )
+    if longest_context and longest > longest_context:
+        notes.append(
+            f"a request may take {longest:,.0f} tokens and the model was made for {longest_context:,}: such requests "
+            "will fail. Lower MAX_TOKENS or K"
         )
     if longest > on.kv_tokens:
         notes.append(f"a request of {longest:,.0f} tokens does not fit the KV cache at all: such requests will fail")
@@ -225,7 +239,7 @@ def token_rows(
     ]
 
 
-def _money(seconds: Sequence[float], price: float | None) -> list[tuple[str, str]]:
+def money(seconds: Sequence[float], price: float | None) -> list[tuple[str, str]]:
     if price is None:
         return []
     low, high = (price * s / 3600 for s in seconds)
@@ -262,22 +276,8 @@ def beside(plans: Sequence[Plan], lengths: Lengths, price: float | None) -> str:
     rows = [["GPU", "KV cache", "in flight", "time", "at the cap", *(["cost"] if price is not None else [])]]
     for plan in plans:
         few, many = (_mean_in_flight(plan, reach) for reach in (WORST, BEST))
-        cost = [value.partition(" at ")[0] for _, value in _money(plan.seconds, price)]
+        cost = [value.partition(" at ")[0] for _, value in money(plan.seconds, price)]
         on, capped = plan.machine, _at_cap(plan, lengths)
         kv = f"{short(on.kv_tokens)} {on.kv}"
         rows.append([on.gpu.name, kv, _range(few, many, 0), hours(plan.seconds), hours(capped.seconds), *cost])
     return aligned(rows)
-
-
-def embedded_text(config: Constants, count: int, lengths: Lengths, price: float | None) -> str:
-    """The plan for the embedded engine: measured lengths at the measured speed, on the machine that measured them."""
-    assert lengths.speed is not None
-    made = loads(config, count, lengths)
-    seconds, most = (
-        [config.RUNS * sum(load.tokens for load in each) * speed for speed in lengths.speed]
-        for each in (made, loads(config, count, at_cap(config, lengths)))
-    )
-    rows = [("engine", "embedded, at the speed of those results")]
-    rows += [*token_rows(config, count, made, lengths), ("time", hours(seconds))]
-    rows += [("at the cap", f"{hours(most)}, if every completion runs into it"), *_money(seconds, price)]
-    return aligned_rows(rows)

@@ -14,24 +14,28 @@ from core.prices import shown
 from core.types import Planned
 
 
-def text(card: Card, config: Constants, count: int, lengths: Lengths, planned: Planned) -> str:
-    """The plan for people."""
+def text(card: Card, model: str, config: Constants, count: int, lengths: Lengths, planned: Planned) -> str:
+    """The plan for people; `card`: of the `model`, NONE if it has none."""
     if card.continues is False:  # no answer is forced there
         config = replace(config, ANSWER_TOKENS=0)
     made = loads(config, count, lengths, planned)
     rows = [
         *token_rows(config, count, made, lengths, planned),
-        ("cost", cost(card, config, count, made, lengths, planned)),
+        ("cost", cost(card, model, config, count, made, lengths, planned)),
     ]
-    if least := _least_seconds(card, config, made):
-        rows.append(("time", f"{hours([least, least])} at least, at the rates of the card"))
+    least = _least_seconds(card, config, made)
+    at_least = f"{hours([least, least])} at least, at the rates of the card"
+    rows.append(("time", at_least if least else "not planned: how fast the server writes is not known"))
     return aligned_rows(rows)
 
 
-def cost(card: Card, config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Planned) -> str:
+def cost(
+    card: Card, model: str, config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Planned
+) -> str:
     """Dollars, as expected and at most, before any cache of the provider's; what is asked again is not in it."""
     if card.price is None:
-        return f"not known: the card {card.name} has no table [price] of this model; write one into it"
+        which = f"the card {card.name} has no table [price] of this model" if card.name else f"no card of {model}"
+        return f"not known: {which}; write one into {'it' if card.name else 'a card'}"
     prompts, completions = (config.RUNS * tokens for tokens in at_most(config, count, lengths.prompt, planned))
     written = config.RUNS * sum(load.tokens for load in made)
     expected = card.price.dollars((round(_prompts(config, made)), 0, round(written)))

@@ -11,7 +11,7 @@ from typing import Any
 from core.engines import environment, gpus, leash, llamacpp
 from core.engines.need import PROMPT_TOKENS
 from core.errors import UserError
-from core.files import ROOT, in_words, make_folder, read_json
+from core.files import ROOT, in_words, make_folder, read_json, set_up
 from core.training import memory, starts
 from core.training.outcome import LINE, RECORD
 from core.training.starts import Start
@@ -30,8 +30,7 @@ def python_of() -> str:
                 f"TRAIN_PYTHON={named} does not import {', '.join(MODULES)}. Name one that does, or unset it"
             )
         return named
-    if subprocess.run(["bash", str(ROOT / "setup.sh"), "train"], check=False).returncode != 0:
-        raise SystemExit(2)  # setup.sh has said why
+    set_up("train")
     return str(ROOT / ".venv-train" / "bin" / "python")
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -357,7 +358,7 @@ def test_an_engine_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPat
         pass
 
 
-def test_start_server_serves_in_the_foreground_and_a_run_attaches_to_it(results: Path) -> None:
+def test_start_server_serves_in_the_foreground_and_a_run_attaches_to_it(results: Path, engine: Server) -> None:
     env = environment(PORT="29875")
     args = [sys.executable, "-m", "core.engines.start"]
     process = subprocess.Popen(
@@ -376,10 +377,18 @@ def test_start_server_serves_in_the_foreground_and_a_run_attaches_to_it(results:
         assert done.returncode == 0 and "a server answers on port 29875" in done.stdout, done.stderr
         second = subprocess.run(args, env=env, capture_output=True, text=True, timeout=60, cwd=ROOT)
         assert second.returncode == 2 and "answers on port 29875 already" in second.stderr
+        attached = json.loads((results / "02_rsa_basic.json").read_text())["engine"]
+        assert attached["version"] == engine.version, "one engine, whether in this process or not"
+        body = json.dumps({"prompt": "1", "n_predict": 1900, "ignore_eos": True}).encode()
+        head = f"POST /completion HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        clients = [socket.create_connection(("127.0.0.1", 29875)) for _ in range(40)]
+        for client in clients[:30]:
+            client.sendall(head + body)
+        time.sleep(1)
     finally:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=120)
-    assert process.returncode == 0 and "Traceback" not in err
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and err.endswith("stopping\nstopped\n"), "it waits for no client"
 
 
 STOPPED_WHILE_STARTING = """

