@@ -239,7 +239,7 @@ _REMARK = re.compile(
 _UNIT = (
     r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
     r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
-    r"|(?<= )(?P<words>(?:[cmk]m|[a-z]{4,}|\([a-z]{4,}\))(?: [a-z]{4,})*)"
+    r"|(?<= )(?P<words>(?:[cmk]m|day|men|way|yen|[a-z]{4,}|\([a-z]{4,}\))(?: [a-z]{4,})*)"
 )
 _STATED = re.compile(
     rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"

@@ -195,7 +195,7 @@ _NAME = re.compile(
 _TRAILING = re.compile(
     r"^(?P<value>.*[^\s,;])(?:\s*,)?\s*"
     r"(?:\\(?:text|mathrm|mbox|textrm|textnormal|textit|rm)\s?\{(?P<text>[A-Za-z .,/()\\^0-9{}-]*?)\}"
-    r"|(?<=[\s})0-9])(?P<bare>(?<=\s)[a-z]{4,}(?:[ ](?:[a-z]{4,}|[a-z]{2}))*"
+    r"|(?<=[\s})0-9])(?P<bare>(?<=\s)(?:[a-z]{4,}|day|men|way|yen)(?:[ ](?:[a-z]{4,}|[a-z]{2}))*"
     r"|(?:(?:sq|cu|square|cubic)\s)?(?:[cmk]m|mm|kg|ft|mph)))"
     r"(?P<power>\s?\^\s?(?:[23]|\{\s?[23]\s?\}))?$"
 )

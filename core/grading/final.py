@@ -7,7 +7,10 @@ none of them hides a line.
 """
 
 import re
+from collections import deque
 from dataclasses import dataclass
+
+from core.types import MAX_ANSWER_CHARS
 
 LINE_ENDS = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"  # of a character class
 LONGEST_PLACEHOLDER = 80  # characters: who says more says something
@@ -36,8 +39,9 @@ _WORDS = re.compile(r"[A-Za-z]{2,}(?:[ _-][A-Za-z]+)*")
 _STATEMENT = re.compile(
     rf"(?:(?:\A|(?<=[{LINE_ENDS}]))[ \t]*+####|(?P<spoken>(?:\A|(?<=[{LINE_ENDS}]))[ \t>#*_$]*+(?:\\text ?\{{)?"
     r"(?ai:(?:final |correct )?+answer)[*_]*+ ?+[:：]"
-    r"|\b(?ai:(?:the|my|our) (?:final |correct )?+answer)[*_]*+ ?(?:is ?+:?+|[:：])))"
-    rf"(?P<value>[^{LINE_ENDS}]*+)"
+    r"|\b(?ai:(?:the|my|our) (?:final |correct )?+answer(?: to (?:the|this) (?:question|problem))?+)[*_]*+ ?"
+    r"(?:is ?+:?+|[:：])))"
+    rf"(?=(?P<value>[^{LINE_ENDS}]{{0,{MAX_ANSWER_CHARS + 1}}}+))"
 )
 _SENTENCE_END = re.compile(r"[.!?](?=[\s*_\"'”’)]|\Z)")
 _SUPPOSED = re.compile(
@@ -45,12 +49,13 @@ _SUPPOSED = re.compile(
     re.I,
 )
 _BEFORE = 200  # characters of a sentence that are looked at
+_LAST = 20  # sentences that are looked at
 
 
 @dataclass(frozen=True)
 class Statement:
-    """`end`: of its line in the text. `value`: up to the end of the sentence. `is_heading`: its line begins with ####,
-    which Markdown has for headings."""
+    """A sentence about an answer. `end`: of its line in the text. `value`: the rest of the sentence. `is_heading`: its
+    line begins with ####, which Markdown has for headings."""
 
     end: int
     value: str
@@ -58,15 +63,16 @@ class Statement:
 
 
 def statements(text: str) -> list[Statement]:
-    """The sentences of `text` that may state an answer without a box, in order: not those that suppose one. Takes time
-    linear in `text`."""
+    """Find the last sentences of `text` that may state an answer without a box, in order, without those that suppose
+    one. Takes time linear in `text`."""
     found = []
-    for one in _STATEMENT.finditer(text):
-        said = _SENTENCE_END.split(one["value"].strip(), maxsplit=1)[0]
+    for one in deque(_STATEMENT.finditer(text), _LAST):
+        is_heading = one["spoken"] is None
+        said = one["value"] if is_heading else _SENTENCE_END.split(one["value"].strip(), maxsplit=1)[0]
         before = re.split(rf"[.!?;{LINE_ENDS}]", text[max(0, one.start() - _BEFORE) : one.start()])[-1]
         if not _SUPPOSED.search(before):
             value = said.replace("}", "", 1) if said.count("}") > said.count("{") else said
-            found.append(Statement(one.end(), value.strip(" \t*_`"), one["spoken"] is None))
+            found.append(Statement(one.end("value"), value.strip(" \t*_`"), is_heading))
     return found
 
 

@@ -11,8 +11,8 @@ UNITS = {
         "mm millimeter millimetre; cm centimeter centimetre; dm decimeter decimetre; m meter metre; km kilometer"
         " kilometre; in inch inches; ft foot feet; yd yard; mi mile; mg milligram; g gram; kg kilogram; pound lb;"
         " oz ounce; t ton tonne; ms millisecond; s sec second; min minute; h hr hour; d day; week; month; yr year;"
-        " mL ml milliliter millilitre; L l liter litre; gal gallon; dollar; cent; euro; yen; rupee; mph; kph kmph;"
-        " N newton; J joule; W watt; V volt; Hz hertz; K kelvin; rad radian; deg degree"
+        " mL ml milliliter millilitre; L l liter litre; gal gallon; dollar; cent; euro; yen; rupee; mi/h mph;"
+        " km/h kph kmph; N newton; J joule; W watt; V volt; Hz hertz; K kelvin; rad radian; deg degree"
     ).split(";")
     for word in names.split()
 }
@@ -79,8 +79,8 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
 
 def _counted(said: list[str], is_one: bool) -> Unit | None:
     """The words of what is counted. The last one before a "per" is the noun."""
-    words = [word.lower() for word in said if word.lower() not in _EMPTY and word.lower() not in _POWERS]
-    if not _CHANGING.isdisjoint(words) or not all(word.isalpha() or word == "/" for word in words):
+    words = [word.lower() for word in said if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()]
+    if not _CHANGING.isdisjoint(words):
         return None
     if not words:
         return NO_UNIT
