@@ -322,6 +322,8 @@ def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
         ended = [p["steps"][-1] for p in problems if len(p["steps"]) <= t and p["finished"] and p["steps"]]
         members = [m for r in here for m in r["members"]]
         correct = [[float(m["correct"]) for m in r["members"]] for r in [*here, *ended]]
+        replies = [m for m in members if m["doubt"] is not None and "error" not in m]
+        unread = [m for m in replies if m["answer"] is None and not m["correct"]]
         steps.append(
             {
                 "step": t,
@@ -338,10 +340,8 @@ def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
                 "problems": len(here),
                 "truncated": sum(m["finish_reason"] == "length" for m in members),
                 "forced": sum("unforced" in m for m in members),
-                "unread": sum(m["doubt"] is not None and m["answer"] is None and "error" not in m for m in members),
-                "doubtful": sum(
-                    m["doubt"] is not None and m["answer"] is not None and "error" not in m for m in members
-                ),
+                "unread": len(unread),
+                "doubtful": len(replies) - len(unread),
                 "failed": sum("error" in m for m in members),
                 "identical": sum(r["identical"] for r in here),
             }
