@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from core import experiment_file
 from core.errors import UserError, command
 from core.files import amount, results_dir
 from core.generate.journal import Archive, from_record
@@ -33,7 +34,10 @@ Change = tuple[str, str, str]  # where, before, after
 
 
 async def _no_model(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-    raise UserError("this grader asks a model, and grading again has none")
+    raise UserError(
+        "this grader asks a model, and grading again has none. Run the experiment again: its completions come from the "
+        "journal"
+    )
 
 
 class Kept:
@@ -96,12 +100,16 @@ class Kept:
         return write.save(document, made_anew, self.path.parent), document
 
 
-def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
-    """Grade the results in `path` anew. The new file's path, the old and the new document (without problems), and what
-    changed come back. Raises UserError where the file can't be read, or a completion is in no journal."""
+def regrade(path: Path, grader: Grader | None = None) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
+    """Grade the results in `path` anew, by the `grader` of their experiment's file unless another is given.
+
+    Returns the new file's path, the old and the new document (without problems), and the changes. Raises UserError if
+    the file can't be read, or a completion is in no journal."""
     kept, changes = Kept(path), list[Change]()
-    name = getattr(grader, "__name__", "")
-    if (before := kept.head.get("grader", by_answer.__name__)) != name:
+    before = kept.head.get("grader", by_answer.__name__)
+    grader = grader or _own(kept.head["experiment"], before)
+    name = getattr(grader, "__name__", type(grader).__name__)
+    if before != name:
         if before == ungraded.__name__ or any(problem.is_proof for problem in kept.problems):
             raise UserError(
                 f"{path.name} holds proofs, which {name} can't grade: they have no answers to compare. A model can: "
@@ -121,6 +129,18 @@ def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any
 
         new, document = kept.save(remade, regraded=write.now())
     return new, kept.head, document, changes
+
+
+def _own(experiment: str, name: str) -> Grader:
+    """The grader called `name` that the file of `experiment` names; by_answer if there is none."""
+    if name in (by_answer.__name__, ungraded.__name__):
+        return by_answer
+    try:
+        names = experiment_file.load(experiment.partition("-seed")[0]).namespace.values()
+    except UserError:
+        return by_answer
+    known = (each for each in names if callable(each) and not isinstance(each, type))
+    return next((each for each in known if getattr(each, "__name__", type(each).__name__) == name), by_answer)
 
 
 def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:

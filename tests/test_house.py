@@ -60,7 +60,7 @@ MAY: dict[str, set[str]] = {
     "runs": {"results", "report"},
     "run": {"engines", "generate", "grading", "problems", "results", "experiment", "runs"},
     "spending": {"engines.shape"},
-    "regrade": {"generate.journal", "grading", "problems", "results", "report", "run"},
+    "regrade": {"experiment_file", "generate.journal", "grading", "problems", "results", "report", "run"},
     "grade": {"engines", "generate", "grading", "problems", "regrade", "report", "results", "run"},
     "curate": {"engines.server", "grade", "grading", "problems", "report.tables"},
     "star": {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core import regrade
+from core import experiment_file, regrade
 from tests import conftest
 from tests.fakes.server import ScriptedServer
 from tests.test_run import load
@@ -68,6 +68,23 @@ def test_what_changed_is_printed_answer_by_answer(
     assert "p1, t=0, member 2: 41 (right" in out and f"-> {truth} (" in out
     assert "1 of 36 readings and votes changed" in out and "graded again" in out
     assert load(made, "03_rsa_verify")["problems"][1]["steps"][0]["members"][2]["answer"] == truth
+
+
+def test_an_experiments_own_grader_grades_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An experiment's file names its grader, and results name the experiment."""
+    (tmp_path / "99_halves.py").write_text(
+        "from core.run import run\nfrom core.scaffolds.rsa import RSA\nfrom core.types import Grade, Graded\n\n\n"
+        "async def by_halves(problem, population, ask):\n"
+        "    return Graded([Grade(0.5) for _ in population], score=0.5)\n\n\n"
+        'if __name__ == "__main__":\n    run(RSA, globals(), grader=by_halves)\n'
+    )
+    monkeypatch.setattr(experiment_file, "FOLDER", tmp_path)
+    path = made / "99_halves.json"
+    document = load(made, "03_rsa_verify") | {"experiment": "99_halves-seed1", "grader": "by_halves"}
+    path.write_text(json.dumps(document))
+    (made / "journal" / "99_halves-seed1.jsonl").write_bytes((made / "journal" / "03_rsa_verify.jsonl").read_bytes())
+    _, _, after, _ = regrade.regrade(path)
+    assert {step["mean_accuracy"]["value"] for step in after["metrics"]["steps"]} == {0.5}
 
 
 @pytest.mark.parametrize("argv", [[], ["--all"], ["02_nothing"]])

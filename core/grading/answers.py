@@ -14,6 +14,8 @@ from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract
 from core.grading.math_verify import math_equal, math_readable
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
+# Doubts about a wrong math answer: math-verify can't read it, or its reference, so that their spelling was compared.
+NO_MATHEMATICS, NO_REFERENCE = "not mathematics", "reference not read"
 MAX_COMPARISONS = 600  # that one vote asks of the judge: enough for 35 answers of which no two are equal
 NEUTRAL = r"\sqrt{2}"  # quickly compared with any answer that is quickly compared with others
 
@@ -190,7 +192,8 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 
 def _grade(problem: Problem, made: Completion, text: str, unforced: Grade | None = None) -> Grade:
     """One reading of a completion, forced or not. A comparison that math-verify could not decide counts as wrong, and
-    has that for its doubt where there is no other."""
+    has that for its doubt if there is no other. So has a wrong answer, or its reference, that only its spelling can be
+    compared by; words against words are no such case."""
     read = extract(text, problem.answer_type, truncated=made.truncated)
     verdict = judge(read.answer, problem.answer or "", problem.answer_type)
     doubt = read.doubt
@@ -198,4 +201,8 @@ def _grade(problem: Problem, made: Completion, text: str, unforced: Grade | None
         doubt = None  # several spellings of one answer
     if verdict is None:
         return Grade(0.0, read.answer, doubt or "undecided", is_undecided=True, unforced=unforced)
+    if not verdict and read.answer and not doubt and problem.answer_type == "math":
+        unread = [not is_reference(text, "math") for text in (read.answer, problem.answer or "")]
+        words = all(WORDS.fullmatch(canonical(text, "math")) for text in (read.answer, problem.answer or ""))
+        doubt = None if words else NO_REFERENCE if unread[1] else NO_MATHEMATICS if unread[0] else None
     return Grade(float(verdict), read.answer, doubt, unforced=unforced)

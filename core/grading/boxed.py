@@ -6,13 +6,14 @@ and are compared as text; "math" answers are compared as text and then by what t
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
 
-from core.grading.final import final_lines, says_nothing
+from core.grading.final import final_lines, says_nothing, statements
 from core.grading.units import unit_of
 from core.types import MAX_ANSWER_CHARS
 
@@ -23,12 +24,13 @@ MAX_OTHERS = 8  # answers of earlier boxes that are compared with the last one's
 DOUBTS = {
     "truncated": "the completion was cut off, so that this may not be its last word",
     "unclosed": "the last box never closes; the answer, if any, is from the complete box before it",
-    "none": "there is no box, and no line that begins with Final:",
+    "no answer": "there is no box, no line that begins with Final:, and no sentence that states an answer",
     "empty": "every box is empty; or, without a box, every Final: line is empty or holds a placeholder",
     "unreadable": f"the last box (or Final: line) is longer than {MAX_ANSWER_CHARS} characters, wrapped too deeply, or "
     "(a line) has braces that do not balance",
     "not an integer": "the answer type is integer and what is stated is anything but an integer from 0 to 999",
     "several": "there are different answers, in boxes or Final: lines; the last box counts, without one the last line",
+    "unboxed": "there is neither a box nor a Final: line; the answer is from a sentence such as The answer is 42.",
 }
 
 
@@ -46,11 +48,12 @@ class Extraction:
 
 def extract(text: str, answer_type: str = "integer", truncated: bool = False) -> Extraction:
     r"""The answer that `text`, a completion without its thinking, states in its last complete \boxed{} or \fbox{};
-    where it has no box, complete or not, in its last line that begins with `Final:`.
+    if it has no box, complete or not, in its last line that begins with `Final:`; without one, in its last sentence
+    such as "The answer is 42.", or its last line "#### 42", with the doubt "unboxed".
 
     Integers come back canonical: "042" is "42", "1{,}024" is "1024". A box inside a box belongs to the outer one,
     unless that never closes. Empty boxes are passed over, and so are `Final:` lines that say nothing. A line is read as
-    a box is: "Final: The answer is 42." states no integer. Never raises, and takes time linear in `text`.
+    a box is. Never raises, and takes time linear in `text`.
     """
     boxes, unclosed = _boxes(text)
     has_box = bool(boxes) or unclosed
@@ -59,6 +62,8 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     beside = lines if has_box else []
     answers = (_read(each, answer_type) for each in reversed(first))  # lazily: some that differ end the reading
     answer = next((a for a in answers if a != ""), "")
+    unboxed = "" if has_box or any(line != "" for line in lines) else _unboxed(text, answer_type, truncated)
+    answer = answer if answer != "" else unboxed
     doubt = None
     others: list[str | None] = []
     if truncated:
@@ -66,13 +71,15 @@ def extract(text: str, answer_type: str = "integer", truncated: bool = False) ->
     elif unclosed:
         doubt = "unclosed"
     elif not answer:
-        doubt = "unreadable" if answer is None else "empty" if first else "none"
+        doubt = "unreadable" if answer is None else "empty" if first else "no answer"
     elif answer_type == "integer" and not is_aime(answer):
         doubt = "not an integer"
     elif others := _others(
         chain(answers, (_read(each, answer_type) for each in reversed(beside))), answer, answer_type
     ):
         doubt = "several"
+    elif unboxed:
+        doubt = "unboxed"
     told = tuple(other for other in others if other is not None)
     return Extraction(answer or None, doubt, told if len(told) == len(others) <= MAX_OTHERS else ())
 
@@ -96,6 +103,25 @@ def _lines(text: str, has_box: bool, truncated: bool = False) -> list[str | None
 def _fits(value: str) -> bool:
     """Whether a box around `value` would hold it: it is no longer than an answer, and its braces balance."""
     return len(value) <= MAX_ANSWER_CHARS and _boxes(rf"\boxed{{{value}}}") == ([value], False)
+
+
+def _unboxed(text: str, answer_type: str, truncated: bool) -> str:
+    """The answer of the last sentence that states one; "" without, and if it says more than an answer."""
+    for one in reversed(statements(text)):
+        if (truncated and one.end == len(text)) or says_nothing(one.value):
+            continue
+        is_fit = _fits(one.value) and (answer := _answer(one.value, answer_type))
+        if is_fit and answer and not _is_prose(answer):
+            return answer
+        if not one.is_heading and _DECIDING.search(one.value):
+            return ""
+    return ""
+
+
+def _is_prose(answer: str) -> bool:
+    """Whether `answer` has words that are neither mathematics nor a unit of a number."""
+    words = _NO_WORDS.sub(" ", answer)
+    return _WORD.search(words) is not None and answer.lower() not in NOTHING
 
 
 def _others(answers: Iterable[str | None], answer: str, answer_type: str) -> list[str | None]:
@@ -185,6 +211,7 @@ _CHARACTERS = str.maketrans(
     | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", " ")
     | {"\u202f": "\u2009", "，": ",", "．": ".", "∘": "°", "º": "°"}
     | {chr(ord("０") + digit): str(digit) for digit in range(10)}
+    | {one: re.sub("(.+)⁄(.+)", r"\\frac{\1}{\2}", unicodedata.normalize("NFKD", one)) for one in "¼½¾⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 )
 # Everything that a backslash begins is one token, so that no half of \\ or \{ is ever cut off.
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])|[$~]")
@@ -212,11 +239,29 @@ _REMARK = re.compile(
 _UNIT = (
     r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
     r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
-    r"|(?<= )(?P<words>(?:[cmk]m|[a-z]{4,}|\([a-z]{4,}\))(?: [a-z]{4,})*)"
+    r"|(?<= )(?P<words>(?:[cmk]m|day|men|way|yen|[a-z]{4,}|\([a-z]{4,}\))(?: [a-z]{4,})*)"
 )
 _STATED = re.compile(
     rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
     rf"(?:(?P<percent>%)|{_UNIT})?"
+)
+# Other dress of a whole box: words before the answer, Minerva's behind it, ordinals, 1 000 000, per cent, a residue.
+_LEAD = re.compile(
+    r"\A(?:(?:so|thus|hence|therefore),? )?(?:(?:the|my|our) )?(?:final |correct )?answer ?(?:is ?:?|[:=]) ?", re.I
+)
+_HOPE = re.compile(r" ?\. ?I hope (?:it|this) is correct\Z")
+_ORDINAL = re.compile(r"([0-9]+) ?\^? ?\{? ?(?:\\(?:text|mathrm) ?\{ ?)?(?:st|nd|rd|th)(?: ?\}){0,2}")
+_SPACED = re.compile(r"[-+]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
+_PERCENT = re.compile(r"(?<=[0-9}]) ?(?:\\text ?\{ ?per ?cent ?\}|per ?cent)\Z")
+_MODULO = re.compile(
+    r" ?(?:\\pmod|\( ?(?:(?:\\b?)?mod(?![A-Za-z])|\\text ?\{ ?mod ?\})) ?(?:\{ ?([0-9]+) ?\}|([0-9]+)) ?\)?\Z"
+)
+_RESIDUE = re.compile(r"([0-9]{1,9})\\pmod\{([0-9]{1,9})\}")
+_CURRENCIES = {"£": "pound", r"\pounds": "pound", "€": "euro", "¥": "yen", "₹": "rupee", r"\$": "dollar", "$": "dollar"}
+_SIGN = r"\\pounds|\\\$|[$£€¥₹]"
+_MONEY = re.compile(
+    rf"(?P<minus>[-+]?) ?(?:(?P<before>{_SIGN})|(?=[0-9])) ?(?P<amount>[0-9]+(?:(?:,|\{{,\}})[0-9]{{3}})*(?:\.[0-9]+)?)"
+    rf" ?(?P<behind>{_SIGN})?[ .,;:]*"
 )
 _UNIT_WORD = re.compile(r"[A-Za-z./()]{2,}|[mgsLh]")
 # What may be equal to it: a name ("x = 41"), for integers also a sum of names ("m+n = 41"), the size of something
@@ -231,6 +276,13 @@ _ONE_NAME = re.compile(rf"(?:\\angle |\\triangle )?(?:\\?[A-Za-z]|\\[A-Za-z]+|[A
 _CALCULATION = re.compile(r"(?:[0-9+\-*/^(){}!,.× ·]|\\(?:cdot|times|div|d?frac|[dt]?binom|sqrt|b?mod)(?![A-Za-z]))+")
 _FRACTION = re.compile(r"\A(-?) *\\frac *(?:\{ *(-?[0-9]+) *\}|([0-9])) *(?:\{ *([0-9]+) *\}|([0-9]))\Z")
 NUMBER = re.compile(r"-?[0-9]+(?:/[0-9]+)?")  # a canonical form that is exact: another one is another number
+# Of sentences about an answer: what may state one (a number, a formula) or take one back; words of no answer.
+_DECIDING = re.compile(r"[0-9\\$]|\b(?:not|wrong|incorrect|no)\b")
+_NO_WORDS = re.compile(
+    r"\\(?:text|mathrm|operatorname|mathbb|begin|end) ?\{[^{}]*\}|\\[A-Za-z]+"
+    r"|(?<![A-Za-z])(?:sin|cos|tan|log|exp|sqrt|gcd|lcm|mod|max|min)(?![A-Za-z])"
+)
+_WORD = re.compile(r"[A-Za-z]{3,}|(?<![A-Za-z])(?:is|if|it|so|we|to|of|by|or|at|an|as|be)(?![A-Za-z])")
 _RATIONAL = re.compile(r"-? ?[0-9.]+(?: ?/ ?[0-9]+)?")
 WORDS = re.compile(r"(?=.*[A-Za-z]{3})[A-Za-z]+(?: [A-Za-z]+)*")
 NOTHING = {"no solution", "no solutions", "empty set", "the empty set", r"\emptyset", r"\varnothing", "∅", r"\{\}"}
@@ -270,12 +322,17 @@ def _answer(box: str, answer_type: str) -> str | None:
 
 def _clean_once(text: str, answer_type: str) -> str:
     text = re.sub("[\ud800-\udfff]", "\ufffd", text).translate(_CHARACTERS)
-    text = re.sub(r"[^\S\u2009]+", " ", text)
+    text = _money(re.sub(r"[^\S\u2009]+", " ", text), answer_type)
     text = _COMMAND.sub(lambda token: _MEANING.get(token[0], token[0]), text)
     text = re.sub(r"(?<!\\)\{,\}", ",", text)
     text = re.sub(r"(?<=[0-9])\u2009+(?=[0-9]{3}(?![0-9]))", ",", text)
     text = re.sub(r"\s+", " ", re.sub(r"(?<=[\^_])\s+", "", text))
     text = text.lstrip(" ").rstrip(" .,;:%" if answer_type == "integer" else " .,;:")
+    text = _MODULO.sub(r"\\pmod{\1\2}", _PERCENT.sub("%", _HOPE.sub("", _LEAD.sub("", text))))
+    if ordinal := _ORDINAL.fullmatch(text):
+        return ordinal[1]
+    if _SPACED.fullmatch(text):
+        return text.replace(" ", "")
     if (number := _stated_number(text, answer_type)) is not None:
         return number
     remark = _REMARK.search(text) if answer_type == "math" else None
@@ -284,19 +341,33 @@ def _clean_once(text: str, answer_type: str) -> str:
     text = _WRAPPER.sub(" ", text) + (rf"\text{remark[1]}" if remark else "")
     if text.startswith("{") and _boxes(r"\boxed" + text)[0] == [text[1:-1]]:
         return text[1:-1]
+    if answer_type == "integer" and (residue := _RESIDUE.fullmatch(text)) and int(residue[1]) < int(residue[2]):
+        return residue[1]
     if answer_type == "integer" and (number := _worked_out(text)) is not None:
         return number
     return text
 
 
+def _money(text: str, answer_type: str) -> str:
+    """An amount with the sign of a currency as one with its name. A single $ is such a sign; two are mathematics."""
+    dollars = len(re.findall(r"(?<!\\)\$", text))
+    found = _MONEY.fullmatch((text if dollars == 1 else re.sub(r"(?<!\\)\$", "", text)).strip())
+    if not found or bool(found["before"]) == bool(found["behind"]):
+        return text
+    number = found["minus"] + found["amount"]
+    name = _CURRENCIES[found["before"] or found["behind"]]
+    return number if answer_type == "integer" else rf"{number}\text{{ {name}}}"
+
+
 def _stated_number(text: str, answer_type: str) -> str | None:
-    """The number that is all `text` says, without separators and leading zeros. A unit goes too, but for one that
-    measures a math answer, for 5 m is not 5 cm. None if `text` says more."""
+    """The number that is all `text` says, without separators and leading zeros. An integer's unit goes too. A math
+    answer keeps it, for 5 m is not 5 cm, and 12 boys are not 12 girls. None if `text` says more."""
     stated = _STATED.fullmatch(text)
     if not stated:
         return None
     words = stated["unit"] or stated["words"] or ""
-    unit = unit_of(words, stated["power"] or "") if all(map(_UNIT_WORD.fullmatch, words.split())) else None
+    power, is_one = stated["power"] or "", stated["whole"] == "1" and not stated["decimals"]
+    unit = unit_of(words, power, is_one) if all(map(_UNIT_WORD.fullmatch, words.split())) else None
     if unit is None:
         return None
     decimals = stated["decimals"] or ""
@@ -305,10 +376,12 @@ def _stated_number(text: str, answer_type: str) -> str | None:
     number = ("-" if stated["sign"] == "-" and number != "0" else "") + number + (stated["percent"] or "")
     if answer_type == "integer":
         return number
-    if stated["degrees"] or unit == "deg":
+    if stated["degrees"] or unit.measured == "deg":
         return number + r"^\circ"
-    unit, _, power = unit.partition("^")
-    return number + (rf"\text{{ {unit}}}" + (f"^{power}" if power else "") if unit else "")
+    if unit.counted:
+        return number + rf"\text{{ {' '.join(words.split())}}}"
+    name, _, power = unit.measured.partition("^")
+    return number + (rf"\text{{ {name}}}" + (f"^{power}" if power else "") if name else "")
 
 
 def _worked_out(text: str) -> str | None:

@@ -21,7 +21,7 @@ import sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
 from sympy.core.function import AppliedUndef
 
-from core.grading.units import unit_of
+from core.grading.units import NO_UNIT, Unit, unit_of
 
 DIGITS = ((50, 30), (500, 450))  # digits computed, digits that must agree; the first look ends most comparisons
 POINTS = 16  # where expressions with variables are compared, drawn once and for all
@@ -37,14 +37,15 @@ class Unreadable(Exception):
 class Answer:
     """An answer taken apart. `kind`: "value" (a sympy object), "relation" (a tuple of sympy relations that all hold),
     or of several `members`: "list" (1, 2), "set" (with braces, or joined by "or"), "row" (in the two `brackets`: a
-    point or an interval), "union". `name` is what stands before an equals sign, `unit` what stands behind."""
+    point or an interval; a time of day, in "am" or "pm"), "ratio" (1:2:3), "union". `name` is what stands before an
+    equals sign, `unit` what stands behind."""
 
     kind: str
     value: Any = None
     members: tuple["Answer", ...] = ()
     brackets: str = ""
     name: str = ""
-    unit: str = ""
+    unit: Unit = NO_UNIT
 
 
 def equal(answer: str, truth: str) -> bool:
@@ -85,8 +86,11 @@ def _alternatives(*texts: str) -> list[list[Answer]]:
             index = having.index(True)
             if sign == r"\%" and not re.fullmatch(r"[^,;]*\\%", texts[index]):
                 continue
-            if not _FUNCTION.search(texts[index]) and not readings[1 - index][0].unit:
+            if not _FUNCTION.search(texts[index]) and not readings[1 - index][0].unit.measured:
                 readings[index].append(_read(texts[index].replace(sign, "")))
+    for text, read in zip(texts, readings, strict=True):
+        if power := _SMALL.fullmatch(text):  # 3e-4 is a number, and less than three times e
+            read.append(_read(_power_of_ten(power)))
     return readings
 
 
@@ -123,6 +127,8 @@ _BASE = re.compile(
 )
 _BASE_WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _SCIENTIFIC = re.compile(r"(?<![A-Za-z0-9.\\])(?:(\d+\.\d+|1)e([-+]?\d+)|(\d+)e(\d+)|(\d+(?:\.\d+)?)E([-+]?\d+))(?!\w)")
+_SMALL = re.compile(r"(-?[0-9]+)e(-[0-9]+)")
+_CLOCK = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))? ?(?:\\text ?\{ ?)?([AaPp])\.? ?[Mm]\.? ?\}?")
 _THOUSANDS = re.compile(r"(?<![0-9,.])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 # Letters that are one name: capitals (AC is a segment, and not CA), and words after a space (no product of letters).
 _NAMES = re.compile(r"(?<![A-Za-z\\{])(?:[A-Z]{2,}|I|(?<![^ ])[A-Za-z]{4,})(?![A-Za-z])")
@@ -189,7 +195,7 @@ _NAME = re.compile(
 _TRAILING = re.compile(
     r"^(?P<value>.*[^\s,;])(?:\s*,)?\s*"
     r"(?:\\(?:text|mathrm|mbox|textrm|textnormal|textit|rm)\s?\{(?P<text>[A-Za-z .,/()\\^0-9{}-]*?)\}"
-    r"|(?<=[\s})0-9])(?P<bare>(?<=\s)[a-z]{4,}(?:[ ](?:[a-z]{4,}|[a-z]{2}))*"
+    r"|(?<=[\s})0-9])(?P<bare>(?<=\s)(?:[a-z]{4,}|day|men|way|yen)(?:[ ](?:[a-z]{4,}|[a-z]{2}))*"
     r"|(?:(?:sq|cu|square|cubic)\s)?(?:[cmk]m|mm|kg|ft|mph)))"
     r"(?P<power>\s?\^\s?(?:[23]|\{\s?[23]\s?\}))?$"
 )
@@ -242,6 +248,9 @@ def _read(text: str) -> Answer:
         joined = re.sub(rf",?(?<![A-Za-z\\])\b{word}\b(?![A-Za-z])", "\0", text)
         if "\0" in joined:
             return _joined(_split(joined, "\0", ",")[0], word)
+    if clock := _CLOCK.fullmatch(text):
+        hour, minute = (Answer("value", sympy.Integer(part or 0)) for part in clock.groups()[:2])
+        return Answer("row", members=(hour, minute), brackets=clock[3].lower() + "m")
     text = _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text) if not _inside(text) else text
     parts, _ = _split(text, ",", ";")
     if len(parts) > 1:
@@ -309,7 +318,8 @@ def _statement(text: str) -> Answer:
         return replace(_read(parts[1]), name=_name(parts[0]))
     parts, signs = _split(text, *_RELATIONS)
     if not signs:
-        return _value(text)
+        parts, _ = _split(text, ":")
+        return _of_members("ratio", parts) if len(parts) > 2 else _value(text)
     if not all(parts):
         raise Unreadable
     if set(signs) != {"="}:
@@ -332,12 +342,21 @@ def _name(text: str) -> str:
 
 
 def _value(text: str) -> Answer:
-    unit, remark = "", False
+    unit, remark = NO_UNIT, False
     if (found := _TRAILING.match(text)) and (found["text"] is not None or found["bare"]):
-        named = unit_of(found["text"] or found["bare"] or "", found["power"] or "")
+        named = unit_of(found["text"] or found["bare"] or "", found["power"] or "", found["value"].strip() == "1")
         if named is None:
             raise Unreadable
-        text, unit, remark = found["value"].strip(), named, named == ""
+        text, unit, remark = found["value"].strip(), named, not named.measured
+    if residue := re.fullmatch(r"(-?[0-9]+) ?\\pmod ?\{?([0-9]+)\}?", text):
+        if not int(residue[2]):
+            raise Unreadable
+        return Answer("value", sympy.Integer(int(residue[1]) % int(residue[2])), unit=Unit(f"mod {int(residue[2])}"))
+    if text.endswith(r"\%"):
+        whole = _value(text.removesuffix(r"\%"))
+        if whole.kind != "value" or not isinstance(whole.value, sympy.Expr):
+            raise Unreadable
+        return replace(whole, value=whole.value / 100, unit=unit)
     signs = text.count(r"\pm") + text.count(r"\mp")
     if signs:
         if signs > MAX_SIGNS:
@@ -475,7 +494,7 @@ def _exact(value: Any) -> Any:
 def _same(a: Answer, b: Answer) -> bool:
     if a.name and b.name and a.name != b.name and "relation" not in (a.kind, b.kind):
         return False
-    if a.unit and b.unit and a.unit != b.unit:
+    if not a.unit.agrees(b.unit):
         return False
     if a.kind == b.kind == "value":
         return _same_value(a.value, b.value)
@@ -492,8 +511,14 @@ def _same(a: Answer, b: Answer) -> bool:
         )
     if kinds == {"row"}:
         return a.brackets == b.brackets and _all_same(a.members, b.members)
-    if kinds == {"list", "row"}:  # a point without its parentheses
-        return "()" in (a.brackets, b.brackets) and _all_same(a.members, b.members)
+    if kinds == {"list", "row"}:  # x = 1, y = 2 is a point; 1, 2 and x = 2, 3 are none
+        named = _in_order_of_names(a) or _in_order_of_names(b)
+        return named and "()" in (a.brackets, b.brackets) and _all_same(a.members, b.members)
+    if kinds == {"ratio"}:
+        mine, theirs = ([member.value for member in one.members] for one in (a, b))
+        return len(mine) == len(theirs) and all(
+            _same_value(x * theirs[0], y * mine[0]) for x, y in zip(mine, theirs, strict=True)
+        )
     a, b = (b, a) if b.kind == "value" else (a, b)  # most values are no sets, which ends it
     if kinds == {"value", "set"} and len(b.members) == 1 and isinstance(a.value, sympy.Expr):
         return _same(a, b.members[0])

@@ -1,4 +1,5 @@
-r"""Lines that state an answer as `Final: 42`, for models that were taught that form in place of a box.
+r"""Lines that state an answer as `Final: 42`, for models that were taught that form in place of a box; and sentences
+that state one, for models that were taught neither.
 
 Such a line begins with the word, in any case ("Final answer:" too), perhaps behind marks of Markdown; within a line the
 word states nothing. Whatever any reader takes for the end of a line ends one here (as str.splitlines has it), so that
@@ -6,7 +7,10 @@ none of them hides a line.
 """
 
 import re
+from collections import deque
 from dataclasses import dataclass
+
+from core.types import MAX_ANSWER_CHARS
 
 LINE_ENDS = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"  # of a character class
 LONGEST_PLACEHOLDER = 80  # characters: who says more says something
@@ -29,6 +33,47 @@ _SLOT = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"[A-Za-z]{2,}(?:[ _-][A-Za-z]+)*")
+
+
+# "#### 42", as GSM8K has it; a line "Answer: 42"; "the answer is 42", wherever its sentence stands.
+_STATEMENT = re.compile(
+    rf"(?:(?:\A|(?<=[{LINE_ENDS}]))[ \t]*+####|(?P<spoken>(?:\A|(?<=[{LINE_ENDS}]))[ \t>#*_$]*+(?:\\text ?\{{)?"
+    r"(?ai:(?:final |correct )?+answer)[*_]*+ ?+[:：]"
+    r"|\b(?ai:(?:the|my|our) (?:final |correct )?+answer(?: to (?:the|this) (?:question|problem))?+)[*_]*+ ?"
+    r"(?:is ?+:?+|[:：])))"
+    rf"(?=(?P<value>[^{LINE_ENDS}]{{0,{MAX_ANSWER_CHARS + 1}}}+))"
+)
+_SENTENCE_END = re.compile(r"[.!?](?=[\s*_\"'”’)]|\Z)")
+_SUPPOSED = re.compile(
+    r"\b(?:if|whether|suppos\w+|assum\w+|unless|not|might|may|could|maybe|perhaps|wrong|incorrect|once|when|until)\b",
+    re.I,
+)
+_BEFORE = 200  # characters of a sentence that are looked at
+_LAST = 20  # sentences that are looked at
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence about an answer. `end`: of its line in the text. `value`: the rest of the sentence. `is_heading`: its
+    line begins with ####, which Markdown has for headings."""
+
+    end: int
+    value: str
+    is_heading: bool
+
+
+def statements(text: str) -> list[Statement]:
+    """Find the last sentences of `text` that may state an answer without a box, in order, without those that suppose
+    one. Takes time linear in `text`."""
+    found = []
+    for one in deque(_STATEMENT.finditer(text), _LAST):
+        is_heading = one["spoken"] is None
+        said = one["value"] if is_heading else _SENTENCE_END.split(one["value"].strip(), maxsplit=1)[0]
+        before = re.split(rf"[.!?;{LINE_ENDS}]", text[max(0, one.start() - _BEFORE) : one.start()])[-1]
+        if not _SUPPOSED.search(before):
+            value = said.replace("}", "", 1) if said.count("}") > said.count("{") else said
+            found.append(Statement(one.end("value"), value.strip(" \t*_`"), is_heading))
+    return found
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ def math_equal(answer: str, truth: str) -> bool | None:
     return verdict
 
 
+@lru_cache(maxsize=65536)
 def math_readable(text: str) -> bool | None:
     """Whether `text`, LaTeX without dollar signs, can be compared with answers that are spelled otherwise; None when
     there was no verdict within DEADLINE_S. Safe and raises as math_equal."""

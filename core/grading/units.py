@@ -1,32 +1,60 @@
 """The words behind a number: units that measure, words that change the number, and words that say what it counts."""
 
 import re
+from dataclasses import dataclass
+from itertools import pairwise
 
 # Every spelling beside the unit that it names; two answers in different units are different answers.
 UNITS = {
     word: names.split()[0]
     for names in (
         "mm millimeter millimetre; cm centimeter centimetre; dm decimeter decimetre; m meter metre; km kilometer"
-        " kilometre; in inch inches; ft foot feet; yd yard; mi mile; mg milligram; g gram; kg kilogram; lb pound;"
+        " kilometre; in inch inches; ft foot feet; yd yard; mi mile; mg milligram; g gram; kg kilogram; pound lb;"
         " oz ounce; t ton tonne; ms millisecond; s sec second; min minute; h hr hour; d day; week; month; yr year;"
-        " mL ml milliliter millilitre; L l liter litre; gal gallon; dollar; cent; euro; mph; kph kmph; N newton;"
-        " J joule; W watt; V volt; Hz hertz; K kelvin; rad radian; deg degree"
+        " mL ml milliliter millilitre; L l liter litre; gal gallon; dollar; cent; euro; yen; rupee; mi/h mph;"
+        " km/h kph kmph; N newton; J joule; W watt; V volt; Hz hertz; K kelvin; rad radian; deg degree"
     ).split(";")
     for word in names.split()
 }
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
-# With these words it is another number, or none: 5 thousand, 5 or more, 5 modulo 7, about 5.
+# With these words it is another number, or none: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is wrong.
 _CHANGING = frozenset(
     "or and not to of by in if when unless for mod modulo base over plus minus times point pi factorial squared cubed"
     " more less least most otherwise half halves third thirds quarter quarters dozen dozens hundred hundreds thousand"
-    " thousands million millions billion billions about approximately approx roughly nearly almost around".split()
+    " thousands million millions billion billions about approximately approx roughly nearly almost around no never"
+    " without except is are was were be has have does can may must should would could seems looks works fails always"
+    " perhaps sometimes this thus yes wrong incorrect false".split()
 )
+# These leave the number as it is: 5 units, 5 altogether.
+_EMPTY = frozenset("unit units exactly precisely total altogether each apiece".split())
+_PLURALS = frozenset("people children men women mice geese teeth dice fish sheep deer pence yen".split())
 
 
-def unit_of(words: str, power: str = "") -> str | None:
-    """The unit that `words` (and a `power` like ^2 behind them) name, as "cm^2" or "km/h"; "" when they only say what
-    is counted, as "ways" does; None when they change the number."""
+@dataclass(frozen=True)
+class Unit:
+    """The words behind a number: what it is `measured` in, as "cm^2" or "km/h", and else the words that say what is
+    `counted`, in the singular."""
+
+    measured: str = ""
+    counted: frozenset[str] = frozenset()
+
+    def agrees(self, other: "Unit") -> bool:
+        """Whether two numbers may have these units and be the same: a unit may be left out, and so may a word."""
+        if not (self.measured or self.counted) or not (other.measured or other.counted):
+            return True
+        is_told = self.counted <= other.counted or other.counted <= self.counted
+        return self.measured == other.measured and is_told
+
+
+NO_UNIT = Unit()
+
+
+def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
+    """The unit that `words` (and a `power` like ^2 behind them) name. None if they change the number, or are no plural
+    noun: who counts more than one (not `is_one`) counts boys, and 7 with "wrong" behind it counts nothing."""
     said = re.findall(r"[A-Za-z]+|/|\^\{?[23]", words + power)
+    if re.search(r"(?<!\^)(?<!\^\{)[0-9]", words):
+        return None
     units: list[str] = []
     before = ""  # a power that stands before its unit
     for index, word in enumerate(said):
@@ -41,9 +69,22 @@ def unit_of(words: str, power: str = "") -> str | None:
             return None
         elif word in ("/", "per"):
             units.append("/")
-        else:
-            if not known:  # it measures nothing, so that all the words count: square units, ways
-                return "" if _CHANGING.isdisjoint(map(str.lower, said)) else None
+        elif known:
             units.append(known + before)
             before = ""
-    return "".join(units)
+        else:
+            return _counted(said, is_one)
+    return Unit("".join(units))
+
+
+def _counted(said: list[str], is_one: bool) -> Unit | None:
+    """The words of what is counted. The last one before a "per" is the noun."""
+    words = [word.lower() for word in said if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()]
+    if not _CHANGING.isdisjoint(words):
+        return None
+    if not words:
+        return NO_UNIT
+    noun = next((word for word, then in pairwise([*words, "/"]) if then in ("/", "per")), "")
+    if not (is_one or noun in _PLURALS or re.search(r"[^ius]s\Z", noun)):
+        return None
+    return Unit(counted=frozenset(word.removesuffix("s") for word in words))

@@ -45,7 +45,15 @@ def understood(row: dict[str, Any]) -> dict[str, Any]:
     for ours, names in NAMES.items():
         held = [cells[name] for name in names if name in cells]
         if held and (held[0] is not None or ours in ("problem", "answer")):
-            found[ours] = _said(held[0]) if ours == "problem" else held[0]
+            found[ours] = held[0]
+    if "problem" in found:
+        is_question = found["problem"] is cells.get("question")
+        found["problem"] = _said(found["problem"], cells.get("body") if is_question else None)
+    answer = found.get("answer")
+    if isinstance(answer, str) and "####" in answer:  # GSM8K's worked solutions end so
+        found["answer"] = answer.rpartition("####")[2].strip()
+    elif isinstance(answer, float) and answer.is_integer():
+        found["answer"] = int(answer)
     return found
 
 
@@ -92,8 +100,12 @@ def text_of(cell: Any) -> str:
     return str(cell).strip() if isinstance(cell, (str, int, float)) and not isinstance(cell, bool) else ""
 
 
-def _said(problem: Any) -> Any:
-    """The statement in a prompt that is a list of messages: what its one user says."""
+def _said(problem: Any, body: Any = None) -> Any:
+    """The statement in a prompt that is a list of messages: the text of its one user. SVAMP's have their `body` in a
+    column of its own."""
+    if isinstance(problem, str) and isinstance(body, str) and body.strip() and body.strip() not in problem:
+        body = body.strip()
+        return f"{body}{'' if body[-1] in '.?!,:;' else '.'} {problem.strip()}"
     if not isinstance(problem, list) or not all(isinstance(message, Mapping) for message in problem):
         return problem
     said = [message.get("content") for message in problem if message.get("role") == "user"]

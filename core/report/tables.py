@@ -103,7 +103,9 @@ def table(document: dict[str, Any], columns: int = 0) -> str:
     + of verifications), seconds summed over requests; n, where not all problems are in each step. At most so many
     `columns` wide (0: as wide as it gets): what is 0 everywhere goes first, then the seconds; a line says so."""
     steps, counted = document["metrics"]["steps"], numbers(document)
-    counts = {"cut": "truncated", "doubtful": "doubtful", "failed": "failed"}
+    counts = {"cut": "truncated", "unread": "unread", "doubtful": "doubtful", "failed": "failed"}
+    if is_of_proofs(document) or is_ungraded(document):
+        del counts["unread"]  # a proof states no answer
     if any(s.get("undecided") for s in steps):
         counts["undecided"] = "undecided"
     has_names = any(s.get("stage") for s in steps)
@@ -263,6 +265,7 @@ MEANINGS = {
     "cost": "cost: of all these tokens, at the prices of the model's card",
     "request s": "request s: seconds summed over requests",
     "cut": "cut: hit the cap",
+    "unread": "unread: a reply in which no answer could be found or read",
     "doubtful": "doubtful: read with a doubt, which the results name",
     "failed": "failed: no reply",
     "undecided": "undecided: no verdict of the grader, counted as wrong",

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core import stats
+from core.grading.answers import NO_REFERENCE
 from core.prices import PICO, Prices
 from core.results.waits import Waits
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
-COUNTED = ("truncated", "forced", "doubtful", "failed", "identical")
+COUNTED = ("truncated", "forced", "unread", "doubtful", "failed", "identical")
 # Written only where there are any, as "uncounted" is.
 SILENT = ("empty", "filtered")  # replies that say nothing, or not all
 UNDECIDED = ("undecided", "undecided_pairs")  # comparisons without a verdict
@@ -103,6 +104,7 @@ class RunMetrics:
         }
         self._verification: Counter[str] = Counter()
         self._notes: Counter[str] = Counter()
+        self._no_reference: set[int] = set()  # problems whose reference can't be read
         self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
     def add(self, problem: int, record: dict[str, Any]) -> None:
@@ -115,6 +117,8 @@ class RunMetrics:
             step.stages[record["stage"]] += 1
         self._newest.set(problem, record)
         members = record["members"]
+        if any(m["doubt"] == NO_REFERENCE for m in members):
+            self._no_reference.add(problem // self._runs)
         side_calls = [call for m in members for call in m.get("checks", [])]
         costs = [*members, *side_calls]
         step.seconds += sum(cost["seconds"] for cost in costs)
@@ -125,7 +129,8 @@ class RunMetrics:
         step.counts.update(
             truncated=sum(m["finish_reason"] == "length" for m in members),
             forced=sum("unforced" in m for m in members),
-            doubtful=sum(m["doubt"] is not None for m in members),
+            unread=sum(map(_is_unread, members)),
+            doubtful=sum(m["doubt"] is not None and "error" not in m and not _is_unread(m) for m in members),
             failed=sum("error" in m for m in members),
             identical=record["identical"],
             undecided=sum("undecided" in m for m in members),
@@ -218,6 +223,8 @@ class RunMetrics:
         }
         if self._prices:
             found |= self._cost.shown
+        if self._no_reference:
+            found["no_reference"] = sorted(number + 1 for number in self._no_reference)
         if self._notes:
             found["notes"] = {note: self._notes[note] for note in sorted(self._notes)}
         if self._not_forced:
@@ -325,6 +332,12 @@ class RunMetrics:
         ordered = np.empty(self._problems)
         ordered[numbers] = values
         return ordered.reshape(-1, self._runs)
+
+
+def _is_unread(member: dict[str, Any]) -> bool:
+    """Whether there is a reply, in which no answer could be found or read. A proof has none to be read."""
+    is_wrong = member["correct"] is False and "written" not in member
+    return is_wrong and member["answer"] is None and member["doubt"] is not None and "error" not in member
 
 
 def _gain(before: NDArray[np.float64], after: NDArray[np.float64]) -> dict[str, float | int]:

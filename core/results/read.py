@@ -86,6 +86,7 @@ class StepMetrics:
     problems: int
     truncated: int
     forced: int
+    unread: int
     doubtful: int
     failed: int
     identical: int
@@ -475,7 +476,7 @@ def counts_of(counts: dict[str, Any]) -> dict[str, int]:
 
 
 def _step_metrics(step: dict[str, Any]) -> StepMetrics:
-    counts = ("step", "completions", "problems", "truncated", "forced", "doubtful", "failed", "identical")
+    counts = ("step", "completions", "problems", "truncated", "forced", "unread", "doubtful", "failed", "identical")
     rare = ("uncounted", "undecided", "undecided_pairs")
     return StepMetrics(
         stage=text_of(step.get("stage", ""), 60),

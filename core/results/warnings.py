@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from core.errors import one_line
+from core.grading.answers import by_answer
 
 # If a server draws the same for every seed, nearly all members after the first repeat it, and a population has about
 # one text. Honest draws of short solutions repeat too, most of them if many are drawn, but have several texts.
@@ -26,6 +27,18 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         found.append(
             "the server ignores seeds: SEED decides which candidates are drawn, not what the model answers, so that "
             "another run gives other answers (SGLang honours seeds when it is started with DETERMINISTIC=1)"
+        )
+    if places := document["metrics"].get("no_reference"):
+        found.append(
+            f"{len(places)} references can't be read as one answer (problem {places[0]} of the set is the first): an "
+            "answer to them is right only if it is spelled alike"
+        )
+    voted = [s["majority_accuracy"]["value"] for s in steps if s["majority_accuracy"]["n"]]
+    if voted and not any(voted) and document.get("grader", by_answer.__name__) == by_answer.__name__:
+        unread = sum(s["unread"] for s in steps)
+        found.append(
+            f"no vote of the run equals its reference ({unread} of {completions} replies are unread): compare a few "
+            "replies with the references before you believe it"
         )
     if not document["complete"]:
         done = sum(s["problems"] for s in steps)

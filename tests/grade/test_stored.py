@@ -187,7 +187,7 @@ def test_of_answers_the_grader_is_asked_for_what_is_in_doubt(
     status, _, err = grade("01_baseline", card())
     assert status == 0 and grader.asked == 1, err
     [found] = [m for m in members(load(results, "01_baseline")) if m["key"] == doubtful]
-    assert found["graded_by"] == "grader" and found["correct"] is True and found["doubt"] == "none"
+    assert found["graded_by"] == "grader" and found["correct"] is True and found["doubt"] == "no answer"
     assert found["reasons"] == ["It says the same.\nPoints: 7"] and len(found["grading"]) == 1
 
 

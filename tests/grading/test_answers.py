@@ -35,7 +35,7 @@ from core.grading.answers import (
     tally,
     vote,
 )
-from core.grading.boxed import DOUBTS, Extraction, canonical, extract, stated
+from core.grading.boxed import DOUBTS, Extraction, canonical, clean, extract, stated
 from core.grading.final import final_lines, says_nothing
 from core.stats import pass_at_k
 from core.types import Completion, Member, Problem
@@ -160,7 +160,7 @@ def read_as_boxes_alone(text: str, kind: str, truncated: bool) -> Extraction:
         "unclosed": unclosed,
         "unreadable": answer is None,
         "empty": not answer and boxes,
-        "none": not answer,
+        "no answer": not answer,
         "not an integer": kind == "integer" and not boxed.is_aime(answer or ""),
         "several": others,
     }
@@ -183,14 +183,14 @@ def test_lines_are_read_without_a_guess(text: str, kind: str, truncated: bool) -
     lines = final_lines(text)
     assert found.doubt is None or found.doubt in DOUBTS
     assert [text[line.start : line.end] for line in lines] == [line for line in text.splitlines() if final_lines(line)]
-    if "box" not in text:
+    if "box" not in text and found.doubt != "unboxed":
         said = [
             line.value for line in lines if not says_nothing(line.value) and (not truncated or line.end < len(text))
         ]
         is_balanced = bool(said) and boxed.box_spans(rf"\boxed{{{said[-1]}}}")[0] == [(7, 7 + len(said[-1]))]
         expected = extract(rf"\boxed{{{said[-1]}}}", kind) if is_balanced else Extraction(None, None)
         assert found.answer == expected.answer
-    assert found.answer is None or found.answer in stated(text, kind)
+    assert found.answer is None or found.doubt == "unboxed" or found.answer in stated(text, kind)
 
 
 @given(
@@ -209,6 +209,22 @@ def test_a_line_and_a_box_that_spell_one_answer_are_no_doubt() -> None:
     made = [Member(Completion("", 0, answer=text, finish_reason="stop")) for text in texts]
     grades = grade_answers(problem, made).grades
     assert [(grade.value, grade.doubt) for grade in grades] == [(1.0, None), (1.0, None), (1.0, "several")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "doubt"),
+    [
+        ("8", "7", None),
+        ("7 is wrong", "7", "not mathematics"),
+        ("isosceles", "7", "not mathematics"),
+        ("isosceles", "scalene", None),
+        ("7", "seven apples, and then 3", "reference not read"),
+        (r"x \equiv 3 \pmod 8", r"x\equiv 3 \pmod{8}", None),
+    ],
+)
+def test_a_wrong_answer_that_mathematics_cannot_read_is_in_doubt(answer: str, truth: str, doubt: str | None) -> None:
+    made = [Member(Completion("", 0, answer=rf"\boxed{{{answer}}}", finish_reason="stop"))]
+    assert grade_answers(Problem("p", "?", truth, "math"), made).grades[0].doubt == doubt
 
 
 def test_all_that_a_text_states() -> None:
@@ -250,6 +266,8 @@ def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) 
         "*" * 5_000_000 + "Final: " + "*" * 5_000_000,
         "> " * 5_000_000,
         "Final: " + "[*" * 5_000_000,
+        "the answer is 7 " * 500_000,
+        "#### " * 1_000_000,
         "".join(rf"\boxed{{{'{' * (i % 400)}7{'}' * (i % 400)}}}" for i in range(2_000)),
     ],
     ids=lambda text: text[:12],
@@ -477,6 +495,14 @@ def test_numbers_are_the_same_only_where_they_are_equal(number: Fraction, shift:
     one, other = (data.draw(st.sampled_from(spellings(n))) for n in (number, near))
     assert judge(one, other, "math") is (number == near)
     assert judge(other, one, "math") is (number == near)
+
+
+@settings(max_examples=60)
+@given(LATEX, LATEX)
+def test_readable_answers_equal_themselves_and_equality_is_symmetric(one: str, other: str) -> None:
+    one, other = (clean(text, "math") or "x" for text in (one, other))
+    assert judge(one, other, "math") is judge(other, one, "math")
+    assert judge(f"{one} ", one, "math") is not False or not is_reference(one, "math")
 
 
 @settings(max_examples=60)

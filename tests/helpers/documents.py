@@ -41,7 +41,7 @@ def problem(id: str, steps: Sequence[dict[str, Any]], answer: str = "1", finishe
 
 
 def metrics_of_step(number: int = 0, **changes: Any) -> dict[str, Any]:
-    counts = ("completions", "problems", "truncated", "forced", "doubtful", "failed", "identical")
+    counts = ("completions", "problems", "truncated", "forced", "unread", "doubtful", "failed", "identical")
     return (
         {"step": number, "completion_tokens": 10, "verification_tokens": 0, "generation_seconds": 1.0}
         | dict.fromkeys(counts, 0)

@@ -177,6 +177,27 @@ def test_a_file_in_the_layout_of_verl_is_read(tmp_path: Path) -> None:
         sets.load(str(parquet(tmp_path / "test.parquet", [row])))
 
 
+def test_gsm8k_and_svamp_are_read_as_they_are_published(tmp_path: Path) -> None:
+    """Invented rows of their shapes."""
+    gsm8k = [
+        {"question": "2 bags of 3?", "answer": "2*3=<<2*3=6>>6\nThat is 6 # of marbles.\n#### 6"},
+        {"question": "A dear one?", "answer": "It costs $<<1000+234=1234>>1,234.\n#### 1,234"},
+    ]
+    (tmp_path / "gsm8k.jsonl").write_text("\n".join(map(json.dumps, gsm8k)))
+    found = sets.load(str(tmp_path / "gsm8k.jsonl")).problems
+    assert [(p.answer, p.answer_type) for p in found] == [("6", "math"), ("1,234", "math")]
+    svamp = [
+        {"ID": "s-1", "Body": "Each of 4 cats has 9 lives", "Question": "How many lives are that?", "Answer": 36.0}
+    ]
+    (tmp_path / "svamp.json").write_text(json.dumps(svamp))
+    (problem,) = sets.load(str(tmp_path / "svamp.json")).problems
+    assert problem.statement == "Each of 4 cats has 9 lives. How many lives are that?"
+    assert (problem.id, problem.answer, problem.answer_type) == ("s-1", "36", "integer")
+    (tmp_path / "none.jsonl").write_text("\n".join(map(json.dumps, [*gsm8k, gsm8k[0] | {"answer": "6\n####"}])))
+    with pytest.raises(UserError, match=r"none\.jsonl, line 3 needs \"answer\""):
+        sets.load(str(tmp_path / "none.jsonl"))
+
+
 def test_columns_of_any_kind_are_kept_as_json_can_hold_them(tmp_path: Path) -> None:
     row = {"problem": "x?", "answer": 1, "when": date(2025, 1, 2), "nan": math.nan, "of": ["a"], "picture": b"\xff"}
     (found,) = sets.load(str(parquet(tmp_path / "set.parquet", [row]))).problems

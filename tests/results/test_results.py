@@ -159,9 +159,27 @@ def test_metrics_of_a_small_run_by_hand() -> None:
     assert zero["majority_accuracy"]["value"] == 0.25, "a tie scores the mean of the tied answers"
     assert zero["pass_at_k"]["1"]["value"] == 0.25 and zero["pass_at_k"]["2"]["value"] == 0.5
     assert one["mean_accuracy"]["value"] == 0.75 and one["majority_accuracy"]["value"] == 0.75
-    assert zero["doubtful"] == 1 and zero["completion_tokens"] == 40 and zero["generation_seconds"] == 2.0
+    assert (
+        (zero["unread"], zero["doubtful"]) == (1, 0)
+        and zero["completion_tokens"] == 40
+        and zero["generation_seconds"] == 2.0
+    )
     assert found["tokens"] == {"prompt": 40, "cached": 0, "completion": 80}
     assert found["final"]["mean_accuracy"] == one["mean_accuracy"]
+
+
+def test_a_run_without_a_right_vote_or_with_references_that_are_no_answer_says_so() -> None:
+    made = document(graded([[[member("\\boxed{7}"), member("no box")]]]))
+    (warning,) = (words for words in made["warnings"] if "no vote" in words)
+    assert "(1 of 2 replies are unread)" in warning and "unread" in tables.table(made)
+    assert not any("no vote" in words for words in document(graded([[[member("\\boxed{42}")]]]))["warnings"])
+    worked = Problem("p", "?", "5 and 2 are seven", "math")
+    record = graded_step(worked, 0, [math("7")])
+    row = {"id": "p", "statement": "?", "answer": worked.answer, "answer_type": "math", "finished": True}
+    made = document([row | {"steps": [record]}])
+    jsonschema.validate(made, SCHEMA)
+    assert record["members"][0]["doubt"] == "reference not read"
+    assert any("1 references can't be read as one answer (problem 1 of the set" in words for words in made["warnings"])
 
 
 def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() -> None:
@@ -320,6 +338,8 @@ def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
         ended = [p["steps"][-1] for p in problems if len(p["steps"]) <= t and p["finished"] and p["steps"]]
         members = [m for r in here for m in r["members"]]
         correct = [[float(m["correct"]) for m in r["members"]] for r in [*here, *ended]]
+        replies = [m for m in members if m["doubt"] is not None and "error" not in m]
+        unread = [m for m in replies if m["answer"] is None and not m["correct"]]
         steps.append(
             {
                 "step": t,
@@ -336,7 +356,8 @@ def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
                 "problems": len(here),
                 "truncated": sum(m["finish_reason"] == "length" for m in members),
                 "forced": sum("unforced" in m for m in members),
-                "doubtful": sum(m["doubt"] is not None for m in members),
+                "unread": len(unread),
+                "doubtful": len(replies) - len(unread),
                 "failed": sum("error" in m for m in members),
                 "identical": sum(r["identical"] for r in here),
             }

@@ -74,12 +74,13 @@ function stepTable(run) {
   const heads = ofProofs(run) ? [MEAN_POINTS(), ...(hasRuns ? ["points, runs"] : [])]
     : ["mean accuracy", "majority accuracy", ...(hasRuns ? ["mean, runs", "majority, runs"] : []), "pass@k"];
   const rate = (e) => (isGraded(run) ? estimate(e) : NOT_GRADED);
+  const unread = ofProofs(run) ? [] : ["unread"]; // a proof states no answer
   const undecided = run.head.metrics.steps.some((step) => step.undecided) ? ["undecided"] : []; // rare
   return scroll("Steps", h("table", {},
-    h("caption", {}, h("span", {}, `Steps. Truncated, forced, doubtful${undecided.length ? ", undecided" : ""} and failed in % of completions; seconds are summed over requests.`,
+    h("caption", {}, h("span", {}, `Steps. Truncated, forced, ${unread.map((name) => `${name}, `).join("")}doubtful${undecided.length ? ", undecided" : ""} and failed in % of completions; seconds are summed over requests.`,
       counted.length > 0 && (ofProofs(run) ? " n: problems whose proofs of that step are graded." : " n: problems that the accuracies are over."), hasRuns && " Runs: mean ± standard deviation over them.")),
     h("thead", {}, h("tr", {}, [run.head.metrics.steps.some((step) => step.stage) ? "step" : "t", ...(counted.length ? ["n"] : []), ...heads, "tokens", "tokens so far", ...(run.head.prices ? ["cost"] : []), "request s",
-      "truncated", "forced", "doubtful", ...undecided, "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
+      "truncated", "forced", ...unread, "doubtful", ...undecided, "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, run.head.metrics.steps.map((step, t) => {
       const [k, best] = Object.entries(step.pass_at_k).at(-1) || [];
       const tokens = (step.uncounted && step.completion_tokens != null ? "≥ " : "") + count(step.completion_tokens)
@@ -87,7 +88,7 @@ function stepTable(run) {
       return h("tr", {}, h("th", { scope: "row" }, step.stage ? `${step.step} ${step.stage}` : step.step), counted.length > 0 && h("td", {}, counted[t]), metrics.map((name) => h("td", {}, rate(step[name]))),
         hasRuns && metrics.map((name) => h("td", {}, step.runs ? overRuns(step.runs[name]) : "–")),
         !ofProofs(run) && h("td", {}, best ? `${k}: ${estimate(best)}` : "–"), h("td", {}, tokens),
-        h("td", {}, count(sum[t])), run.head.prices && h("td", {}, (step.uncounted && step.cost != null ? "≥ " : "") + dollars(step.cost)), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", "doubtful", ...undecided, "failed"].map((name) => share(step, name)),
+        h("td", {}, count(sum[t])), run.head.prices && h("td", {}, (step.uncounted && step.cost != null ? "≥ " : "") + dollars(step.cost)), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", ...unread, "doubtful", ...undecided, "failed"].map((name) => share(step, name)),
         h("td", {}, step.problems));
     }))));
 }
