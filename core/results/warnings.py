@@ -8,6 +8,7 @@ from core.errors import one_line
 # Of the members behind the first of their population. Short solutions coincide by themselves (three fifths of the
 # embedded model's first ones); a server that ignores seeds repeats nearly all.
 MANY_IDENTICAL = 0.85
+CONTINUES = "if it has stopped, the same command continues it"  # true while a run is on, too
 MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accuracy a figure about the cap
 
 
@@ -28,7 +29,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         )
     if not document["complete"]:
         done = sum(s["problems"] for s in steps)
-        found.append(f"partial run: {done} populations so far; run the same command again to go on")
+        found.append(f"partial run: {done} populations so far; {CONTINUES}")
     for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):
         share = sum(s[count] for s in steps) / completions if completions else 0
         if share > (MANY_TRUNCATED if count != "failed" else 0):
