@@ -40,7 +40,8 @@ def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
         else:
             lost, won = fates(run)
             counted = ", counted in each run" if run.head.runs else ""
-            print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}")
+            came = f"majority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}"
+            print(f"\n{wrapped(came)}")
         if waits := tables.waits_table(run.document):
             print(f"\n{waits}")
         for warning in run.head.warnings:
