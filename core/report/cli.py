@@ -26,8 +26,8 @@ from core.terminal import columns, wrapped
 LEAN = "lean"  # a name for all searches in Lean, and their folder in the results
 
 
-def show(runs: Sequence[Run], path: Path) -> None:
-    """The tables of `runs`, as text."""
+def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
+    """Print the tables of `runs`; `anyway`: compare them across problem sets and models, too."""
     for run in runs:
         table = tables.table(run.document, columns())
         print(f"{wrapped(run.title)}\n\n{table}")
@@ -40,7 +40,8 @@ def show(runs: Sequence[Run], path: Path) -> None:
         else:
             lost, won = fates(run)
             counted = ", counted in each run" if run.head.runs else ""
-            print(f"\nmajority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}")
+            came = f"majority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}"
+            print(f"\n{wrapped(came)}")
         if waits := tables.waits_table(run.document):
             print(f"\n{waits}")
         for warning in run.head.warnings:
@@ -48,9 +49,9 @@ def show(runs: Sequence[Run], path: Path) -> None:
         print()
     if len(runs) > 1:
         try:
-            print(compare.table([compare.read(str(run.path), path.parent) for run in runs]) + "\n")
+            print(compare.table([compare.read(str(run.path), path.parent) for run in runs], anyway) + "\n")
         except UserError as error:
-            print(f"note: not compared: {one_line(str(error))}\n")
+            print(wrapped(f"note: not compared: {one_line(str(error))}", "  ") + "\n")
 
 
 def fates(run: Run) -> tuple[int, int]:
@@ -111,7 +112,14 @@ def of_lean(args: Namespace, folder: Path) -> None:
     """What searches in Lean came to: tables, and the page with their trees."""
     from core.report import lean, trees
 
-    others = (args.live, args.figures is not None, args.jsonl is not None, args.inspect, len(args.results) > 1)
+    others = (
+        args.live,
+        args.anyway,
+        args.figures is not None,
+        args.jsonl is not None,
+        args.inspect,
+        len(args.results) > 1,
+    )
     if any(others):
         raise UserError(f"{LEAN} stands alone, with --markdown or --out FILE at most. Leave out the rest")
     found = lean.read(folder / LEAN)
@@ -131,6 +139,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path, help="the HTML file (default: beside the results)")
     parser.add_argument("--all-inside", action="store_true", help="put all texts into the page, however large it gets")
+    parser.add_argument("--anyway", action="store_true", help="compare across problem sets and models, too")
     parser.add_argument("--live", action="store_true", help="serve the page on 127.0.0.1 and refresh it during a run")
     parser.add_argument("--port", type=int, default=30200, help="for --live (default: 30200; 0 takes any)")
     parser.add_argument(
@@ -194,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(at_budgets(compared))
             else:
                 made = page.write(runs, out, args.all_inside)
-                show(runs, out)
+                show(runs, out, args.anyway)
             for run in runs:
                 if run.missing:
                     lacking = f"{run.missing} completions of {run.name} are in no journal; their texts are not shown"

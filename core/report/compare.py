@@ -15,16 +15,17 @@ from core.errors import UserError, command, one_line
 from core.files import results_dir
 from core.report import tables
 from core.report.labels import Named, labels
-from core.report.tables import chance, interval, shift, spent_tokens
+from core.report.tables import Column, chance, fitted, interval, shift, spent_tokens
 from core.results import read as stored
 from core.results import worth
 from core.results.find import path_of
 from core.results.read import Head, ProblemResult, StepResult
 from core.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
-from core.terminal import aligned, columns, short, wrapped
+from core.terminal import columns, short, wrapped
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
+NAME = 16  # characters of a result's name if there is little room
 MERGES: dict[str, Callable[..., float]] = {"mean": fmean, "max": max, "min": min}
 
 
@@ -45,14 +46,14 @@ class Result:
     engine: str
     complete: bool
     step: int
-    completion_tokens: int | None  # None where the server counted none
+    completion_tokens: int | None  # of merged runs the mean; None if the server counted none
     problems: int
     final: dict[tuple[str, str], tuple[float, ...]]
     tokens: dict[tuple[str, str], float | None]  # generated for each of them, side calls included; None: not all known
     metrics: tuple[str, ...] = METRICS  # or OF_PROOFS
     over_runs: dict[str, Any] | None = None  # of merged runs, the first two metrics after the last step, over runs
     merged: str = ""  # and what is taken of their runs, in words
-    cost: str = ""  # of all completions, as it is shown; "" where prices are not known
+    cost: str = ""  # of all completions, of merged runs the mean, as it is shown; "" if prices are not known
 
 
 def read(name: str, folder: Path) -> Result:
@@ -101,7 +102,7 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
         engine=_name(head.engine["kind"]),
         complete=head.complete,
         step=step,
-        completion_tokens=head.metrics.tokens["completion"],
+        completion_tokens=None if (count := head.metrics.tokens["completion"]) is None else round(count / _runs(head)),
         problems=int(head.problem_set["n"]),
         final={id: final[id] for id in ended},
         tokens={id: tokens[id] for id in ended},
@@ -124,7 +125,12 @@ def _values(step: StepResult) -> tuple[float, ...] | None:
 def _cost(head: Head) -> str:
     if head.prices is None:
         return ""
-    return tables.spent_dollars(head.metrics.cost, any(step.uncounted for step in head.metrics.steps))
+    cost = None if head.metrics.cost is None else head.metrics.cost / _runs(head)
+    return tables.spent_dollars(cost, any(step.uncounted for step in head.metrics.steps))
+
+
+def _runs(head: Head) -> int:
+    return len(head.runs.seeds) if head.runs else 1
 
 
 def _generated(steps: Sequence[StepResult]) -> int | None:
@@ -173,41 +179,39 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         for r in results
         if not r.complete or len(r.final) < r.problems
     ]
-    notes += [f"{r.name} is the {r.merged}" for r in results if r.merged]
+    for r in results:
+        if r.merged:
+            over = zip(r.metrics, (r.over_runs or {}).values(), strict=False)
+            of_runs = (f"{metric} {tables.over_runs(of)}" for metric, of in over)
+            notes.append("; ".join([f"{r.name} is the {r.merged}", *of_runs]))
     pairs = [pair(first, other, anyway) for other in others]
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
         notes += p.notes
     known = [Named(r.name, r.experiment, r.config) for r in results]
     names = labels(known)
-    of_proofs = first.metrics == OF_PROOFS
-    has_runs = [f"{name}, runs" for name in (first.metrics if of_proofs else ("mean", "majority"))]
-    if not any(r.over_runs for r in results):
-        has_runs = []
-    has_cost = ["cost"] if any(r.cost for r in results) else []
-    costs = [[r.cost or "unknown"] * len(has_cost) for r in results]
-    rows = [["result", "n", "step", *first.metrics, *has_runs, "tokens", *has_cost]]
-    for r, name, cost in zip(results, names, costs, strict=True):
-        figures = [interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)]
-        if has_runs:
-            figures += [tables.over_runs(over) for over in (r.over_runs or {}).values()] or ["-"] * len(has_runs)
-        rows.append([name, str(len(r.final)), str(r.step), *figures, spent_tokens(r.completion_tokens), *cost])
-    if 0 < columns() < max(map(len, aligned(rows).splitlines())):
-        end = len(rows[0]) - 1 - len(has_cost)
-        heads = first.metrics if of_proofs else ("mean", "majority")
-        rows = [["result", "n", "step", *heads, *has_runs, "tokens", *has_cost]] + [
-            [name, *row[1:end], "unknown" if r.completion_tokens is None else short(r.completion_tokens), *cost]
-            for r, name, row, cost in zip(results, labels(known, 24), rows[1:], costs, strict=True)
-        ]
+    of_proofs, has_cost = first.metrics == OF_PROOFS, any(r.cost for r in results)
+    counts = ["unknown" if r.completion_tokens is None else short(r.completion_tokens) for r in results]
+    figures = [[interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)] for r in results]
+    made = [
+        Column("n", [str(len(r.final)) for r in results]),
+        Column("step", [str(r.step) for r in results], rank=3),
+        *(
+            Column(metric, list(cells), metric.removesuffix(" accuracy"))
+            for metric, cells in zip(first.metrics, zip(*figures, strict=True), strict=True)
+        ),
+        Column("tokens", [spent_tokens(r.completion_tokens) for r in results], cells_short=counts, rank=1),
+        *([Column("cost", [r.cost or "unknown" for r in results], rank=2)] if has_cost else []),
+    ]
     lines = [
         wrapped(
             f"{first.set_name}, {first.model}; {'' if of_proofs else 'accuracies '}in % of n problems, with 95% "
-            "intervals over them; tokens: "
-            f"completion tokens in all{', whose cost is with that of prompts' if has_cost else ''}"
-            f"{'; runs: mean ± standard deviation over them' if has_runs else ''}"
+            "intervals over them; tokens: completion tokens"
+            f"{', whose cost is with that of prompts' if has_cost else ''}"
+            f"{'; of merged runs, the mean of a run' if any(r.merged for r in results) else ''}"
         ),
         "",
-        aligned(rows),
+        fitted([Column("result", names, cells_short=labels(known, NAME)), *made], columns()),
     ]
     for p, name in zip(pairs, names[1:], strict=True):
         lines += ["", wrapped(f"{name} minus {names[0]}, paired over {p.problems} problems")]

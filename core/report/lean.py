@@ -19,6 +19,7 @@ from core.lean.outcome import Outcome
 from core.report.rounds import NONE, Table
 from core.report.tables import Column, chance, interval, shift
 from core.results.read import count_of, rate_of
+from core.results.warnings import CONTINUES
 from core.stats import Paired, mean_by_problem
 from core.terminal import columns, wrapped
 
@@ -142,7 +143,7 @@ def _told(own: Path, notes: list[str]) -> dict[str, Any]:
         return {}
     told = record.read(own)
     if told.get("complete") is not True:
-        notes.append(f"{own.name} is not complete; the same command again goes on")
+        notes.append(f"{own.name} is not complete; {CONTINUES}")
     return told
 
 

@@ -12,6 +12,7 @@ from core.report.tables import Column, fitted, interval, shift
 from core.results import read as stored
 from core.results import rounds as record
 from core.results.rounds import WAYS, Record
+from core.results.warnings import CONTINUES
 from core.terminal import columns, short, wrapped
 
 LEGEND = (
@@ -142,7 +143,7 @@ def _evaluated(folder: Path) -> list[Record]:
     """The runs in `folder` that have evaluated anything. Raises UserError where there is none."""
     found = [each for each in record.records(folder) if done(each)]
     if not found:
-        raise UserError(f"no round of {folder.name} is evaluated yet. Run the same command again to go on")
+        raise UserError(f"no round of {folder.name} is evaluated yet. Wait for it; {CONTINUES}")
     return found
 
 
@@ -173,7 +174,7 @@ def _best(each: Record) -> int:
 
 
 def _warnings(found: Sequence[Record], folder: Path) -> list[str]:
-    told = [f"{each.label} is not complete; the same command again goes on" for each in found if not _is_whole(each)]
+    told = [f"{each.label} is not complete; {CONTINUES}" for each in found if not _is_whole(each)]
     for each in found:
         newest = [f"round {of['round']}: {words}" for of in _begun(each) if (words := malformed(of["collected"]))]
         told += [f"{each.label}, {words}" for words in newest[-1:]]

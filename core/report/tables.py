@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import one_line
@@ -91,6 +91,7 @@ class Column:
     cells: list[str]
     short: str = ""  # its head where there is little room
     rank: int = 0  # of those that do not fit, the highest goes first; 0: none does
+    cells_short: list[str] = field(default_factory=list)  # its cells if there is little room
 
     @property
     def is_nothing(self) -> bool:
@@ -203,7 +204,8 @@ def fitted(made: Sequence[Column], columns: int) -> str:
 
     def drawn(is_short: bool) -> str:
         heads = [column.short if is_short and column.short else column.head for column in shown]
-        return aligned([heads, *zip(*(column.cells for column in shown), strict=True)])
+        cells = [(is_short and column.cells_short) or column.cells for column in shown]
+        return aligned([heads, *zip(*cells, strict=True)])
 
     def fits(text: str) -> bool:
         return not columns or max(map(len, text.splitlines())) <= columns
@@ -240,7 +242,8 @@ def final(document: dict[str, Any]) -> str:
         gain = last["majority_accuracy"]["value"] - first["majority_accuracy"]["value"]
         said.append(f"{100 * gain:+.1f} over {before}")
     tokens = figures["tokens"]["completion"]
-    said.append("unknown tokens" if tokens is None else f"{short(tokens)} tokens")
+    spent = "unknown tokens" if tokens is None else f"{short(tokens)} tokens"
+    said.append(f"{spent} in {runs_of(document)} runs" if runs_of(document) > 1 else spent)
     if is_priced(document):
         partly = any(step.get("uncounted") for step in figures["steps"])
         said.append(spent_dollars(figures.get("cost"), is_partly=partly))
@@ -261,7 +264,7 @@ MEANINGS = {
     "points, runs": "points, runs: mean ± standard deviation of the runs' means",
     "mean, runs": "mean, runs: mean ± standard deviation of the runs' mean accuracies",
     "majority, runs": "majority, runs: the same of their votes",
-    "tokens": "tokens: written by solutions (+ by checks on them)",
+    "tokens": "tokens: written by solutions (+ by checks on them), in all runs",
     "cost": "cost: of all these tokens, at the prices of the model's card",
     "request s": "request s: seconds summed over requests",
     "cut": "cut: hit the cap",

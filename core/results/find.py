@@ -6,6 +6,7 @@ from pathlib import Path
 
 from core.errors import UserError
 from core.results import rounds
+from core.results.warnings import CONTINUES
 
 
 class NoResults(UserError):
@@ -68,7 +69,7 @@ def _all_in(meant: Path) -> list[Path]:
         return [meant]
     if rounds.is_folder(meant):
         if not (made := [path for each in rounds.records(meant) for path in rounds.results(each)]):
-            raise NoResults(f"no round of {meant.name} has results in {meant}. Run the same command again to go on")
+            raise NoResults(f"no round of {meant.name} has results in {meant} yet. Wait for it; {CONTINUES}")
         return made
     told = [line.split() for line in (meant / "table.txt").read_text(encoding="utf-8").splitlines()]
     rank = {words[0]: place for place, words in reversed([*enumerate(told)]) if words}

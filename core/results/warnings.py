@@ -10,6 +10,7 @@ from core.grading.answers import by_answer
 # one text. Honest draws of short solutions repeat too, most of them if many are drawn, but have several texts.
 MANY_IDENTICAL = 0.85
 FEW_TEXTS = 1.5
+CONTINUES = "if it has stopped, the same command continues it"  # true while a run is on, too
 MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accuracy a figure about the cap
 
 
@@ -42,7 +43,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         )
     if not document["complete"]:
         done = sum(s["problems"] for s in steps)
-        found.append(f"partial run: {done} populations so far; run the same command again to go on")
+        found.append(f"partial run: {done} populations so far; {CONTINUES}")
     for count, words in (("truncated", "hit the token cap"), ("failed", "failed"), ("forced", "were forced to answer")):
         share = sum(s[count] for s in steps) / completions if completions else 0
         if share > (MANY_TRUNCATED if count != "failed" else 0):

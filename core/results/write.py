@@ -6,6 +6,7 @@ core/results/records.py makes what it holds, and core/results/read.py reads it b
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     """Write `document` with its problems, which come as `row`s, under its experiment's name: NAME.json when complete,
     NAME.partial.json until then.
 
-    An earlier NAME.json is kept beside it as NAME.<when it started>.json; a complete run removes the partial file.
+    An earlier NAME.json is kept beside it as NAME.<when it started>.json, and its picture NAME.png likewise. A complete
+    run removes the partial file.
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
@@ -38,7 +40,9 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
         return partial
     path = folder / f"{name}.json"
     if path.exists():
-        _keep(path, _unused(folder, name, _started(path)))
+        _keep(path, kept := _unused(folder, name, _started(path)))
+        with suppress(OSError):  # there may be none
+            os.replace(path.with_suffix(".png"), kept.with_suffix(".png"))
     write_atomically(path, _dump(document, rows))
     remove(partial)
     return path

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from core.report import cli as report
 from core.report.compare import main, read, table
 from tests.helpers import documents
 
@@ -163,6 +164,10 @@ def test_other_problems_or_models_are_compared_only_when_told(
     out = capsys.readouterr().out
     assert f"note: 01_baseline and other have {reason}" in out
     assert "paired over 4 problems" in out
+    report.main(["01_baseline", "other"])
+    assert "add --anyway" in capsys.readouterr().out
+    report.main(["01_baseline", "other", "--anyway"])
+    assert out.strip() in capsys.readouterr().out, "what the report advises, it takes"
 
 
 def test_problems_pair_by_id_and_reference_answer(folder: Path) -> None:
@@ -252,5 +257,5 @@ def test_numbers_name_results_and_tables_fit_80_columns(
     save(folder / "02_rsa_basic_with_a_long_name.json", results([0.5, 0.5, 0.25, 1.0], [1, 1, 0, 1]))
     main(["01", "02_rsa_basic", "02_rsa_basic_"])
     narrow = capsys.readouterr().out.splitlines()
-    assert max(map(len, narrow)) <= 80 and any(line.startswith("02_rsa_basic_with_a_lon… ") for line in narrow)
+    assert max(map(len, narrow)) <= 80 and any(line.startswith("02_rsa_basic_wi… ") for line in narrow)
     assert "no results at" in refused(capsys, "01", "0"), "of two that begin so, none is meant"

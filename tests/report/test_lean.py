@@ -252,6 +252,8 @@ def test_a_theorem_shows_its_search_and_the_path_of_its_proof(tab: Tab, real: Pa
 def test_theorems_are_filtered_and_states_are_closed_by_keys(tab: Tab, results: Path) -> None:
     searches.searched(searches.record(results / "lean" / "baseline") / "trajectories", 4, None, 2)
     shown = tab.open(page_of(results, results / "x.html"), "#/figures")
+    chain = "treeView({}, {}, Array.from({length: 5000}, (_, n) => [n, n ? n - 1 : null, 'x', '⊢ p', 0, null, false]))"
+    assert shown.evaluate(f"{chain}.at(-1).querySelectorAll('.state').length") == 5000, "however deep a tree is"
     names = shown.locator(".theorems .name")
     shown.keyboard.press("/")
     shown.keyboard.type("T2 → p")

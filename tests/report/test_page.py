@@ -296,6 +296,35 @@ def test_formulas_and_markdown_of_an_answer_are_set(tab: Tab, tmp_path: Path) ->
     shown.locator(".member .prose", has_text="## Cases of $n$").first.wait_for()
 
 
+DEEP = [
+    begin * 130 + "x" + end * 130
+    for begin, end in (
+        (r"\frac{1}{1+", "}"),
+        (r"\sqrt[3]", ""),
+        ("x^{", "}"),
+        (r"\begin{matrix}", r"\end{matrix}"),
+        (r"\left(", r"\right)"),
+        (r"\color{red}", ""),
+    )
+] + [r"\def\a#1{#1#1#1#1#1#1#1#1}\a{\a{\a{" + "x" * 100 + "}}}", r"\newcommand\b{x}\b"]
+
+
+def test_formulas_that_would_crash_or_freeze_the_tab_stay_source(tab: Tab, tmp_path: Path) -> None:
+    told = "\n".join(f"$${tex}$$" for tex in (*DEEP, r"\frac{1}{1+" * 12 + "x" + "}" * 12))
+    folder = reports.results(tmp_path, lost=[0], say=lambda p, t, i: told + r" \boxed{1}")
+    shown = tab.open(written(folder, "02_rsa_basic"), "#/0/problem/0/0/0")
+    shown.wait_for_selector(".member .prose")
+    prose = shown.locator(".member .prose").first
+    assert prose.locator(".katex-display").count() == 1 and prose.locator(".katex").count() == 2, (
+        "the last, and the box"
+    )
+    assert all(tex in prose.inner_text() for tex in DEEP)
+    wide = (
+        r"prose(`$$\\begin{matrix}${'&'.repeat(3900)}\\end{matrix}$$`.repeat(9), '').querySelectorAll('.katex').length"
+    )
+    assert shown.evaluate(wide) == 3, "what one text draws is bounded"
+
+
 def test_the_focus_goes_on_where_the_reader_was(tab: Tab, tmp_path: Path) -> None:
     shown = tab.open(written(reports.results(tmp_path, N=32, T=6), "02_rsa_basic"), "#/0/problem/0/6/31")
     shown.wait_for_selector(".member .prose")

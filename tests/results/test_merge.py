@@ -138,13 +138,10 @@ def test_merged_results_are_read_shown_and_compared(
     assert "over 2 runs 75.0 ± 35.4" in tables.final(run.document)
     text = compare.table([compare.read(name, results) for name in (str(two[0]), "mean-09_test")])
     rows = [line for line in text.splitlines() if line.startswith(("09_test ", "mean-09_test "))]
-    assert [" ".join(row.split()[-n:]) for row, n in zip(rows[:2], (3, 7), strict=True)] == [
-        "- - 160",
-        "68.8 ± 26.5 75.0 ± 35.4 320",
-    ]
+    assert [row.split()[-1] for row in rows[:2]] == ["160", "160"], "tokens of a run"
     assert "paired over 2 problems" in text and "mean accuracy      -18.8" in text
     assert "completion tokens  +0.0" in text, "of a problem in a run"
-    assert "mean-09_test is the mean of 2 runs" in text
+    assert "mean-09_test is the mean of 2 runs; mean accuracy 68.8 ± 26.5; majority accuracy 75.0 ± 35.4" in text
 
 
 def test_merged_files_are_merged_as_their_runs(two: list[Path], results: Path) -> None:

@@ -449,14 +449,14 @@ def test_a_complete_run_keeps_the_earlier_one_beside_it(tmp_path: Path) -> None:
     made = document(graded([[[member("\\boxed{42}")]]]))
     partial = save(made | {"complete": False}, tmp_path)
     assert partial.name == "09_test.partial.json"
-    for _ in range(3):
+    for number in range(3):
         path = save(made, tmp_path)
-    names = sorted(p.name for p in tmp_path.iterdir())
-    assert path.name == "09_test.json" and names == [
-        "09_test.20260102-030405-2.json",
-        "09_test.20260102-030405.json",
-        "09_test.json",
-    ]
+        path.with_suffix(".png").write_text(str(number))
+    earlier = ["09_test.20260102-030405", "09_test.20260102-030405-2", "09_test"]
+    assert path.name == "09_test.json" and {p.name for p in tmp_path.iterdir()} == {
+        f"{stem}.{ending}" for stem in earlier for ending in ("json", "png")
+    }
+    assert [(tmp_path / f"{stem}.png").read_text() for stem in earlier] == ["0", "1", "2"], "each has its own picture"
     assert json.loads(path.read_text()) == made
 
 

@@ -70,17 +70,27 @@ function briefly(text) {
   return goals.length > 1 ? `${goals[0]} (and ${goals.length - 1} more)` : goals[0] || (text ? cut(text, 80) : "no goals left");
 }
 
+/** List `states` and all below them, each before its children. */
+function flattened(states) {
+  const found = [];
+  for (const open = states.toReversed(); open.length;) {
+    found.push(open.pop());
+    open.push(...found.at(-1).children.toReversed());
+  }
+  return found;
+}
+
 function stateOf(state, theorem, depth, isOpen) {
   const isHarvested = theorem.proved && state.number > theorem.nodes;
   const tags = [state.isOn && ["on", "proof"], state.isSibling && ["sibling", "sibling"], isHarvested && ["harvested", "harvested"]].filter(Boolean);
   const figures = [depth && `log p ${fixed(state.logprob)}`, state.energy != null && `energy ${fixed(state.energy)}`].filter(Boolean).join(" · ");
-  const below = depth < DEEPEST ? state.children.map((child) => stateOf(child, theorem, depth + 1, isOpen)) : [];
+  const children = depth === DEEPEST ? [] : depth + 1 === DEEPEST ? flattened(state.children) : state.children;
+  const below = children.map((child) => stateOf(child, theorem, depth + 1, isOpen));
   const box = h("details", { open: isOpen(state, depth) },
     h("summary", {}, h("span", { class: "order" }, `#${state.number}`), depth || state.tactic ? code(state.tactic, "tactic") : h("span", { class: "quiet" }, "start"),
       h("span", { class: "brief" }, briefly(state.goals)), h("span", { class: "figures-of" }, figures), tags.map(([kind, word]) => h("span", { class: `kind ${kind}` }, word))),
     goalsOf(state.goals), below.length > 0 && h("ul", {}, below));
-  const item = h("li", { class: ["state", ...tags.map(([kind]) => kind), !state.children.length && "leaf"].filter(Boolean).join(" "), "data-number": state.number }, box);
-  return depth < DEEPEST ? item : [item, state.children.map((child) => stateOf(child, theorem, depth, isOpen))];
+  return h("li", { class: ["state", ...tags.map(([kind]) => kind), !state.children.length && "leaf"].filter(Boolean).join(" "), "data-number": state.number }, box);
 }
 
 function treeView(run, theorem, rows) {

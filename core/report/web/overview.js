@@ -54,10 +54,10 @@ function tokensFigure(run) {
   if (sums.includes(null)) return h("p", { class: "quiet" }, "Accuracy against tokens: the server did not report how many tokens its replies took.");
   const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `${stepName(step)}, ${count(sums[t])} tokens`));
   if (ofProofs(run)) {
-    return figure({ title: `${MEAN_POINTS()} against tokens`, xLabel: "completion tokens so far", yLabel: "%", series: [
+    return figure({ title: `${MEAN_POINTS()} against tokens`, xLabel: `completion tokens so far${run.head.runs ? `, ${run.head.runs.seeds.length} runs` : ""}`, yLabel: "%", series: [
       { name: MEAN_POINTS(), color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) }] }, run.name + "-tokens");
   }
-  return figure({ title: withN("Accuracy against tokens", run), xLabel: "completion tokens so far", series: [
+  return figure({ title: withN("Accuracy against tokens", run), xLabel: `completion tokens so far${run.head.runs ? `, ${run.head.runs.seeds.length} runs` : ""}`, series: [
     { name: "mean (pass@1)", color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) },
     { name: "majority", color: color("wrong"), shape: "square", dash: "6 4", points: over((step) => step.majority_accuracy) },
   ] }, run.name + "-tokens");
@@ -150,7 +150,7 @@ function headline(run) {
       card("mean accuracy, %", percent(last.mean_accuracy.value), range("mean_accuracy")),
       card("majority accuracy, %", percent(last.majority_accuracy.value), range("majority_accuracy")),
     ] : card("grades", NOT_GRADED, "nobody has said yet what these proofs are worth"),
-    card("completion tokens", short(tokens.completion), `${short(tokens.prompt)} prompt, ${
+    card("completion tokens", short(tokens.completion), `${run.head.runs ? `in ${run.head.runs.seeds.length} runs · ` : ""}${short(tokens.prompt)} prompt, ${
       tokens.cached == null ? "cached unknown" : percent(tokens.cached / Math.max(1, tokens.prompt)) + "% of it cached"}`),
     run.head.prices && card("cost", dollars(run.head.metrics.cost), [`${run.head.prices.read} read, ${run.head.prices.cached} cached, ${
       run.head.prices.written} written: dollars for a million tokens`, run.head.metrics.spent != null && `${dollars(run.head.metrics.spent)} spent by the run, also on what failed`].filter(Boolean).join(" · ")),

@@ -24,11 +24,33 @@ const RICH = new RegExp([
   /^ *```.*\n([^]*?)(?:^ *```[^\S\n]*$|$(?![^]))/, /`([^`\n]+)`/, /^#{1,6} +(.+)$/, /\*\*(?=\S)((?:(?!\n\n)[^]){1,1000}?)\*\*/,
 ].map((part) => part.source).join("|"), "gm");
 
-/** Mathematics drawn into an element; null where KaTeX can't read it. */
+const DEEPEST_MATHS = 60; // levels of KaTeX's parse tree: layout overflows the browser's stack from 180 on, and kills the tab
+const MOST_MATHS = 40000; // nodes of parse trees that one text may draw, each about five elements: a second or two
+const DEFINES = /\\(?:[egx]?def|let|futurelet|(?:re)?newcommand|providecommand)(?![a-zA-Z])/; // two lines can make millions of tokens
+let room = 0; // nodes that the text at hand may still draw
+
+/** Count the nodes of KaTeX's parse tree; Infinity if it is deeper than DEEPEST_MATHS. */
+function sizeOf(tree) {
+  let size = 0;
+  for (const open = [[tree, 0]]; open.length;) {
+    const [node, above] = open.pop(), depth = above + (node.type ? 1 : 0);
+    if (depth > DEEPEST_MATHS) return Infinity;
+    size += depth - above;
+    for (const [name, child] of Object.entries(node)) if (name !== "loc" && child && typeof child === "object") open.push([child, depth]);
+  }
+  return size;
+}
+
+/** Draw mathematics into an element; null if KaTeX can't read it, or if it would crash or freeze the tab. */
 function maths(tex, displayMode) {
-  const place = h("span", { class: "maths" });
+  const place = h("span", { class: "maths" }), source = tex.replace(/\\label\{[^{}]*\}/g, "");
+  const options = { displayMode, throwOnError: true, trust: false, strict: false, maxExpand: 200, maxSize: 20 };
+  if (DEFINES.test(source)) return null;
   try {
-    katex.render(tex.replace(/\\label\{[^{}]*\}/g, ""), place, { displayMode, throwOnError: true, trust: false, strict: false, maxExpand: 200, maxSize: 20 });
+    const size = sizeOf(katex.__parse(source, options)) + 2; // 2: the elements around a formula
+    if (size > room) return null;
+    room -= size;
+    katex.render(source, place, options);
   } catch {
     return null;
   }
@@ -39,6 +61,7 @@ function maths(tex, displayMode) {
     than bold in a heading. */
 function rich(text, depth = 0) {
   if (readingState.source || depth > 2) return [text];
+  if (!depth) room = MOST_MATHS;
   const out = [];
   let end = 0;
   for (const found of text.matchAll(RICH)) {
