@@ -221,7 +221,7 @@ class Wire:
         except (openai.APIError, ValueError):
             return []
         found = listed.get("data") if isinstance(listed, dict) else None
-        return [str(model.get("id")) for model in found or [] if isinstance(model, dict)]
+        return [str(model.get("id")) for model in (found if isinstance(found, list) else []) if isinstance(model, dict)]
 
     async def _stay(self, request: httpx2.Request) -> None:
         """Before each request, those that follow a redirect among them."""
