@@ -176,7 +176,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
             entries = [entry.named(chosen.asks_for_proofs) for entry in entries]
             left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
             runs: dict[str, list[Path]] = {}
-            reused: Counter[str] = Counter()
+            counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
             meter = Meter(common.BUDGET_IN, _shape_of(server), common.prices(server.card.price))
             budgets: list[float] = []  # what they come to in that unit; known when the first has run
             kept = [entry for entry in entries if entry.name not in left_out]
@@ -202,7 +202,8 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
                             part=Part(bar, stage, comparison.allotted(entry, common)),
                         )
                         runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))
-                        reused += experiment.reused
+                        for counted, more in experiment.counts.items():
+                            counts[counted] += more
                     budgets = budgets or in_unit(comparison.budgets, runs[entry.name], meter)
             document = experiment.document
         model, problems = document["model"], document["problem_set"]
@@ -214,7 +215,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
             seeds,
             meter,
             f"{model['name']} on {problems['name']}, n={problems['n']}",
-            _doubts(model, left_out, warnings.of_origins(server.origin, reused)),
+            _doubts(model, left_out, warnings.of_server(document, counts)),
             chosen.asks_for_proofs,
         )
         print(f"\n{matched.show()}")
@@ -242,9 +243,9 @@ def _shape_of(server: Server) -> Shape | None:
     return Shape.from_config(config) if config.is_file() else None
 
 
-def _doubts(model: Mapping[str, Any], left_out: Mapping[str, str], reused: Sequence[str]) -> list[str]:
+def _doubts(model: Mapping[str, Any], left_out: Mapping[str, str], others: Sequence[str]) -> list[str]:
     """What is to be said of a comparison besides its figures. `left_out`: entries, with the reason of each."""
-    return [*warnings.of_card(model), *(f"left out: {name} ({why})" for name, why in left_out.items()), *reused]
+    return [*warnings.of_card(model), *(f"left out: {name} ({why})" for name, why in left_out.items()), *others]
 
 
 def entry(

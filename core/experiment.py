@@ -79,7 +79,7 @@ class Experiment(Generic[C]):
         self.sampling = Sampling.of(config, chosen.asks_for_proofs)
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
-        self.reused: Counter[str] = Counter()  # completions that came from the journal, by their origins
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
         self.part = part
         self.document: dict[str, Any] = {
             "schema": write.SCHEMA,
@@ -152,8 +152,16 @@ class Experiment(Generic[C]):
             timeout, stall = self.config.TIMEOUT, self.config.STALL_SECONDS
             if self.purse:
                 self.purse.say = bar.write
+            journal.cautions.add(self.server.rests_on)  # the results have a warning of their own
             generator = Generator(
-                self.server, journal, limit, timeout, self._counter(bar), stall, say=bar.write, purse=self.purse
+                self.server,
+                journal,
+                limit,
+                timeout,
+                self._counter(bar, journal),
+                stall,
+                say=bar.write,
+                purse=self.purse,
             )
             try:
                 async with (
@@ -244,10 +252,14 @@ class Experiment(Generic[C]):
         planned = expected(self.scaffold, self.config, count, self.server.model, self.folder, name)
         return Bar(name, self.max_completions * count, Forecast(planned))
 
-    def _counter(self, bar: Bar) -> Callable[[Completion, bool], None]:
+    def _counter(self, bar: Bar, journal: Journal) -> Callable[[Completion, bool], None]:
         def count(completion: Completion, is_new: bool) -> None:
             if not is_new:
-                self.reused[completion.origin or identity.UNKNOWN] += 1
+                self.counts["reused"][completion.origin or identity.UNKNOWN] += 1
+                if self.server.rests_on and journal.is_earlier(completion.key):
+                    self.counts["reused_by"][self.server.rests_on] += 1
+            if completion.model:
+                self.counts["models"][completion.model] += 1
             bar.arrived(completion, is_new)
 
         return count
@@ -274,7 +286,8 @@ class Experiment(Generic[C]):
     def _newest_document(self, complete: bool) -> dict[str, Any]:
         """The results but for the problems."""
         self.document |= {"complete": complete, "ended": write.now()}
-        self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | {"reused": dict(self.reused)}
+        counts = {name: dict(counted) for name, counted in self.counts.items()}
+        self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | counts
         if self.purse:
             self.document["metrics"]["spent"] = self.purse.spent
         self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)

@@ -141,18 +141,22 @@ def client(scope: Mapping[str, Any]) -> str:
 
 class Connection(H11Protocol):
     """uvicorn's connection, ended where the client does not go on: a request that is begun and never whole, an answer
-    that is never read. Who leaves is noticed also behind a request that was sent ahead."""
+    that is never read. Who leaves is noticed also behind a request that was sent ahead. If all places are taken, the
+    oldest connection without a request makes room."""
 
     most = MOST_CONNECTIONS  # open at a time
+    _opened = 0.0  # when, by the event loop's clock
     _timer: TimerHandle | None = None
     _resumed = 0  # how often writing went on, once it had to wait for the client
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if len(self.connections) > self.most:
-            transport.abort()
-        else:
-            self._look(self, 0, 0)
+        self._opened = self.loop.time()
+        self._look(self, 0, 0)
+        others = [each for each in self.connections - {self} if isinstance(each, Connection) and not each._is_ending()]
+        if len(others) >= self.most:  # uvicorn's limit_concurrency would refuse the requests of all clients
+            idle = [each for each in others if not each._is_answering()]
+            min(idle, key=lambda each: each._opened, default=self).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -170,6 +174,9 @@ class Connection(H11Protocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._resumed += 1
+
+    def _is_ending(self) -> bool:
+        return bool(self.transport.is_closing())
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

@@ -88,7 +88,7 @@ class Kept:
                 numbers[-1].append(spool.add(json.dumps(made, ensure_ascii=True).encode()))
             figures.finished[place] = row.get("finished") is True
         metrics = figures.metrics(amount(head["metrics"]["seconds"])) | worths.metrics()
-        metrics |= {name: head["metrics"][name] for name in ("reused", "spent") if name in head["metrics"]}
+        metrics |= {name: head["metrics"][name] for name in (*warnings.COUNTS, "spent") if name in head["metrics"]}
         document = head | {"metrics": metrics} | more
         document["warnings"] = warnings.of_run(document, figures.commonest_error)
         made_anew = (

@@ -147,6 +147,7 @@ class Completion:
     logprobs: dict[str, float] = field(default_factory=dict)  # first token -> natural log of its probability
     logprob: float | None = None  # of all that the model wrote, natural; None: not asked for, or not given
     origin: str = field(default="", compare=False)  # who answered (Server.origin); "" where that was not recorded
+    model: str = field(default="", compare=False)  # the name in the server's reply; "" if it gave none
     reused: bool = field(default=False, compare=False)  # it came from the journal, which does not hold this
 
     @property

@@ -408,8 +408,9 @@ class Endpoint:
 
     def _authorize(self, request: Request) -> None:
         """Where the run has a key, requests need it too. Compared in constant time."""
-        wanted = f"Bearer {self.key}".encode()
-        if self.key and not hmac.compare_digest(request.headers.get("authorization", "").encode(), wanted):
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
+        if self.key and not is_ours:
             raise Refusal("the API key is missing or wrong. Send it as a Bearer token", None, "invalid_api_key", 401)
 
 

@@ -9,18 +9,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from core.engines import cards, chat_template, client, llamacpp, weights
+from core.engines import cards, chat_template, client, gateway, llamacpp, weights
 from core.engines.cards import Card
 from core.engines.embedded_model import embedded_card, embedded_name, embedded_sha256
-from core.engines.identity import fingerprint
+from core.engines.identity import LONGEST, fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING
 from core.engines.server import UNKNOWN_LIMIT, Server, digest_in, is_local
-from core.errors import UserError
+from core.errors import UserError, one_line
 
 WAITING = 2  # requests that wait at a server's door, so that nothing in it stands empty
 
 _LABEL = re.compile(r'(\w+)="(\d*)')  # of a metric; of its value, the digits that it begins with
 _CACHE_TYPE = re.compile(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"')
+_OLLAMA_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
@@ -41,9 +42,13 @@ def _at(address: str, query: dict[str, str], why: str, model: str, key: str, car
     listed = client.find(cards.with_query(f"{address}/models", query), key)
     if listed is None:
         return None
-    models = {about["id"]: about for about in listed.get("data") or [] if _is_model(about)}
-    if workers := _workers(root, models, key):
-        return carded(_gateway(address, why, workers, model, key, card), card)
+    models = {about["id"]: about for about in client.objects(listed, "data") if _is_name(about.get("id"))}
+    if any(about.get("owned_by") == "local" for about in models.values()):  # an SGLang Model Gateway says so
+        workers = gateway.listed(client.page(f"{root}/workers", key))
+        if workers and workers.keys() <= gateway.ours():
+            return carded(_gateway(address, why, workers, model, key, card), card)
+        if workers:
+            why += "; its servers are not in RESULTS_DIR/fleet, and are asked nothing"
     found = Server("other", address, "", why, card=card, query=query, api_key=key, look=look_again)
     found = replace(found, model=_chosen(model, models, found))
     about = models.get(found.model, {})
@@ -64,7 +69,8 @@ def _known(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -
         props = client.page(f"{root}/props", found.api_key)
         if props or owner == "llamacpp":
             return _llamacpp(found, props, about)
-    return replace(found, context=_context(about))
+    digest = "" if found.card.key_env else _ollama_digest(found)  # no provider with a key is an Ollama
+    return replace(found, context=_count(about.get("max_model_len")), weights={"weights": digest} if digest else {})
 
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
@@ -96,8 +102,22 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
     return address if is_whole else f"{address}/v1", query
 
 
-def _is_model(about: Any) -> bool:
-    return isinstance(about, dict) and isinstance(about.get("id"), str)
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and bool(value)
+
+
+def _count(value: Any) -> int | None:
+    """Return what a server gives for a number of tokens or requests; None if it is no whole number from 1 up."""
+    try:
+        number = int(value) if isinstance(value, int | float | str) and value is not True else 0
+    except (ValueError, OverflowError):
+        return None
+    return number if 0 < number <= cards.MOST else None
+
+
+def _line(value: Any) -> str | None:
+    """Return what a server gives for a text; None if it is none."""
+    return one_line(value, LONGEST) or None if isinstance(value, str) else None
 
 
 def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
@@ -116,24 +136,19 @@ def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
     )
 
 
-def _context(about: Mapping[str, Any]) -> int | None:
-    longest = about.get("max_model_len")
-    return longest if isinstance(longest, int) else None
-
-
 # The engines
 
 
 def _llamacpp(found: Server, props: Mapping[str, Any], about: Mapping[str, Any]) -> Server:
     """`props`: its page of properties, `about`: what its list says of the model."""
-    path = str(props.get("model_path") or "")
+    path, settings = str(props.get("model_path") or ""), props.get("default_generation_settings")
     is_embedded = digest_in(found.model) and found.model.partition("@")[0] == embedded_card().model
     return replace(
         found,
         kind="llama.cpp",
-        limit=int(props.get("total_slots") or 1) + WAITING,
-        context=(props.get("default_generation_settings") or {}).get("n_ctx"),
-        version=llamacpp.release_in(about) or props.get("build_info"),
+        limit=(_count(props.get("total_slots")) or 1) + WAITING,
+        context=_count(settings.get("n_ctx")) if isinstance(settings, dict) else None,
+        version=_line(llamacpp.release_in(about) or props.get("build_info")),
         sha256=embedded_sha256() if is_embedded and found.model == embedded_name() else None,
         seeds=True,
         weights=fingerprint(found.model, path, {}, is_local(found.base_url)),
@@ -152,8 +167,8 @@ def _sglang(found: Server, about: Mapping[str, Any]) -> Server:
         found,
         kind="sglang",
         limit=_sglang_limit(info),
-        context=_context(about),
-        version=info.get("version"),
+        context=_count(about.get("max_model_len")),
+        version=_line(info.get("version")),
         closes=chat_template.closes_on_sglang(found),
         seeds=info.get("enable_deterministic_inference") is True,  # without it, SGLang draws as it likes
         weights=fingerprint(found.model, path, info | now, is_local(root)),
@@ -164,8 +179,8 @@ def _sglang(found: Server, about: Mapping[str, Any]) -> Server:
 def _sglang_limit(info: Mapping[str, Any]) -> int:
     """Requests in flight that keep SGLang full: as many as it decodes together, or as its KV cache holds of short ones.
     What does not fit waits in its own queue, so that a guess too high costs nothing."""
-    tokens = int(info.get("max_total_num_tokens") or 8192 * UNKNOWN_LIMIT)
-    running = int(info.get("max_running_requests") or MOST_RUNNING)
+    tokens = _count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
+    running = _count(info.get("max_running_requests")) or MOST_RUNNING
     return WAITING + max(1, min(running, tokens // FEWEST_HELD))
 
 
@@ -181,8 +196,8 @@ def _vllm(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) ->
         found,
         kind="vllm",
         limit=_vllm_limit(client.page(f"{root}/server_info?config_format=json", key), metrics),
-        context=_context(about),
-        version=client.page(f"{root}/version", key).get("version"),
+        context=_count(about.get("max_model_len")),
+        version=_line(client.page(f"{root}/version", key).get("version")),
         seeds=True,
         weights=fingerprint(found.model, path, settings, is_local(root)),
         template=lambda server: chat_template.tail_on_gpu_engine(server, path),
@@ -194,8 +209,7 @@ def _vllm_limit(info: Mapping[str, Any], metrics: str) -> int:
     in its development mode only; else its KV cache stands among its `metrics`, a line for each of its engines."""
     settings = info.get("vllm_config")
     scheduler = settings.get("scheduler_config") if isinstance(settings, dict) else None
-    running = scheduler.get("max_num_seqs") if isinstance(scheduler, dict) else None
-    if isinstance(running, int) and running > 0:
+    if running := _count(scheduler.get("max_num_seqs")) if isinstance(scheduler, dict) else None:
         return WAITING + running
     engines = [
         dict(_LABEL.findall(line)) for line in metrics.splitlines() if line.startswith("vllm:cache_config_info{")
@@ -206,24 +220,29 @@ def _vllm_limit(info: Mapping[str, Any], metrics: str) -> int:
 
 def _cache_tokens(labels: Mapping[str, str]) -> int:
     """Tokens of KV cache; 0 where they are not given. Older releases give its blocks only."""
-    blocks, size = (int(labels.get(name) or 0) for name in ("num_gpu_blocks", "block_size"))
-    return int(labels.get("kv_cache_size_tokens") or 0) or blocks * size
+    blocks, size = (_count(labels.get(name)) or 0 for name in ("num_gpu_blocks", "block_size"))
+    return _count(labels.get("kv_cache_size_tokens")) or blocks * size
+
+
+def _ollama_digest(found: Server) -> str:
+    """Return the beginning of the digest by which Ollama knows a model: weights, template and settings. "" if this is
+    no Ollama."""
+    for about in client.objects(client.page(f"{found.base_url.removesuffix('/v1')}/api/tags", found.api_key), "models"):
+        digest = str(about.get("digest")).removeprefix("sha256:")
+        if about.get("name") in (found.model, f"{found.model}:latest") and _OLLAMA_DIGEST.fullmatch(digest):
+            return digest[:16]
+    return ""
 
 
 # SGLang Model Gateway
 
 
-def _workers(root: str, models: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """The servers behind a gateway; none where it is not one."""
-    if not any(about.get("owned_by") == "local" for about in models.values()):
-        return []
-    return client.page(f"{root}/workers", key).get("workers") or []
-
-
-def _gateway(base_url: str, why: str, workers: list[dict[str, Any]], model: str, key: str, card: Card) -> Server:
+def _gateway(
+    base_url: str, why: str, workers: Mapping[str, Mapping[str, Any]], model: str, key: str, card: Card
+) -> Server:
     """A gateway says neither engine nor context: what the servers behind it say, with their limits added up. Answers
     are kept under the name of the model, as theirs are."""
-    healthy = [worker["url"] for worker in workers if worker.get("is_healthy")]
+    healthy = [url for url, worker in workers.items() if worker.get("is_healthy")]
     servers = [server for url in healthy if (server := probe(url, why, model, key, card))]
     if not servers:
         raise UserError(f"the gateway at {base_url} has no server that answers from here. Look into its servers' logs")

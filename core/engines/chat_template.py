@@ -7,7 +7,6 @@ from typing import Any
 from core.engines import client, weights
 from core.engines.identity import weights_at
 from core.engines.server import MARK, Server, is_local
-from core.errors import UserError
 from core.types import Message
 
 
@@ -41,10 +40,7 @@ def _chat(server: Server) -> dict[str, Any]:
 
 
 def _page(server: Server, name: str, body: Any = None) -> dict[str, Any]:
-    try:
-        return client.page(f"{server.base_url.removesuffix('/v1')}/{name}", server.api_key, body)
-    except UserError:  # it refuses our key there
-        return {}
+    return client.page(f"{server.base_url.removesuffix('/v1')}/{name}", server.api_key, body)
 
 
 def tail_of(prompt: Any) -> str | None:

@@ -17,6 +17,7 @@ from core.engines.server import Key, is_local
 from core.errors import Elsewhere, UserError, one_line
 
 SECONDS = 10.0  # to wait for an answer
+MOST_BYTES = 2**25  # of an answer that are read; a list of a thousand models takes 2**21
 MOST_TEXT = 2**22  # bytes of a page that is read as text
 
 
@@ -26,7 +27,7 @@ def send(
     body: Any = None,
     method: str | None = None,
     seconds: float = SECONDS,
-    most: int | None = None,
+    most: int = MOST_BYTES,
 ) -> bytes:
     """The answer to a GET of `url`, or to a POST of `body` as JSON (`method`: another one), as bytes, `most` at most.
 
@@ -88,13 +89,19 @@ def why_not(url: str) -> str:
 
 
 def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
-    """The same for what a server need not have, and may send on to its manual: {} where it has it not. A server too
-    busy to answer is asked twice: what it does not say is missing from the journal's keys."""
+    """Return the JSON object of an optional page; {} if the server lacks it, refuses it or redirects it to a manual.
+    A server too busy to answer is asked twice: what it does not say is missing from the journal's keys."""
     try:
         found = find(url, key, body)
         return (find(url, key, body) if found is None else found) or {}
-    except Elsewhere:
+    except UserError:
         return {}
+
+
+def objects(page: Any, name: str) -> list[dict[str, Any]]:
+    """Return the JSON objects in the list `name` of a `page`; [] if there is no such list."""
+    found = page.get(name) if isinstance(page, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def text(url: str, key: str = "") -> str:

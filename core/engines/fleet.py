@@ -104,6 +104,9 @@ class Fleet:
                 one.held.let_go()  # all at once; then wait for each
             for one in self.services:
                 one.held.stop()
+        for one in self.services:
+            if one.is_gateway:
+                gateway.note(one.url, ())
 
     def add_server(self, port: int, flags: list[str], name: str = "server", **changes: str) -> Service:
         """A server on `port` as scripts/start_server.sh starts it, with `changes` to its environment."""
@@ -112,6 +115,7 @@ class Fleet:
 
     def add_gateway(self, urls: list[str], port: int, metrics_port: int) -> Service:
         """The gateway in front of the servers at `urls`. Raises UserError where it is not installed."""
+        gateway.note(f"http://{environment.host()}:{port}", urls)
         return self.add(f"gateway-{port}", gateway.process(urls, environment.host(), port, metrics_port), port)
 
     def add(self, name: str, args: list[str], port: int, **changes: str) -> Service:

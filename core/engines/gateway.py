@@ -5,13 +5,17 @@ python -m core.engines.gateway FLAGS  in the foreground; `arguments` makes the f
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from core.engines import client, environment
 from core.engines.leash import START_SECONDS
 from core.errors import UserError, command
+from core.files import results_dir, write_atomically
 
 # Every default that matters is set on purpose; checked with sglang-router 0.3.2, see docs/LOG.md.
 FLAGS = (
@@ -61,8 +65,12 @@ def check_installed() -> None:
 def workers(root: str, key: str = "") -> dict[str, dict[str, Any]]:
     """The servers that the gateway at `root` knows, by URL, with what it says of each ("id", "is_healthy", "load").
     Raises OSError where it does not answer."""
-    listed = json.loads(client.send(f"{root}/workers", key))
-    return {worker["url"]: worker for worker in listed["workers"]}
+    return listed(json.loads(client.send(f"{root}/workers", key)))
+
+
+def listed(page: Any) -> dict[str, dict[str, Any]]:
+    """Return the servers on the `page` of a gateway, by URL."""
+    return {each["url"]: each for each in client.objects(page, "workers") if isinstance(each.get("url"), str)}
 
 
 def healthy(root: str, key: str = "") -> int:
@@ -76,10 +84,33 @@ def healthy(root: str, key: str = "") -> int:
 def follow(root: str, wanted: set[str], key: str = "") -> None:
     """Make the gateway at `root` serve from the `wanted` URLs and no others. Raises OSError where it is silent."""
     known = workers(root, key)
+    note(root, wanted | known.keys())
     for url in wanted - known.keys():
         client.send(f"{root}/workers", key, {"url": url} | ({"api_key": key} if key else {}))
     for url in known.keys() - wanted:
         client.send(f"{root}/workers/{known[url]['id']}", key, method="DELETE")
+
+
+def note(root: str, urls: Collection[str]) -> None:
+    """Keep a list of the servers of ours behind the gateway at `root`, for `ours`; without `urls`, remove it."""
+    file = _folder() / f"{urlsplit(root).netloc}.urls"
+    if not urls:
+        file.unlink(missing_ok=True)
+    elif not file.exists() or set(file.read_text().split()) != set(urls):
+        write_atomically(file, "\n".join(urls).encode())
+
+
+def ours() -> set[str]:
+    """Return the URLs of the servers that this project has put behind gateways. A run sends its key to no others."""
+    urls: set[str] = set()
+    for file in _folder().glob("*.urls"):
+        with suppress(FileNotFoundError):  # that fleet has just ended
+            urls.update(file.read_text().split())
+    return urls
+
+
+def _folder() -> Path:
+    return results_dir() / "fleet"
 
 
 def main(argv: Sequence[str]) -> None:

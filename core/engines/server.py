@@ -3,6 +3,7 @@
 core/engines/attach.py makes records of servers that run, core/engines/start.py of those that it starts.
 """
 
+import ipaddress
 import re
 import urllib.parse
 from collections.abc import Callable
@@ -17,6 +18,7 @@ UNKNOWN_LIMIT = 16  # requests in flight where a server says nothing about itsel
 MARK = "What is 6 times 7?"  # a message that shows what a chat template makes of messages, and how a model answers
 
 _BY_CONTENT = re.compile(r"@([0-9a-f]{12})$")
+_DIGEST = re.compile(r"[0-9a-f]{16}")  # of weights: of those on this machine (identity.py), or Ollama's
 
 
 class Key(str):
@@ -77,7 +79,18 @@ class Server:
     @property
     def identity(self) -> str:
         """A server of an unknown kind may call anything "default": there, the address belongs to it."""
-        return f"{self.model} at {self.base_url}" if self.kind == "other" else self.model
+        return f"{self.model} at {self.base_url}" if self.kind == "other" and not self.weights else self.model
+
+    @property
+    def rests_on(self) -> str:
+        """Name what alone identifies the model to the journal: a name, or a path that can't be read here. "" if its
+        weights are known by their content."""
+        weights = self.weights.get("weights", "")
+        if _DIGEST.fullmatch(weights) or (not weights and digest_in(self.model)):
+            return ""
+        is_path = weights.startswith("/")
+        what = f"path {weights} (not readable here)" if is_path else f"name {weights or self.identity}"
+        return one_line(f"the {what}", 300)
 
     @property
     def key(self) -> Key:
@@ -91,9 +104,10 @@ class Server:
 
     @property
     def told(self) -> dict[str, str]:
-        """What enters journal keys beside `identity`. Nothing for llama.cpp under a name of ours, which
-        says what its weights are; for a server of an unknown kind the address does. What a card changes is told."""
-        is_plain = self.kind == "other" or (self.kind == "llama.cpp" and not self.weights)
+        """What enters journal keys beside `identity`. Nothing for llama.cpp under a name of ours, which says what its
+        weights are; nor for a server of an unknown kind without a digest, known by its address. What a card changes
+        is told."""
+        is_plain = self.kind in ("other", "llama.cpp") and not self.weights
         return ({} if is_plain else {"kind": self.kind} | self.weights) | self.card.told
 
     @property
@@ -151,4 +165,7 @@ def digest_in(name: str) -> str | None:
 def is_local(url: str) -> bool:
     """Whether `url` is on this machine."""
     host = urllib.parse.urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, and be it 127.example.org
+        return False

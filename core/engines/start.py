@@ -127,7 +127,10 @@ def _root() -> str:
 def _on_port() -> Server | None:
     """The server of models on our port; None where nothing answers, or another program."""
     key = environment.api_key()
-    if not client.page(f"{_root()}/v1/models", key).get("data"):
+    try:
+        if not (client.find(f"{_root()}/v1/models", key) or {}).get("data"):
+            return None
+    except Elsewhere:
         return None
     why = f"a server answers on port {environment.port()}"
     return probe(_root(), why, environment.served_model(), key, environment.card())

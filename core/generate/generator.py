@@ -289,9 +289,18 @@ class Generator:
             if record is None or (number == 2 and self.server.told and "origin" in record):
                 continue
             try:
-                return from_record(each, record)
+                found = from_record(each, record)
             except ValueError as error:
                 self.journal.doubt(each, str(error))
+                continue
+            rests_on = self.server.rests_on
+            if rests_on and rests_on not in self.journal.cautions and self.journal.is_earlier(each):
+                self.journal.cautions.add(rests_on)
+                self._say(
+                    f"note: completions from the journal are matched by {rests_on} alone: whether the same weights "
+                    "made them is not known"
+                )
+            return found
         return None
 
     async def __call__(
@@ -609,6 +618,7 @@ class Generator:
             completion_tokens=reply.completion_tokens,
             logprobs=reply.logprobs if sampling.opening and not is_new_turn else {},
             logprob=reply.logprob if sampling.sum_logprobs and not is_new_turn else None,
+            model=reply.model,
         )
 
     async def _is_cut_thinking(self, reply: Reply, sampling: Sampling) -> bool:
@@ -668,6 +678,7 @@ class Generator:
                 prompt_tokens=reply.prompt_tokens,
                 completion_tokens=reply.completion_tokens,
                 origin=self.server.origin,
+                model=reply.model,
             )
             self.journal.put(key, to_record(made), messages)
             return made
@@ -797,6 +808,7 @@ def _summed(made: Completion, reply: Reply) -> Completion:
         cached_tokens=is_told * (made.cached_tokens + reply.cached_tokens),
         completion_tokens=is_told * (made.completion_tokens + reply.completion_tokens),
         logprob=None,  # what was put between the two is not the model's
+        model=reply.model or made.model,
     )
 
 

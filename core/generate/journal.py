@@ -189,6 +189,7 @@ class Journal(Records):
         super().__init__()
         self.path, self._mode = path, 0o600 if is_private else 0o644
         self.damaged: list[int] = []  # numbers of lines that can't be read; their completions are owed again
+        self.cautions: set[str] = set()  # of servers (Server.rests_on) whose reuse has been reported
         self._refused: OSError | None = None  # what the disk said when it was to make sure of what it has
         self._dirty = threading.Event()
         self._stop = threading.Event()
@@ -215,6 +216,7 @@ class Journal(Records):
             if other != self.path and other.is_file():
                 self._scan(self._add(other, _opened(other)))
         self._end, self.damaged = self._scan(self._add(self.path, self._fd))
+        self._first = (len(self._files) - 1 << OFFSET_BITS) + self._end  # the place of the first record of this process
         self._compare()
         os.ftruncate(self._fd, self._end)  # a torn last line: cut off, so that the next record starts a line
         self._syncer = threading.Thread(target=self._sync, name="journal-sync", daemon=True)
@@ -247,6 +249,11 @@ class Journal(Records):
         self._index.add(_short(key), (len(self._files) - 1 << OFFSET_BITS) + self._end)
         self._end += len(line)
         self._dirty.set()
+
+    def is_earlier(self, key: str) -> bool:
+        """Whether the record of `key` was kept before this journal was opened."""
+        place = self._index.get(_short(key))
+        return place is not None and place < self._first
 
     def _put_back(self) -> None:
         """Someone removed the file while it was written to: what it held can still be read, and is not lost."""

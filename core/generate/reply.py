@@ -256,7 +256,7 @@ def reply_from(found: dict[str, Any]) -> Reply:
     reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
     tokens = _listed(choice.get("logprobs"))
     return Reply(
-        model=_text(found.get("model")),
+        model=one_line(model, LONGEST_WORDS) if isinstance(model := found.get("model"), str) else "",
         content=content,
         reasoning=reasoning,
         finish_reason=finish,

@@ -232,7 +232,7 @@ class Wire:
         except (openai.APIError, ValueError):
             return []
         found = listed.get("data") if isinstance(listed, dict) else None
-        return [str(model.get("id")) for model in found or [] if isinstance(model, dict)]
+        return [str(model.get("id")) for model in (found if isinstance(found, list) else []) if isinstance(model, dict)]
 
     @property
     def silence(self) -> float:

@@ -90,9 +90,10 @@ def merge(
     with read.refusing(paths[0]):
         prices = first.get("prices") if all(h.get("prices") == first.get("prices") for h in heads) else None
         figures, worths, count = _figures(sources, seeds, spool, by, Prices(**prices) if prices else None)
-        reused: Counter[str] = Counter()
+        counted: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
         for head in heads:
-            reused.update(head["metrics"].get("reused", {}))
+            for what, counts in counted.items():
+                counts.update(head["metrics"].get(what, {}))
         seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
         document = first | {
             "experiment": name,
@@ -101,7 +102,9 @@ def merge(
             "ended": max(head["ended"] for head in heads),
             "config": first["config"] | {"SEED": seeds[0], "RUNS": len(seeds)},
             "runs": {"of": sources[0].runs.of, "by": by, "seeds": seeds},
-            "metrics": figures.metrics(seconds) | worths.metrics() | {"reused": dict(reused)},
+            "metrics": figures.metrics(seconds)
+            | worths.metrics()
+            | {what: dict(counts) for what, counts in counted.items()},
         }
         document.pop("grading", None)  # of the first run alone
         document |= _gradings(heads)

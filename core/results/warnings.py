@@ -1,5 +1,6 @@
 """What makes the figures of a run doubtful, in words."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,13 @@ MANY_IDENTICAL = 0.85
 FEW_TEXTS = 1.5
 CONTINUES = "if it has stopped, the same command continues it"  # true while a run is on, too
 MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accuracy a figure about the cap
+
+# Counts of completions in `metrics`: from the journal by their origins, from the journal by what alone connects them
+# with the server (Server.rests_on), and all by the model that their replies name.
+COUNTS = ("reused", "reused_by", "models")
+SHOWN_MODELS = 3  # in a warning
+# Behind a model's name in replies: gpt-4o-2024-08-06, claude-sonnet-4-20250514, qwen3:latest.
+_RELEASE = re.compile(r"[-@:](?:latest|\d{4}-\d\d-\d\d|\d{8})$")
 
 
 def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
@@ -73,7 +81,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
             why = f"; most often: {one_line(str(commonest_error), 300)}" if what == "failed" else ""
             words = "hit the token cap" if what == "truncated" else what
             found.append(f"{count} of {document['metrics']['checks']['completions']} side calls {words}{why}")
-    found += of_origins(document["engine"].get("origin"), document["metrics"].get("reused", {}))
+    found += of_server(document, document["metrics"])
     if unforced := document["metrics"].get("not_forced"):
         why = max(unforced, key=lambda words: unforced[words])
         found.append(
@@ -129,11 +137,34 @@ def of_card(model: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def of_origins(ours: str | None, reused: Mapping[str, int]) -> list[str]:
-    """The warning of completions from the journal that `ours`, the engine which the results name, did not make.
-    `reused`: completions from the journal, by their origins."""
-    others = {origin: n for origin, n in reused.items() if origin != ours}
-    if not others or not ours:
-        return []
-    makers = "; ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))
-    return [f"{sum(others.values()):,} completions from the journal were not made by this run's {ours}: {makers}"]
+def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return the warnings that completions may come from other models than the one in the `document` of results.
+    `counts`: of completions, those of COUNTS."""
+    found, ours, asked = [], document["engine"].get("origin"), str(document["model"]["name"])
+    others = {origin: n for origin, n in counts.get("reused", {}).items() if origin != ours}
+    if others and ours:
+        makers = "; ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))
+        found.append(
+            f"{sum(others.values()):,} completions from the journal were not made by this run's {ours}: {makers}"
+        )
+    for rests_on, n in counts.get("reused_by", {}).items():
+        found.append(
+            f"{n:,} completions from the journal were matched by {rests_on} alone: whether the same weights made them "
+            "is not known"
+        )
+    models = counts.get("models", {})
+    names = sorted(models, key=lambda name: -models[name])
+    if len(names) > 1:
+        shown = ", ".join(f"{models[name]:,} {one_line(name, 100)}" for name in names[:SHOWN_MODELS])
+        found.append(f"the replies name {len(names)} models ({shown}): the figures mix them")
+    elif names and not is_spelling(asked, names[0]):
+        found.append(f"the run asked for the model {asked}, and the replies name {one_line(names[0], 100)}")
+    return found
+
+
+def is_spelling(asked: str, replied: str) -> bool:
+    """Whether `replied` is a usual way to name the model that was `asked` for: its path or the end of that, with or
+    without the file's ending, and with the date or "latest" that a provider adds."""
+    one, whole = (name.lower().rstrip("/").removesuffix(".gguf") for name in (asked, replied))
+    others = (whole, _RELEASE.sub("", whole))
+    return any(one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}") for other in others)

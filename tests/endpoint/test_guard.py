@@ -308,7 +308,16 @@ def test_who_asks_by_a_foreign_name_gets_nothing(engine: Server, start: Start) -
 def test_with_a_key_the_key_is_what_counts(engine: Server, start: Start) -> None:
     running = start(replace(engine, api_key="sk-secret"))
     assert status(running, "Host: rsa.example.org") == 401
-    assert status(running, "Host: rsa.example.org", "Authorization: Bearer sk-secret") == 200
+    for given, expected in (
+        ("Bearer sk-secret", 200),
+        ("bearer sk-secret", 200),
+        ("BEARER   sk-secret", 200),
+        ("Basic sk-secret", 401),
+        ("sk-secret", 401),
+        ("Bearer sk-Secret", 401),
+        ("Bearer", 401),
+    ):
+        assert status(running, "Host: rsa.example.org", f"Authorization: {given}") == expected, given
 
 
 @pytest.mark.parametrize(
@@ -460,22 +469,31 @@ def test_a_body_that_never_comes_is_given_up_in_words(
         assert client.recv(65536).startswith(b"HTTP/1.1 408")
 
 
-def test_connections_are_bounded_and_those_that_are_open_go_on(
-    engine: Server, start: Start, monkeypatch: pytest.MonkeyPatch
+def test_idle_connections_make_room_and_those_with_a_request_do_not(
+    engine: Server, proxy: Proxy, start: Start, monkeypatch: pytest.MonkeyPatch, endpoints: list[app.Endpoint]
 ) -> None:
     monkeypatch.setattr(guard, "MOST_CONNECTIONS", 10)
-    running = start(engine)
-    asked = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, T=300)
     with ExitStack() as clients:
-        made = [clients.enter_context(closing(connected(running))) for _ in range(10)]
-        made[0].sendall(asked)
-        assert made[0].recv(65536).startswith(b"HTTP/1.1 200")
+
+        def opened(sent: bytes) -> socket.socket:
+            made = clients.enter_context(closing(connected(running)))
+            made.sendall(sent)
+            return made
+
+        working = [opened(request(running, seed=seed)) for seed in range(2)]
+        until(lambda: len(endpoints[0]._jobs) == 2)
+        idle = [opened(sent) for sent in (b"", b"GET /v1/mod") * 10]
         for _ in range(20):
-            with closing(connected(running)) as late, suppress(ConnectionError):
-                late.sendall(asked)
-                assert late.recv(65536) == b""
-        made[9].sendall(asked)
-        assert made[9].recv(65536).startswith(b"HTTP/1.1 200")
+            assert httpx2.get(f"{running.url}/models", timeout=None).status_code == 200
+        assert len(endpoints[0]._jobs) == 2, "a request in progress is not ended for others"
+        with suppress(ConnectionError):
+            assert idle[0].recv(1) == b"", "the oldest went first"
+        working += [opened(request(running, seed=seed)) for seed in range(2, 10)]
+        until(lambda: len(endpoints[0]._jobs) == 10)
+        late = opened(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with suppress(ConnectionError):
+            assert late.recv(1) == b"", "nobody is idle"
     until(lambda: httpx2.get(f"{running.url}/models", timeout=None).status_code == 200)
 
 

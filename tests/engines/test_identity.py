@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from core.engines import environment, identity, llamacpp, start
+from core.engines import environment, gateway, identity, llamacpp, start
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -21,6 +21,7 @@ from core.generate import generator
 from core.generate.generator import FIELDS_2, Generator
 from core.generate.journal import Archive, Journal, content_key
 from core.report import compare, page, texts
+from core.results import warnings
 from core.results.data import archive
 from core.types import Completion, Sampling
 from tests.conftest import ROOT, python, run
@@ -44,6 +45,7 @@ class StandIn(HttpFake):
     def __init__(self, pages: dict[str, Any], say: Callable[[str, int, int], Said], port: int = 0) -> None:
         self.asked: list[dict[str, Any]] = []
         self.faults: list[Answer] = []  # what the next chats meet instead
+        self.named: list[str] = []  # the models that the next replies name, in place of the one asked for
         self.pages, self.say = pages, say
         super().__init__(port)
 
@@ -61,7 +63,9 @@ class StandIn(HttpFake):
         message = {"role": "assistant", "content": content} | ({"reasoning": reasoning} if reasoning else {})
         usage = {"prompt_tokens": 5, "completion_tokens": 7}
         choices = [{"index": 0, "message": message, "finish_reason": reason}]
-        answer(200, {"model": asked["model"], "choices": choices, "usage": usage})(request)
+        with self.lock:
+            named = self.named.pop(0) if self.named else asked["model"]
+        answer(200, {"model": named, "choices": choices, "usage": usage})(request)
 
     def _tell(self, request: Request, body: dict[str, Any] | None) -> None:
         page = self.pages.get(request.path)
@@ -406,6 +410,99 @@ def test_a_comparison_at_equal_compute_warns_too(serve: Any, results: Path, tmp_
         assert process.returncode == 0 and ("were not made by" in out) == bool(words) and words in out, err
 
 
+# Weights that nobody can compare
+
+
+def ollama(digest: str, name: str = "default:latest") -> dict[str, Any]:
+    tags = {"models": [{"name": "another:latest", "digest": "f" * 64}, {"name": name, "digest": digest}]}
+    return {"/v1/models": {"data": [{"id": name, "owned_by": "library"}]}, "/api/tags": tags}
+
+
+OTHER_KIND = {"/v1/models": {"data": [{"id": "default", "owned_by": "me"}]}}
+RESTS_ON = {
+    "another kind": (OTHER_KIND, "the name default at http://"),
+    "vllm, a path": (vllm(), "the path /models/one (not readable here)"),
+    "vllm, a repository": (vllm("lm-provers/QED-Nano"), "the name lm-provers/QED-Nano"),
+    "vllm, nothing": (vllm(""), "the name default"),
+    "sglang": (sglang(), "the path /models/one"),
+    "llama.cpp": (llama(), "the path /models/one.gguf"),
+    "llama.cpp, weights here": (llama(str(EMBEDDED_GGUF)), ""),
+    "ollama": (ollama("a" * 64), ""),
+    "ollama, no digest": (ollama("latest"), "the name default:latest at http://"),
+}
+
+
+@pytest.mark.parametrize(("pages", "words"), RESTS_ON.values(), ids=RESTS_ON)
+def test_reuse_that_rests_on_a_name_or_an_unseen_path_is_noted_once(
+    serve: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], pages: dict[str, Any], words: str
+) -> None:
+    server = serve(pages).probed()
+    assert server.rests_on.startswith(words) and bool(server.rests_on) == bool(words)
+    complete(server, tmp_path)
+    complete(server, tmp_path, (4, 4))
+    assert not capsys.readouterr().err, "this run's own completions are no earlier ones"
+    assert reused(complete(server, tmp_path)) == [True] * 3
+    note = f"note: completions from the journal are matched by {server.rests_on} alone"
+    assert capsys.readouterr().err.count(note) == bool(words)
+
+
+def test_ollamas_digest_tells_a_model_from_another_of_its_name(serve: Any, tmp_path: Path) -> None:
+    here = serve(ollama("a" * 64))
+    complete(here.probed(), tmp_path)
+    assert reused(complete(serve(ollama("a" * 64)).probed(), tmp_path)) == [True] * 3, "at another address"
+    here.pages = ollama("b" * 64)
+    assert reused(complete(here.probed(), tmp_path)) == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "replied", "is_same"),
+    [
+        ("gpt-4o", "gpt-4o-2024-08-06", True),
+        ("openai/gpt-4o", "gpt-4o-2024-08-06", True),
+        ("claude-sonnet-4", "claude-sonnet-4-20250514", True),
+        ("qwen3", "qwen3:latest", True),
+        ("/models/QED-Nano", "QED-Nano", True),
+        ("QED-Nano", "/models/qed-nano.gguf", True),
+        ("models/gemini-2.5-pro", "gemini-2.5-pro", True),
+        ("gpt-4o", "gpt-4o-mini", False),
+        ("gpt-4o", "gpt-4o-mini-2024-07-18", False),
+        ("a/model", "b/model", False),
+        ("a/model", "b/model-2024-07-18", False),
+        ("llama-3", "llama-2", False),
+        ("qwen3:4b", "qwen3:8b", False),
+        ("QED-Nano", "Nano", False),
+    ],
+)
+def test_which_names_of_replies_are_spellings_of_the_model_asked_for(asked: str, replied: str, is_same: bool) -> None:
+    assert warnings.is_spelling(asked, replied) is is_same
+
+
+def test_results_name_the_models_of_replies_and_what_reuse_rests_on(serve: Any, results: Path, tmp_path: Path) -> None:
+    problems = tmp_path / "problems.json"
+    problems.write_text(json.dumps([{"problem": "1+1?", "answer": 2}]))
+    here = serve(OTHER_KIND)
+
+    def ran(n: int, *named: str) -> tuple[dict[str, Any], str]:
+        here.named = list(named)
+        status, out, err = run("01_baseline", f"N={n}", "MAX_TOKENS=100", f"PROBLEMS={problems}", BASE_URL=here.url)
+        assert status == 0, err
+        document = load(results, "01_baseline")
+        jsonschema.validate(document, SCHEMA)
+        return document, " ".join(out.split())
+
+    document, _ = ran(2)
+    assert document["metrics"]["models"] == {"default": 2} and not document["warnings"]
+    document, out = ran(4, "other", "other")
+    rests_on = f"the name default at {here.url}"
+    assert document["metrics"]["reused_by"] == {rests_on: 2}
+    mixed, matched = document["warnings"][::-1]
+    assert mixed.startswith("the replies name 2 models (2 ") and "2 other" in mixed and mixed in out
+    assert matched.startswith(f"2 completions from the journal were matched by {rests_on} alone") and matched in out
+    (results / "journal" / "01_baseline.jsonl").unlink()
+    document, out = ran(2, "other", "other")
+    assert document["warnings"] == ["the run asked for the model default, and the replies name other"]
+
+
 # Another server in the middle of a run
 
 
@@ -439,11 +536,12 @@ def test_after_a_pause_it_is_asked_who_it_is(serve: Any, tmp_path: Path, monkeyp
         complete(server, tmp_path, (2,))
 
 
-def test_a_gateway_whose_servers_are_away_for_a_moment_is_waited_for(serve: Any, tmp_path: Path) -> None:
+def test_a_gateway_whose_servers_are_away_for_a_moment_is_waited_for(serve: Any, tmp_path: Path, results: Path) -> None:
     worker = serve(sglang())
     listed = {"url": worker.url.removesuffix("/v1"), "is_healthy": True}
     models = {"/v1/models": {"data": [{"id": "default", "owned_by": "local"}]}}
     front = serve(models | {"/workers": {"workers": [listed]}})
+    gateway.note(front.root, [listed["url"]])
     server, calls = front.probed(), iter([False, False])
 
     def workers(body: Any) -> dict[str, Any]:
@@ -764,23 +862,25 @@ def test_behind_a_fleet_the_weights_that_its_servers_were_given_are_no_name(
 # Gateways
 
 
-def test_behind_a_gateway_weights_count_as_they_do_without(serve: Any, tmp_path: Path) -> None:
-    def gateway(*workers: StandIn) -> StandIn:
+def test_behind_a_gateway_weights_count_as_they_do_without(serve: Any, tmp_path: Path, results: Path) -> None:
+    def before(*workers: StandIn) -> StandIn:
         told = [{"url": worker.url.removesuffix("/v1"), "is_healthy": True} for worker in workers]
         listed = {"data": [{"id": "default", "owned_by": "local"}]}
-        return serve({"/v1/models": listed, "/workers": {"workers": told}})  # type: ignore[no-any-return]
+        made: StandIn = serve({"/v1/models": listed, "/workers": {"workers": told}})
+        gateway.note(made.root, [worker.root for worker in workers])
+        return made
 
     pages = sglang() | tokens(THINKS)
     one, two = serve(pages), serve(pages | {"/server_info": sglang(version="0.5.24")["/server_info"]})
-    front = gateway(one, one)
+    front = before(one, one)
     alone = one.probed()
     assert front.probed().told == alone.told and front.probed().origin == alone.origin
     assert front.probed().thinking is True, "a worker tells what the gateway doesn't"
     complete(front.probed(), tmp_path)
     assert reused(complete(alone, tmp_path)) == [True] * 3
-    assert "0.5.23 and 0.5.24" in gateway(one, two).probed().origin
+    assert "0.5.23 and 0.5.24" in before(one, two).probed().origin
     with pytest.raises(UserError, match=r"mixes .*/models/one.*/models/two.*A run needs servers of one model"):
-        gateway(one, serve(sglang("/models/two"))).probed()
+        before(one, serve(sglang("/models/two"))).probed()
 
 
 def test_a_served_answer_tells_origins() -> None:

@@ -12,7 +12,7 @@ import pytest
 from core.engines import client, gateway
 from core.engines.attach import probe
 from core.engines.client import SameOrigin
-from core.engines.server import Server
+from core.engines.server import Server, is_local
 from core.errors import UserError
 from core.generate.generator import Generator
 from core.generate.journal import Journal
@@ -166,6 +166,17 @@ def test_the_models_that_a_run_checks_are_asked_of_no_other_server(here: Place, 
     assert there.asked == []
 
 
+@pytest.mark.parametrize("page", [{"data": 5}, {"data": "m"}, {"data": [5, {"id": "m"}]}])
+def test_the_models_that_a_run_checks_may_be_no_list(here: Place, page: dict[str, Any]) -> None:
+    here.pages["/v1/models"] = answer(200, page)
+
+    async def listed() -> list[str]:
+        async with Wire(Server("other", f"{here.root}/v1", "m", "x"), 2) as wire:
+            return await wire.models()
+
+    assert asyncio.run(listed()) == (["m"] if isinstance(page["data"], list) else [])
+
+
 def test_the_gateway_is_asked_nowhere_else(here: Place, there: Place) -> None:
     here.pages["/workers"] = sends_on(302, f"{there.root}/workers")
     with pytest.raises(UserError, match="that is refused"):
@@ -174,6 +185,32 @@ def test_the_gateway_is_asked_nowhere_else(here: Place, there: Place) -> None:
     with contextlib.suppress(OSError):
         client.send(f"{here.root}/workers", KEY, {"url": "x", "api_key": KEY})
     assert there.asked == []
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [("localhost", True), ("127.0.0.9", True), ("[::1]", True), ("127.example.org", False), ("10.0.0.1", False)],
+)
+def test_a_name_that_begins_like_a_loopback_address_is_another_machine(host: str, is_here: bool) -> None:
+    assert is_local(f"http://{host}:30000/v1") is is_here
+
+
+@pytest.mark.parametrize("kind", ["port", "name", "user"])
+def test_servers_that_a_gateway_lists_are_asked_only_if_they_are_ours(
+    here: Place, there: Place, results: Path, kind: str
+) -> None:
+    url = locations(there)[kind].removesuffix("/v1/models")
+    listed = MODELS | {"data": [{"id": "m", "owned_by": "local"}]}
+    workers = {"workers": [{"url": url, "is_healthy": True}, {"url": here.root, "is_healthy": False}]}
+    here.pages |= {"/v1/models": answer(200, listed), "/workers": answer(200, workers)}
+    found = probe(here.root, "x", key=KEY)
+    assert found is not None and found.kind == "other" and "are asked nothing" in found.why
+    gateway.note(here.root, [url])
+    assert probe(here.root, "x", key=KEY) is not None and there.asked == [], "all of them have to be ours"
+    gateway.note(here.root, [url, here.root])
+    if kind == "port":
+        assert (found := probe(here.root, "x", key=KEY)) is not None and "in front of 1 servers" in found.why
+        assert there.asked[0][2]["authorization"] == f"Bearer {KEY}"
 
 
 def test_a_run_says_so_in_one_line(here: Place, there: Place, results: Path) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from core.engines import gpus, start
+from core.engines import client, gpus, start
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_CONTEXT
 from core.engines.need import MOST_RUNNING
@@ -142,6 +144,58 @@ HEAD = '# TYPE vllm:cache_config_info gauge\nvllm:num_requests_running{engine="0
 def test_vllms_limit_is_its_own_or_what_its_cache_holds(serve: Any, pages: dict[str, Any], limit: int) -> None:
     found = probe(serve(models("vllm", "m", max_model_len=8192) | pages).url, "x")
     assert found is not None and found.kind == "vllm" and found.limit == limit
+
+
+ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+ODD |= st.sampled_from(["many", "12", "8192.0", "\x1b[2J", "\ud800", "9" * 5000, 10**30, "<html>"])
+NAMES = ("id", "url", "is_healthy", "n_ctx", "name", "digest", "tokens", "scheduler_config", "max_num_seqs")
+JSON = st.recursive(ODD, lambda part: st.lists(part, max_size=2) | st.dictionaries(st.sampled_from(NAMES), part))
+ABOUT = st.fixed_dictionaries(
+    {"id": st.just("m") | JSON, "owned_by": st.sampled_from(["sglang", "vllm", "llamacpp", "local", "me"]) | JSON},
+    optional=dict.fromkeys(("max_model_len", "root", "parent"), JSON),
+)
+FIELDS = (
+    *("data", "workers", "models", "model_path", "version", "build_info", "quantization", "weight_version"),
+    *("total_slots", "default_generation_settings", "max_total_num_tokens", "max_running_requests", "vllm_config"),
+    *("chat_template", "tokens", "prompt", "text"),
+)
+PAGES = (
+    "workers",
+    "props",
+    "server_info",
+    "model_info",
+    "version",
+    "metrics",
+    "api/tags",
+    "tokenize",
+    "apply-template",
+)
+
+
+@settings(max_examples=60)
+@given(
+    JSON | st.fixed_dictionaries({"data": JSON | st.lists(ABOUT | JSON, max_size=3)}),
+    st.dictionaries(st.sampled_from(PAGES), JSON | st.dictionaries(st.sampled_from(FIELDS), JSON)),
+)
+def test_whatever_json_a_server_tells_of_itself_it_is_a_server_or_an_error_in_words(listed: Any, pages: Any) -> None:
+    def send(url: str, *_: Any, **__: Any) -> bytes:
+        name = url.removeprefix("http://127.0.0.1:1/").partition("?")[0]
+        return json.dumps(listed if name == "v1/models" else pages.get(name)).encode()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "send", send)
+        try:
+            found = probe("http://127.0.0.1:1", "x")
+        except UserError:
+            return
+        assert found is not None and found.origin.isprintable() and found.thinking in (None, True, False)
+    assert found.limit > 0 and (found.context is None or found.context > 0) and json.dumps(found.model_info())
+
+
+@pytest.mark.parametrize("page", [{"data": 5}, {"data": None}, [], "<html>", {"data": [{"id": "\x1b[2J"}]}])
+def test_a_list_of_models_that_is_none_is_told(serve: Any, page: Any) -> None:
+    with pytest.raises(UserError, match="lists no models. Name one with MODEL"):
+        probe(serve({"/v1/models": page}).url, "x")
 
 
 def test_a_model_is_chosen_by_name_where_several_are_served(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
