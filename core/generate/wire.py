@@ -144,6 +144,8 @@ class Wire:
             if refusal.status == THROTTLED:
                 self._rates.refused(entry, refusal.wait)
             raise
+        finally:
+            self._rates.leave()
         prompt, _, completion = reply.counted
         self._rates.took(entry, None if prompt is None or completion is None else prompt + completion)
         return reply
