@@ -257,9 +257,9 @@ class Till(HttpFake):
             "choices": [{"message": {"role": "assistant", "content": f"\\boxed{{{n % 5}}}"}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written},
         }
-        if n == 63:
+        if n == 64:  # the first was alone
             self.are_together.set()
-        if n < self.together:
+        if 0 < n <= self.together:
             self.are_together.wait(300)
         time.sleep(0.002 * (n % 7))
         try:
