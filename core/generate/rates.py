@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 MINUTE = 61.0  # seconds: what is sent a minute apart may arrive a little closer together
+LEAST = 2  # requests that refusals leave in flight: one may take long, and another shows whether the limit has passed
 LONGEST_SPREAD = 10.0  # seconds over which those who waited for the end of a pause are sent
 
 
@@ -50,7 +51,7 @@ class Rates:
         self._next_at = 0.0  # when the first in the line goes, if it waits for a time
         self._in_flight = 0
         self._most: float = math.inf  # requests in flight
-        self._least = 1.0  # what this wave of refusals leaves of them
+        self._least = LEAST  # what this wave of refusals leaves of them
         self._one_left = asyncio.Event()
         self._paused_at, self._until = -math.inf, 0.0  # the last pause
         self._spread = 0.0  # seconds over which those who wait for its end are sent, one by one
@@ -98,7 +99,7 @@ class Rates:
         self.refused_since = now if self.refused_since is None else self.refused_since
         if entry.at > self._paused_at:  # else it belongs to the last wave: it was sent before that pause began
             self._round, self._paused_at = self._round + 1, now
-            self._most, self._least = min(self._most, self._in_flight), max(1, self._in_flight // 2)
+            self._most, self._least = min(self._most, self._in_flight), max(LEAST, self._in_flight // 2)
         self._most = max(self._least, self._most - 1)
         seconds = self._pause(max(0, self._round - 1), wait)
         if now + seconds > self._until:
