@@ -16,7 +16,15 @@ Message = dict[str, str]  # "role" and "content", as OpenAI's clients have it
 # What closes thinking and opens the answer when a completion hit the cap while still thinking (budget forcing).
 FORCED_ANSWER = "Time is up. The final answer is \\boxed{"
 FORCED_PROOF = "Time is up. This is the proof, as far as it goes:"
-FILTERED = ("content_filter", "content_filtered", "safety", "recitation", "refusal", "prohibited_content", "blocklist")
+# How servers name the end of a reply, in lower case and without details ("content_filter: SAFETY"), and what it means.
+CUT, FILTERED, BROKEN = "length", "content_filter", "error"
+ENDS = {
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length", "pause_turn"), CUT),
+    **dict.fromkeys(("model_context_window_exceeded",), CUT),
+    **dict.fromkeys(("content_filter", "content_filtered", "safety", "image_safety", "recitation"), FILTERED),
+    **dict.fromkeys(("refusal", "prohibited_content", "blocklist", "spii", "sensitive"), FILTERED),
+    **dict.fromkeys(("error", "abort", "network_error", "insufficient_system_resource"), BROKEN),
+}
 PROOF = "proof"  # the answer_type of a problem that asks for one
 ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # what a grader takes
 MAX_POINTS = 7  # of a proof, as at olympiads
@@ -24,6 +32,11 @@ GOOD = 6  # points from which a proof is right but for slips
 MAX_ANSWER_CHARS = 1000  # a longer text is no answer
 WAIT = "Wait"  # what opens thinking again that has ended
 CHARACTERS = 3  # of a token, about, where the server counts none
+
+
+def end_of(finish_reason: str | None) -> str:
+    """Return CUT, FILTERED or BROKEN, or "" if the reply ended in another way."""
+    return ENDS.get((finish_reason or "").partition(":")[0].strip().lower(), "")
 
 
 def are_messages(value: Any) -> bool:
@@ -157,12 +170,12 @@ class Completion:
 
     @property
     def truncated(self) -> bool:
-        return self.finish_reason == "length"
+        return end_of(self.finish_reason) == CUT
 
     @property
     def filtered(self) -> bool:
         """A filter of the server's ended it."""
-        return (self.finish_reason or "").lower() in FILTERED
+        return end_of(self.finish_reason) == FILTERED
 
     @property
     def empty(self) -> bool:

@@ -25,7 +25,18 @@ from core.generate.money import Hold, Most, Purse, Spent
 from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
 from core.generate.rates import Rates
-from core.generate.reply import PASSING, Hung, Lost, Malformed, Overtime, Refused, Reply, Stalled
+from core.generate.reply import (
+    PASSING,
+    Failure,
+    Hung,
+    Lost,
+    Malformed,
+    Oversized,
+    Overtime,
+    Refused,
+    Reply,
+    Stalled,
+)
 from core.generate.waits import LEFT_OUT, NO_THINKING, inside, is_left_out, may_wait, opened, whole
 from core.types import CHARACTERS, FORCED_ANSWER, Completion, Late, Message, Sampling
 
@@ -190,7 +201,7 @@ class Generator:
         self.server = server
         self._purse = purse if server.card.price else None
         self._rates = Rates(server.card.requests_per_minute, server.card.tokens_per_minute, _pause_for)
-        self._is_told_of_pauses = False
+        self._is_told_of_pauses = self._doubted_counts = self._noted_cut = False
         self.journal = journal
         self.timeout, self.stall = timeout, stall
         self.on_completion = on_completion
@@ -393,6 +404,9 @@ class Generator:
         except Refused as refusal:
             completion, is_final = Completion(key, seed), refusal.status in REFUSED
             error = self._refusal(refusal)
+        except Oversized:
+            completion, is_final = Completion(key, seed), False
+            error = f"the reply was ended: it is larger than {sampling.max_tokens} tokens can be"
         except Malformed as malformed:
             completion, is_final = Completion(key, seed), False
             error = f"the server's answer could not be read: {malformed}"
@@ -452,6 +466,7 @@ class Generator:
                     self._names.add(reply.model)
                 self._reached()
                 self._patience.usable()
+                self._note_counts(reply)
                 return reply
             except Overtime:
                 overtimes += 1
@@ -488,7 +503,7 @@ class Generator:
                         f"the server at {self.server.base_url} has no quota or credit left for us: {refusal.said} "
                         "(run the same command again when it has: what is finished is kept)"
                     ) from None
-                if refusal.status not in PASSING and refusal.status < 500:
+                if (refusal.status not in PASSING and refusal.status < 500) or refusal.is_too_large:
                     raise
                 if refusal.is_throttled and time.monotonic() - sent < THROTTLED_SECONDS:
                     self._throttled(refusal)
@@ -504,6 +519,22 @@ class Generator:
                     raise
             await self._pause(mine, wait)
             attempt += 1
+
+    def _note_counts(self, reply: Reply) -> None:
+        """Warn once of token counts that contradict the reply, and once of a prompt that the server has cut."""
+        if reply.doubt and not self._doubted_counts:
+            self._doubted_counts = True
+            self._say(
+                f"warning: the server at {self.server.base_url} reports tokens that contradict its reply "
+                f"({reply.doubt}). Such counts are taken for not reported"
+            )
+        if reply.unread and not self._noted_cut:
+            self._noted_cut = True
+            self._say(
+                f"warning: the server at {self.server.base_url} counts {reply.prompt_tokens} tokens of a prompt that "
+                "has more words: it cuts long prompts silently, or leaves out what its cache held. Give it a longer "
+                "context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
+            )
 
     def _throttled(self, refusal: Refused) -> None:
         """A limit of our rate, which passes at a time that the server has said. Raises _Over where it never does."""
@@ -666,7 +697,7 @@ class Generator:
                 with self._hold(may_wait=False) as hold:
                     body = self._body(messages, seed, sampling)
                     reply = await self._send(body, self.stall, _Payment(hold, can))
-            except (Lost, Malformed, Refused, Stalled, Overtime):
+            except Failure:
                 await asyncio.sleep(_backoff(attempt))
                 continue
             made = Completion(
@@ -700,7 +731,7 @@ class Generator:
         body |= continued(messages, thinking, sampling.answer_opening, self.server)
         try:
             reply = await self._patiently(body, pay)
-        except (Refused, Overtime, Stalled, Malformed) as error:
+        except (Refused, Overtime, Oversized, Stalled, Malformed) as error:
             # The unforced reading stands; "truncated" is its doubt.
             return replace(cut, not_forced=one_line(f"{type(error).__name__.lower()} {error}".strip(), REASON))
         rest = went_on(reply, sampling.answer_opening, self.server.kind)
@@ -737,7 +768,7 @@ class Generator:
             forced = first.followed(sampling.answer_opening, sampling.answer_tokens, self.server.context)
             paying = _Payment(hold, first, forced if sampling.answer_tokens else None)
             reply = await self._patiently(body, paying)
-        except (Refused, Overtime, Stalled, Malformed) as error:
+        except (Refused, Overtime, Oversized, Stalled, Malformed) as error:
             why = one_line(f"{type(error).__name__.lower()} {error}".strip(), REASON)
             return noted(before, why, is_final=isinstance(error, Refused) and error.status in REFUSED)
         made = replace(_summed(before, reply), origin=self.server.origin)

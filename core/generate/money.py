@@ -83,7 +83,7 @@ class Purse:
         self._unsure = [0, 0]  # requests of this process that may have been charged, and what for at most
         self._open = self._waiting = self._number = 0  # holds: that are open; those of them that wait; made so far
         self._changed = asyncio.Event()
-        self._is_over = False
+        self._is_over = self._is_billed = False
 
     def __enter__(self) -> "Purse":
         """Raises UserError where the ledger can't be read or written."""
@@ -127,23 +127,32 @@ class Purse:
             self._wake()
 
     async def take(self, amount: int, needed: int, may_wait: bool) -> None:
-        """Hold back so much more, for a request that needs so much in all. Raises Spent."""
+        """Hold back so much more, for a request that needs so much in all. Raises Spent. Until the first bill shows how
+        the provider counts, one request is in flight alone."""
+        while self.limit and may_wait and not self._is_billed and self._held:
+            await self._until_changed()
         while self._spent + math.ceil((self._held + amount) * self._factor) > self._most:
             if self._is_over or not may_wait or self._open - self._waiting <= 1:  # none is left to wait for
                 self._is_over = True
                 self._wake()
                 raise Spent(self._told(math.ceil(needed * self._factor)))
-            self._waiting += 1
-            try:
-                await self._changed.wait()
-            finally:
-                self._waiting -= 1
+            await self._until_changed()
         self._held += amount
+
+    async def _until_changed(self) -> None:
+        self._waiting += 1
+        try:
+            await self._changed.wait()
+        finally:
+            self._waiting -= 1
 
     def paid(self, amount: int, held: int) -> None:
         """So much was paid, and so much less is held."""
         self._spent += amount
         self._held -= held
+        if not self._is_billed:
+            self._is_billed = True
+            self._wake()
 
     def doubt(self, amount: int) -> None:
         """A request may have been charged, for so much at most."""

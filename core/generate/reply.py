@@ -4,8 +4,8 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -13,13 +13,13 @@ from typing import Any
 from core.errors import one_line
 from core.files import storable
 from core.prices import Counted
+from core.types import BROKEN, CUT, end_of
 
 LONGEST_WORDS = 300  # characters of a server's own words that are shown
 MOST_TOKENS = 10**12  # that one reply may claim to have taken
 BOM = b"\xef\xbb\xbf"  # may stand before anything, and means nothing
 EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")  # how server-sent events begin; JSON begins otherwise
 LONGEST_FIELD = 6  # bytes of "event:": so many distinguish them
-_BROKEN_OFF = ("abort", "error")  # finish reasons of a reply that the server gave up
 _STREAM = re.compile(r"\bstream(?:s|ed|ing|_options)?\b|include_usage")
 _CANNOT = re.compile(r"stream_options|support|implement|allow|permit|disabled")  # of a 5xx: not what passes by itself
 PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
@@ -28,14 +28,23 @@ PASSED_ON = (408, 502, 504, 524)  # what a gateway says of a request that a mode
 _UNPAID = re.compile(
     r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|billing|payment[ _]required|quota[ _]exhausted"
 )
+# These do not pass, even if the server gives a time: Google gives seconds for limits of a day.
+_USED_UP = re.compile(
+    r"insufficient_quota|billing_(?:hard_limit|not_active)|exceeded_current_quota|perday|limit: 0\b(?![.,]\d)"
+)
+_SIZES = re.compile(r"\blimit:? (\d[\d,]{0,15})\b[^\n]{0,80}?\brequested:? (\d[\d,]{0,15})")
 _UNIT = r"(?:ms|s|seconds?|secs?|m|minutes?|mins?|h|hours?|d|days?)(?![a-z])"
 _LATER = re.compile(rf"(?:retry|try again|wait)\D{{0,20}}((?:[\d.]+ ?{_UNIT}\s?)+)")
-_SPAN = re.compile(rf"([\d.]+) ?({_UNIT})?\s?")  # "6m0s", "20 seconds", "1.5s", "90"
+_SPAN = re.compile(rf"([\d.]++) ?({_UNIT})?\s?")  # "6m0s", "20 seconds", "1.5s", "90"
 _SECONDS_IN = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _EPOCH = 1e9  # a larger number is no span of seconds but a moment since 1970, above a thousand times that in ms
 _WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # where errors say what is wrong
-_CODES = ("code", "type", "param", "status")
-_DEEPEST = 5  # levels of an error that are looked into
+_CODES = ("code", "type", "param", "status", "quotaId", "raw")
+_INNER = ("error", "detail", "details", "violations", "metadata")  # where an error holds others
+_DEEPEST = 5  # levels of an error, or of a message's parts, that are looked into
+LEAST_CUT = 200  # tokens of a prompt; shorter ones are cut by no server
+_KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}  # of parts, by their types
+_WORD = re.compile(r"[^\W\d_]+|\d+")
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,8 @@ class Reply:
     completion_tokens: int
     logprobs: dict[str, float]  # alternatives for the first token -> natural log of its probability
     logprob: float | None = None  # the sum of the natural logs of all tokens' probabilities; None: not all are given
+    doubt: str = ""  # why the tokens that the server gives are not taken
+    unread: bool = False  # the server counts fewer prompt tokens than the prompt has words
 
     @property
     def counted(self) -> Counted:
@@ -79,6 +90,10 @@ class Hung(Lost):
 
 class Malformed(Failure):
     """The server said that all is well, and what it sent is not a chat completion."""
+
+
+class Oversized(Failure):
+    """The reply was ended: it is larger than its cap allows."""
 
 
 class Stalled(Failure):
@@ -123,9 +138,20 @@ class Refused(Failure):
     @property
     def is_unpaid(self) -> bool:
         """Whether it is quota or credit that is used up, which does not pass by itself, as limits of a rate do."""
-        if self.status == 402 or "insufficient_quota" in self._all:
+        if self.status == 402 or _USED_UP.search(self._all):
             return True
         return bool(_UNPAID.search(self._all)) and self.wait is None
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether this one request is larger than the limit of a minute, and can never pass."""
+        if self.status != THROTTLED:
+            return False
+        sizes = _SIZES.search(self._all)
+        if sizes is None:
+            return "request too large" in self._all
+        limit, requested = (int(size.replace(",", "")) for size in sizes.groups())
+        return requested > limit
 
     @property
     def is_filtered(self) -> bool:
@@ -137,6 +163,7 @@ class Refused(Failure):
 class _Message:
     """A streamed message, as far as it has come."""
 
+    left: float  # characters that may still come
     texts: dict[str, list[str]] = field(default_factory=dict)
     finish_reason: Any = None
     tokens: list[Any] = field(default_factory=list)  # with their probabilities, where they are given
@@ -147,18 +174,22 @@ class _Message:
         self.model = self.model or chunk.get("model")
         self.usage = chunk.get("usage") or self.usage
         choices = chunk.get("choices") or [{}]
-        if not isinstance(choices, list) or not isinstance(choices[0], dict):
+        if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
             raise Malformed(f"a chunk without choices: {chunk!r:.80}")
-        if choices[0].get("index"):
-            return  # another choice, which nobody asked for
-        delta = choices[0].get("delta") or {}
+        if (choice := _first(choices)) is None:
+            return  # other choices, which nobody asked for
+        delta = choice.get("delta") or {}
         if not isinstance(delta, dict):
             raise Malformed(f"a chunk without text: {chunk!r:.80}")
-        for name in ("content", "reasoning_content", "reasoning"):
-            if text := delta.get(name):
-                self.texts.setdefault(name, []).append(_string(text))
-        self.finish_reason = choices[0].get("finish_reason") or self.finish_reason
-        self.tokens += _listed(choices[0].get("logprobs"))
+        for name, text in _texts(delta):
+            self.texts.setdefault(name, []).append(text)
+            self.left -= len(text)
+        self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        tokens = _listed(choice.get("logprobs"))
+        self.tokens += tokens
+        self.left -= len(tokens)
+        if self.left < 0:
+            raise Oversized
 
     def whole(self) -> dict[str, Any]:
         """As the server would have sent it without streaming."""
@@ -167,10 +198,10 @@ class _Message:
         return {"model": self.model, "choices": [choice], "usage": self.usage}
 
 
-async def assembled(head: bytes, rest: AsyncIterator[bytes]) -> dict[str, Any]:
+async def assembled(head: bytes, rest: AsyncIterator[bytes], most: float = math.inf) -> dict[str, Any]:
     """The chat completion that server-sent events make: `head`, and the `rest` as it comes. Cut off, it is Malformed:
-    a piece must not pass for the whole."""
-    message = _Message()
+    a piece must not pass for the whole. Raises Oversized if its text has more than `most` characters."""
+    message = _Message(most)
     try:
         await _take_in(message, head, rest)
     except Failure as failure:
@@ -242,18 +273,27 @@ def object_in(data: bytes) -> dict[str, Any]:
 def reply_from(found: dict[str, Any]) -> Reply:
     """`found` read as a chat completion. Raises Malformed where it is none."""
     choices = found.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = _first(choices) or choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise Malformed(f"no message in {found!r:.120}")
     finish = _text(choice.get("finish_reason"))
-    prompt, cached, completion = _usage(found.get("usage"))
-    if not finish or finish in _BROKEN_OFF:  # a piece must not pass for the whole
+    if not finish or end_of(finish) == BROKEN:  # a piece must not pass for the whole
         broken_off = Malformed(f"the reply has no end (finish_reason {finish or None})")
         broken_off.counted = _counted(found.get("usage"))
         raise broken_off
-    content = _text(message.get("content"))
-    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    if end_of(finish) == CUT:
+        finish = CUT
+    texts: dict[str, str] = {}
+    for name, text in _texts(message):
+        texts[name] = texts.get(name, "") + text
+    content, refusal = storable(texts.get("content", "")), storable(texts.get("refusal", ""))
+    reasoning = storable(texts.get("reasoning_content") or texts.get("reasoning", ""))
+    if refusal:
+        content, finish = "\n\n".join(filter(None, (content, refusal))), "refusal"
+    prompt, cached, completion = _usage(found.get("usage"))
+    if doubt := _contradiction(found.get("usage")):
+        prompt = cached = completion = 0
     tokens = _listed(choice.get("logprobs"))
     return Reply(
         model=one_line(model, LONGEST_WORDS) if isinstance(model := found.get("model"), str) else "",
@@ -265,7 +305,62 @@ def reply_from(found: dict[str, Any]) -> Reply:
         completion_tokens=completion,
         logprobs=_logprobs(tokens),
         logprob=_logprob(tokens, completion, finish, content or reasoning),
+        doubt=doubt,
     )
+
+
+def _first(choices: list[Any]) -> dict[str, Any] | None:
+    """Find the choice of index 0, or one without an index, wherever it is in the list."""
+    return next((each for each in choices if isinstance(each, dict) and not each.get("index")), None)
+
+
+def _texts(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a message, or of a chunk, each with its kind: "content", "reasoning_content", "reasoning" or
+    "refusal". A field may be a list of parts, each with a type of its own."""
+    for name in ("content", "reasoning_content", "reasoning", "refusal"):
+        yield from _parts(name, message.get(name))
+
+
+def _parts(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    if isinstance(value, list) and depth < _DEEPEST:
+        for part in value:
+            kind, text = name, part
+            if isinstance(part, dict):
+                kind = _KINDS.get(str(part.get("type")), name)
+                text = next((part[field] for field in ("text", *_KINDS) if field in part), None)
+            yield from _parts(kind, text, depth + 1)
+    elif value:
+        yield name, _string(value)
+
+
+def _contradiction(usage: Any) -> str:
+    """Return how the counts in `usage` contradict each other; "" if they do not."""
+    prompt, cached, completion = _usage(usage)
+    if cached > prompt > 0:
+        return f"{cached} of {prompt} prompt tokens came from a cache"
+    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
+    reasoning = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
+    if reasoning > completion > 0:
+        return f"{reasoning} of {completion} completion tokens are reasoning"
+    return ""
+
+
+def compared(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:
+    """Compare the counts of a `reply` with its text and with the `messages` that were sent. Too few completion tokens
+    count as not reported; too few prompt tokens show that the server cut the prompt."""
+    said = reply.content + reply.reasoning
+    is_new = messages[-1].get("role") != "assistant"  # llama.cpp sends the text again that the reply goes on with
+    if is_new and 0 < reply.completion_tokens < _fewest_tokens(said):
+        doubt = f"{reply.completion_tokens} completion tokens for {len(said)} characters"
+        return replace(reply, prompt_tokens=0, cached_tokens=0, completion_tokens=0, logprob=None, doubt=doubt)
+    sent = _fewest_tokens(" ".join(message["content"] for message in messages))
+    return replace(reply, unread=sent > LEAST_CUT and 0 < reply.prompt_tokens < sent)
+
+
+def _fewest_tokens(text: str) -> float:
+    """Return fewer tokens than any usual tokenizer makes of `text`: no token holds two words or numbers, or more than
+    256 characters. A fifth is taken off for exceptions."""
+    return max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
@@ -360,7 +455,7 @@ def _codes(error: Any, depth: int = 0) -> str:
     if isinstance(error, list):
         return " ".join(_codes(each, depth + 1) for each in error[:8])
     here = [error[name] for name in _CODES if isinstance(error.get(name), str)]
-    return " ".join([*here, *(_codes(error.get(name), depth + 1) for name in ("error", "detail"))])
+    return " ".join([*here, *(_codes(error.get(name), depth + 1) for name in _INNER)])
 
 
 def _wait(status: int, headers: Mapping[str, str], words: str, error: Any) -> float | None:

@@ -7,6 +7,7 @@ is at work, unless it serves what was sent long after it.
 
 import asyncio
 import json
+import math
 import os
 import ssl
 from collections import Counter
@@ -33,11 +34,13 @@ from core.generate.reply import (
     Hung,
     Lost,
     Malformed,
+    Oversized,
     Overtime,
     Refused,
     Reply,
     Stalled,
     assembled,
+    compared,
     object_in,
     reply_from,
 )
@@ -51,6 +54,9 @@ ASIDE = 4  # connections beside those of the requests
 # How a reply is asked for, the best first. Few servers refuse one, and of those most take the next; a stream without
 # usage comes last, for nobody knows its tokens.
 _WAYS: tuple[dict[str, Any], ...] = ({"stream": True, "stream_options": {"include_usage": True}}, {}, {"stream": True})
+# Of a reply: bytes for each token of its cap, and for whatever else it holds. A larger one is ended.
+BYTES, ROOM = 16, 2**20
+AROUND = 4096  # bytes around each token in a stream, or with probabilities
 _SHORTEST_KEY = 8  # characters: a shorter one may be any word
 OPENAI = "api.openai.com"
 _NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate at all
@@ -148,9 +154,11 @@ class Wire:
         except Refused as refusal:
             if refusal.is_free:
                 self._rates.correct(entry, 0)
-            if refusal.status == THROTTLED:
+            if refusal.status == THROTTLED and not refusal.is_too_large:
                 self._rates.refused(entry, refusal.wait)
             raise
+        finally:
+            self._rates.leave()
         prompt, _, completion = reply.counted
         self._rates.took(entry, None if prompt is None or completion is None else prompt + completion)
         return reply
@@ -283,11 +291,12 @@ class Wire:
         return words
 
     async def _asked(self, body: Mapping[str, Any], flight: _Flight) -> Reply:
+        content = json.dumps(body).encode()
         try:
             # The bytes are ours to write and to read: most of the client's own CPU goes into checking their types.
             stream = await self._clients[flight.client].post(
                 "/chat/completions",
-                content=json.dumps(body).encode(),
+                content=content,
                 cast_to=ChatCompletionChunk,
                 stream=True,  # also where the server sends all at once
                 stream_cls=openai.AsyncStream[ChatCompletionChunk],
@@ -295,18 +304,24 @@ class Wire:
         except openai.APIStatusError as error:
             raise Refused(error.status_code, *_error_in(error.response)) from None
         async with stream:
-            received = self._received(stream.response.aiter_bytes(), flight)
+            cap = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
+            most = len(content) + ROOM + BYTES * cap  # some servers repeat what they were sent
+            around = AROUND * cap if body.get("stream") or body.get("logprobs") else 0
+            received = self._received(stream.response.aiter_bytes(), flight, most + around)
             head = b""
-            while len(head.removeprefix(BOM).lstrip()) < LONGEST_FIELD and (part := await anext(received, b"")):
-                head += part
-            head = head.removeprefix(BOM)
+            while len(head) < LONGEST_FIELD and (part := await anext(received, b"")):
+                head = (head + part).removeprefix(BOM).lstrip()
             if EVENT.match(head):  # what it is labelled as is not to be relied on
-                return reply_from(await assembled(head, received))
-            return reply_from(object_in(head + b"".join([part async for part in received])))
+                found = await assembled(head, received, most)
+            else:
+                found = object_in(head + b"".join([part async for part in received]))
+            return compared(reply_from(found), body["messages"])
 
-    async def _received(self, parts: AsyncIterator[bytes], flight: _Flight) -> AsyncIterator[bytes]:
-        """`parts` as they come, each noted for the watchdog."""
+    async def _received(self, parts: AsyncIterator[bytes], flight: _Flight, most: float) -> AsyncIterator[bytes]:
+        """Yield `parts` as they come, each noted for the watchdog. Raises Oversized after `most` bytes."""
         async for part in parts:
+            if (most := most - len(part)) < 0:
+                raise Oversized
             self._heard = flight.heard = asyncio.get_running_loop().time()
             self._served = max(self._served, flight.sent)
             flight.events += part.count(b"data:")

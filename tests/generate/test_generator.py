@@ -220,7 +220,7 @@ def chat(message: Any, **more: Any) -> dict[str, Any]:
     return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
 
 
-@pytest.mark.parametrize("message", [None, {"role": "assistant", "content": [{"type": "text", "text": "x"}]}])
+@pytest.mark.parametrize("message", [None, {"role": "assistant", "content": [{"type": "text", "text": 5}]}])
 def test_a_message_that_cannot_be_read_is_a_failed_completion_and_owed_again(
     engine: Server, proxy: Proxy, tmp_path: Path, message: Any
 ) -> None:

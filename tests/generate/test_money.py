@@ -257,9 +257,9 @@ class Till(HttpFake):
             "choices": [{"message": {"role": "assistant", "content": f"\\boxed{{{n % 5}}}"}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written},
         }
-        if n == 63:
+        if n == 64:  # the first was alone
             self.are_together.set()
-        if n < self.together:
+        if 0 < n <= self.together:
             self.are_together.wait(300)
         time.sleep(0.002 * (n % 7))
         try:
@@ -326,6 +326,14 @@ def test_64_in_flight_never_pass_the_limit_and_it_goes_on_with_a_higher_one(
     asked = till.asked
     done, spent = ask(till, tmp_path, 10.0, 400)
     assert not any(isinstance(one, BaseException) for one in done) and till.asked > asked
+
+
+@pytest.mark.usefixtures("hurried")
+def test_the_first_request_is_alone_until_its_bill_has_come(till: Till, tmp_path: Path) -> None:
+    till.written = lambda n, cap: 3 * cap
+    done, spent = ask(till, tmp_path, 0.06, 200)
+    assert till.charged == picodollars(spent) and spent <= 0.06, "bills of three times the cap are known by the first"
+    assert till.most > 8 and any(isinstance(one, Spent) for one in done)
 
 
 def test_an_answer_that_has_to_be_forced_is_paid_for_before_the_first_request(till: Till, tmp_path: Path) -> None:

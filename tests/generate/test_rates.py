@@ -2,9 +2,12 @@
 
 import asyncio
 import heapq
+import math
+import random
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +17,12 @@ from hypothesis import strategies as st
 from core.engines.cards import Card
 from core.engines.server import Server
 from core.errors import RunFailed
-from core.generate import generator, rates
+from core.generate import generator, patience, rates
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.rates import Rates
-from core.generate.reply import Refused
+from core.generate.reply import Refused, Reply
+from core.generate.wire import Wire
 from core.types import Sampling
 from tests.fakes.http import Answer, answer
 from tests.generate.test_patience import Moody, good
@@ -60,6 +64,7 @@ def sent(kept: Callable[[], Rates], asked: list[tuple[float, int, float]]) -> li
         found.append((entry.at, size))
         await asyncio.sleep(seconds)
         made.took(entry, None)
+        made.leave()
 
     async def all_of_them() -> None:
         made = kept()
@@ -98,104 +103,189 @@ def test_what_a_request_took_in_truth_makes_room_for_others() -> None:
 
 
 def test_a_pause_holds_all_and_lets_them_go_one_by_one() -> None:
-    async def work() -> list[float]:
+    async def work() -> None:
         kept = Rates(pause=lambda round, wait: (wait or 1.0) * 2**round)
         loop = asyncio.get_running_loop()
-        early = [await kept.enter(1) for _ in range(9)]
+        early = [await kept.enter(1) for _ in range(99)]
         for entry in early:
-            kept.refused(entry, 20.0)  # one round: nobody knew
+            kept.refused(entry, 20.0)  # one round: the requests were sent before the first refusal came
+            kept.leave()
         assert kept.seconds_left == 20
         gone: list[float] = []
 
         async def ask() -> None:
-            entry = await kept.enter(1)
-            gone.append(entry.at)
+            gone.append((await kept.enter(1)).at)
 
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(50):
-                tasks.create_task(ask())
-        assert min(gone) >= 20 and max(gone) <= 30 and len(set(gone)) == 50
+        asked = [asyncio.create_task(ask()) for _ in range(60)]
+        await asyncio.sleep(100)
+        assert len(gone) == 49 and kept.waiting == 11, "a wave of refusals leaves half of them in flight"
+        assert min(gone) >= 20 and max(gone) <= 30 and len(set(gone)) == 49
+        for _ in range(49):
+            kept.leave()
+        await asyncio.gather(*asked)
+        for _ in asked[49:]:
+            kept.leave()
         late = await kept.enter(1)
         kept.refused(late, 20.0)
+        kept.leave()
         assert kept.seconds_left == pytest.approx(40), "longer where that was not enough"
-        await asyncio.sleep(41)
-        kept.took(await kept.enter(1), None)
+        await asyncio.sleep(1)
+        kept.took(early[0], None)
         assert kept.refused_since is None
+        await asyncio.sleep(40)
         kept.refused(await kept.enter(1), 20.0)
-        assert kept.seconds_left == pytest.approx(20) and kept.refused_since == loop.time()
-        return gone
+        assert kept.seconds_left == pytest.approx(20), "a reply came since, whenever its request was sent"
+        assert kept.refused_since == loop.time()
 
     passed(work)
 
 
-# Over the wire
-
-SECONDS = 1.5
+# Through the generator, on a clock of its own
 
 
-class Throttle(Moody):
-    """Takes so many requests, then refuses all for SECONDS, with these `headers`."""
+class Provider429:
+    """A provider in this process. `wants(now)`: the headers with which it refuses a request, None if it takes that; the
+    reply then lasts `seconds`. `pauses`: how long each refusal made all requests wait."""
 
-    def __init__(self, takes: int, **headers: str) -> None:
-        super().__init__()
-        self.takes, self.headers, self.until = takes, headers, 0.0
-        self.early: list[float] = []  # of those that came in a pause which they could have known of
-        self.refused = 0
-        self.choose = self.chosen
+    def __init__(self, wants: Callable[[float], dict[str, str] | None], seconds: float) -> None:
+        self.wants, self.seconds = wants, seconds
+        self.taken, self.refused, self.pauses = list[float](), list[float](), list[float]()
+        self.in_flight = self.most = 0
+        self.lines, self.troubles = list[str](), set[str]()
 
-    def chosen(self, n: int, prompt: str) -> Answer:
-        with self.lock:
-            now = time.monotonic()
-            if self.takes > 0 and now >= self.until:
-                self.takes -= 1
-                return good(prompt)
-            if now >= self.until:
-                self.until, self.takes = now + SECONDS, 10**6
-            self.refused += 1
-            return answer(429, {"error": {"message": "slow down."}}, **self.headers)
+    async def __call__(self, *_: object) -> Reply:
+        now = asyncio.get_running_loop().time()
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        headers = self.wants(now)
+        try:
+            await asyncio.sleep(0.05 if headers is not None else self.seconds)
+        finally:
+            self.in_flight -= 1
+        if headers is None:
+            self.taken.append(now)
+            return Reply("m", "42", "", "stop", 5, 0, 1, {})
+        self.refused.append(now)
+        raise Refused(429, {"error": {"message": "slow down."}}, headers)
+
+
+def asked_of(
+    made: Provider429, monkeypatch: pytest.MonkeyPatch, folder: Path, count: int, limit: int = 64, timeout: float = 90.0
+) -> tuple[list[Any], float]:
+    """The completions that the provider gives, and the seconds that all of them took."""
+    monkeypatch.setattr(Wire, "_asked", lambda self, *_: made())
+    clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
+    monkeypatch.setattr(generator, "time", clock)
+    monkeypatch.setattr(patience, "time", clock)
+    pause = generator._pause_for
+
+    def noted(round: int, wait: float | None) -> float:
+        made.pauses.append(pause(round, wait))
+        return made.pauses[-1]
+
+    monkeypatch.setattr(generator, "_pause_for", noted)
+    random.seed(1)
+
+    async def all_of_them() -> tuple[list[Any], float]:
+        with Journal(folder / "a.jsonl") as journal:
+            server = Server("other", "http://127.0.0.1:9/v1", "m", "x")
+            async with Generator(server, journal, limit, timeout, stall=timeout, say=made.lines.append) as asking:
+
+                async def watch() -> None:
+                    while True:
+                        made.troubles.add(asking.trouble.partition(":")[0])
+                        await asyncio.sleep(0.1)
+
+                watching = asyncio.create_task(watch())
+                monkeypatch.setattr(asking, "_check", lambda: asyncio.sleep(0))
+                asked = [asking([{"role": "user", "content": f"{n}"}], n, Sampling()) for n in range(count)]
+                done = await asyncio.gather(*asked)
+                watching.cancel()
+                return list(done), asyncio.get_running_loop().time()
+
+    done, seconds = passed(all_of_them)
+    assert all(one.error is None for one in done)
+    return done, seconds
 
 
 @pytest.mark.parametrize(
     "headers",
     [
-        {"retry_after": "1.5"},
-        {"retry_after_ms": "1500"},
-        {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "1.5s"},
+        {"retry-after": "1.5"},
+        {"retry-after-ms": "1500"},
+        {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1.5s"},
         {
-            "x_ratelimit_remaining_requests": "7",
-            "x_ratelimit_reset_requests": "6m0s",
-            "x_ratelimit_remaining_tokens": "0",
-            "x_ratelimit_reset_tokens": "1s500ms",
+            "x-ratelimit-remaining-requests": "7",
+            "x-ratelimit-reset-requests": "6m0s",
+            "x-ratelimit-remaining-tokens": "0",
+            "x-ratelimit-reset-tokens": "1s500ms",
         },
     ],
 )
-def test_a_429_is_heeded_for_all_requests_at_once(tmp_path: Path, headers: dict[str, str]) -> None:
-    made, lines, troubles = Throttle(5, **headers), list[str](), set[str]()
+def test_a_429_is_heeded_for_all_requests_at_once(
+    tmp_path: Path, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Provider429(lambda now: headers if 0.3 <= now < 1.8 else None, 0.2)
+    asked_of(made, monkeypatch, tmp_path, 60, limit=16, timeout=0.9)  # waiting in line counts into no time-out
+    assert 0 < len(made.refused) <= 16, "what was in flight; nothing was sent in the pause"
+    (line,) = made.lines
+    assert "limits our rate (slow down): all requests wait for 2 s now" in line and "rate limit" in made.troubles
 
-    async def all_of_them() -> list[Any]:
-        server = Server("other", made.url, "m", "x")
-        with Journal(tmp_path / "a.jsonl") as journal:
-            async with Generator(server, journal, 16, 0.9, stall=0.8, say=lines.append) as asking:
 
-                async def watch() -> None:
-                    while True:
-                        troubles.add(asking.trouble.partition(":")[0])
-                        await asyncio.sleep(0.02)
+def window(most: int, seconds: float, says: bool = True, slides: bool = False) -> Callable[[], Any]:
+    """A limit of so many requests in so many seconds, which says when it ends (2 s at least), or does not."""
 
-                watching = asyncio.create_task(watch())
-                asked = [asking([{"role": "user", "content": f"{n}"}], n, Sampling()) for n in range(60)]
-                done = await asyncio.gather(*asked)
-                watching.cancel()
-                return list(done)
+    def limit() -> Callable[[float], dict[str, str] | None]:
+        taken: list[float] = []
 
-    try:
-        done = asyncio.run(all_of_them())
-    finally:
-        made.close()
-    assert all(one.error is None for one in done), "waiting in line counts into no time-out"
-    assert made.refused <= 16, "what was in flight; nobody asked in the pause"
-    (line,) = lines
-    assert "limits our rate (slow down): all requests wait for 2 s now" in line and "rate limit" in troubles
+        def wants(now: float) -> dict[str, str] | None:
+            begin = now - seconds if slides else now // seconds * seconds
+            recent = [at for at in taken if at > begin or (at == begin and not slides)]
+            if len(recent) < most:
+                taken.append(now)
+                return None
+            end = recent[0] + seconds if slides else begin + seconds
+            return {"retry-after": f"{max(2, math.ceil(end - now))}"} if says else {}
+
+        return wants
+
+    return limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds", "count", "ideal"),
+    [
+        (window(12, 5), 4, 132, 55),
+        (window(12, 5, slides=True), 4, 132, 55),
+        (window(12, 5, says=False), 4, 132, 55),
+        (window(12, 5), 1, 132, 55),
+        (window(12, 5), 20, 132, 75),
+        (window(10, 60, says=False), 4, 50, 250),
+        (window(30, 10), 300, 256, 1210),
+    ],
+)
+def test_a_limit_of_rates_starves_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: Any, seconds: float, count: int, ideal: float
+) -> None:
+    made = Provider429(limit(), seconds)
+    _, took = asked_of(made, monkeypatch, tmp_path, count, timeout=900.0)
+    assert took <= 1.6 * ideal and len(made.refused) <= 64 + 2 * count
+
+
+def test_a_limit_of_requests_in_flight_is_kept_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Provider429(lambda now: {"retry-after": "2"} if made.in_flight > 10 else None, 60)
+    _, took = asked_of(made, monkeypatch, tmp_path, 100)
+    assert took <= 1.3 * 600 and max(made.pauses) < 10 and len(made.refused) <= 64 + 100
+
+
+def test_pauses_grow_while_nothing_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Provider429(lambda now: {"retry-after": "2"} if 10 <= now < 400 else None, 4)
+    asked_of(made, monkeypatch, tmp_path, 256)
+    assert max(made.pauses) > 60 and len(made.refused) <= 64 + 64, "and fewer ask each time"
+    assert made.most == 64 and made.pauses.count(made.pauses[0]) > 30, "a wave of refusals is one"
+
+
+# Over the wire
 
 
 def test_a_server_that_says_when_takes_as_long_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

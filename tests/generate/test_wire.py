@@ -13,13 +13,14 @@ import pytest
 
 from core.engines.server import Server
 from core.errors import Elsewhere
-from core.generate import reply
-from core.generate.reply import Refused, Reply
+from core.generate import reply, wire
+from core.generate.reply import Oversized, Refused, Reply, compared
 from core.generate.wire import Wire
+from core.types import CUT, FILTERED, Completion
 from tests.fakes.http import HttpFake, Request, answer
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
-CHAT = {
+CHAT: dict[str, Any] = {
     "model": "m",
     "choices": [{"message": {"content": "forty-two"}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 5, "completion_tokens": 7},
@@ -243,6 +244,153 @@ def test_a_stream_that_is_cut_off_passes_for_no_reply(chat: Chat, kind: str) -> 
         assert isinstance(exchanged(chat.server)[0], reply.Malformed), body[:end]
 
 
+# What a reply holds
+
+
+def both(chat: Chat, message: dict[str, Any], finish: str = "stop", usage: Any = None) -> Reply:
+    """The reply that holds `message`, which is the same whole and streamed, with other choices before and after it."""
+    other = {"index": 1, "message": {"content": "no"}, "delta": {"content": "no"}, "finish_reason": "stop"}
+    mine = {"index": 0, "message": message, "delta": message, "finish_reason": finish}
+    found = {"model": "m", "choices": [other, mine, other], "usage": usage or CHAT["usage"]}
+    replies = []
+    for body, kind in ((json.dumps(found).encode(), "application/json"), (events([found]), "text/event-stream")):
+        chat.choose = lambda _, body=body, kind=kind: answer(200, body, kind)  # type: ignore[misc]
+        replies.append(one(chat.server))
+    assert replies[0] == replies[1]
+    return replies[0]
+
+
+@pytest.mark.parametrize(
+    ("finish", "kept", "end"),
+    [
+        ("stop", "stop", ""),
+        ("length", "length", CUT),
+        ("max_tokens", "length", CUT),
+        ("MAX_TOKENS", "length", CUT),
+        ("model_length", "length", CUT),
+        ("pause_turn", "length", CUT),
+        ("content_filter: SAFETY", "content_filter: SAFETY", FILTERED),
+        ("SAFETY", "SAFETY", FILTERED),
+        ("refusal", "refusal", FILTERED),
+        ("end_turn", "end_turn", ""),
+    ],
+)
+def test_how_a_reply_ended_is_read_by_one_table(chat: Chat, finish: str, kept: str, end: str) -> None:
+    reply = both(chat, {"content": "so far"}, finish)
+    made = Completion("k", 0, answer="so far", finish_reason=reply.finish_reason)
+    assert reply.finish_reason == kept and (made.truncated, made.filtered) == (end == CUT, end == FILTERED)
+
+
+@pytest.mark.parametrize(
+    ("message", "content", "reasoning", "finish"),
+    [
+        ({"content": [{"type": "text", "text": "forty"}, {"type": "text", "text": "-two"}]}, "forty-two", "", "stop"),
+        (
+            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "so"}]}, {"text": "42"}]},
+            "42",
+            "so",
+            "stop",
+        ),
+        ({"content": None, "refusal": "I can't."}, "I can't.", "", "refusal"),
+        ({"content": [{"type": "refusal", "refusal": "I can't."}]}, "I can't.", "", "refusal"),
+        ({"content": "42", "refusal": None, "reasoning": "so", "reasoning_content": "so"}, "42", "so", "stop"),
+    ],
+)
+def test_parts_and_refusals_are_read(chat: Chat, message: Any, content: str, reasoning: str, finish: str) -> None:
+    reply = both(chat, message)
+    assert (reply.content, reply.reasoning, reply.finish_reason) == (content, reasoning, finish)
+
+
+@pytest.mark.parametrize(
+    ("usage", "text", "is_doubted"),
+    [
+        (
+            {"prompt_tokens": 5, "completion_tokens": 7, "completion_tokens_details": {"reasoning_tokens": 8}},
+            "42",
+            True,
+        ),
+        (
+            {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 20, "completion_tokens_details": {}},
+            "42",
+            False,
+        ),
+        (CHAT["usage"] | {"prompt_tokens_details": {"cached_tokens": 6}}, "42", True),
+        ({"prompt_tokens": 1, "completion_tokens": 1}, "x" * 700, True),
+        ({"prompt_tokens": 1, "completion_tokens": 1}, "so it is " * 4, True),
+        ({"prompt_tokens": 9, "completion_tokens": 3}, " " * 700, False),
+        ({"prompt_tokens": 9, "completion_tokens": 2}, "two words", False),
+    ],
+)
+def test_counts_that_contradict_the_reply_are_not_taken(chat: Chat, usage: Any, text: str, is_doubted: bool) -> None:
+    reply = both(chat, {"content": text}, usage=usage)
+    assert bool(reply.doubt) is is_doubted
+    assert (reply.counted == (None, 0, None)) is is_doubted
+
+
+def test_a_prompt_that_the_server_cut_is_noticed() -> None:
+    prompt = [{"role": "user", "content": "What is \\frac{1}{2} of it? " * 200}]  # 1,400 words and numbers
+    reply = Reply("m", "42", "", "stop", 512, 0, 5, {})
+    assert compared(reply, prompt).unread
+    assert not compared(replace(reply, prompt_tokens=1400), prompt).unread
+    assert not compared(replace(reply, prompt_tokens=0), prompt).unread, "nobody counted"
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+@pytest.mark.parametrize("is_blank", [True, False])
+def test_a_reply_far_beyond_its_cap_is_ended(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch, is_stream: bool, is_blank: bool
+) -> None:
+    monkeypatch.setattr(wire, "ROOM", 2000)
+    monkeypatch.setattr(wire, "AROUND", 100)
+    piece = (b" " if is_blank else b"x") * 100
+    if is_stream and not is_blank:
+        piece = events([{"choices": [{"delta": {"content": "x" * 100}}]}], done=False)
+    sent = 0
+
+    def send(request: Request) -> None:
+        nonlocal sent
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(b"" if is_stream else b'{"choices": ')
+        request.close_connection = True
+        while sent < 10**8:
+            request.wfile.write(piece)
+            sent += len(piece)
+
+    chat.choose = lambda _: send
+    body = {"model": "m", "messages": [{"role": "user", "content": "?"}], "max_tokens": 50}
+
+    async def ask() -> None:
+        async with Wire(chat.server, 1) as made:
+            with pytest.raises(Oversized):
+                await made.exchange(body, 30, 60)
+
+    asyncio.run(ask())
+    assert sent < 5 * 10**7
+
+
+def test_white_space_before_a_reply_takes_no_longer_than_other_text(chat: Chat) -> None:
+    chat.choose = lambda _: answer(200, BOM + b" " * 1_000_000 + json.dumps(CHAT).encode())
+    assert one(chat.server).content == "forty-two"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_too_large"),
+    [
+        ("Request too large for m on tokens per min (TPM): Limit 10,000, Requested 14,000.", True),
+        ("Rate limit reached for m: Limit 10000, Used 9000, Requested 2000. Please try again in 6s.", False),
+        ("Limit: 10, requested: 11", True),
+        ("slow down", False),
+    ],
+)
+def test_a_request_larger_than_a_minutes_limit_is_told_from_a_passing_one(words: str, is_too_large: bool) -> None:
+    assert Refused(429, {"error": {"message": words}}, {}).is_too_large is is_too_large
+
+
+def test_a_span_that_is_none_is_read_at_once() -> None:
+    assert Refused(429, None, {"x-ratelimit-reset": "1" * 10_000 + "x"}).wait is None
+
+
 # Errors
 
 WORDS: dict[str, tuple[Any, str]] = {
@@ -336,6 +484,11 @@ def test_a_date_is_read_by_the_servers_own_clock() -> None:
         (429, [{"error": {"message": "check your plan and billing details. Please retry in 38.1s."}}], {}, False),
         (429, {"error": {"message": "check your plan and billing details"}}, {"retry-after": "20"}, False),
         (500, {"error": {"message": "out of memory"}}, {}, False),
+        (429, {"error": {"message": "x", "code": "billing_hard_limit_reached"}}, {"retry-after": "20"}, True),
+        (429, {"error": {"message": "x", "metadata": {"raw": '{"code": "insufficient_quota"}'}}}, {}, True),
+        (429, [{"error": {"message": "Quota exceeded, limit: 0, model: m. Please retry in 38.1s."}}], {}, True),
+        (429, {"error": {"details": [{"violations": [{"quotaId": "RequestsPerDayPerModel"}]}]}}, {}, True),
+        (429, {"error": {"message": "Quota exceeded, limit: 20. Please retry in 38.1s."}}, {}, False),
     ],
 )
 def test_what_has_to_be_paid_is_told_from_what_passes(
