@@ -140,7 +140,8 @@ def of_card(model: Mapping[str, Any]) -> list[str]:
 def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Return the warnings that completions may come from other models than the one in the `document` of results.
     `counts`: of completions, those of COUNTS."""
-    found, ours, asked = [], document["engine"].get("origin"), str(document["model"]["name"])
+    found, ours = list[str](), document["engine"].get("origin")
+    asked = one_line(str(document["model"]["name"]), 300)  # as names in replies are kept
     others = {origin: n for origin, n in counts.get("reused", {}).items() if origin != ours}
     if others and ours:
         makers = "; ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))
