@@ -7,7 +7,6 @@ import glob
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -43,6 +42,8 @@ def results_dir() -> Path:
 
 def set_up(part: str) -> None:
     """Install a `part` of the environment by setup.sh if it is missing. Ends the process if that fails."""
+    import subprocess  # takes a while to load
+
     if subprocess.run(["bash", str(ROOT / "setup.sh"), part], check=False).returncode != 0:
         raise SystemExit(2)  # setup.sh has said why
 

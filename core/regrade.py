@@ -132,7 +132,8 @@ def regrade(path: Path, grader: Grader | None = None) -> tuple[Path, dict[str, A
 
 
 def _own(experiment: str, name: str) -> Grader:
-    """The grader called `name` that the file of `experiment` names; by_answer if there is none."""
+    """The grader called `name` that the file of `experiment` names; by_answer if there is none. Raises UserError if
+    there are several."""
     if name in (by_answer.__name__, ungraded.__name__):
         return by_answer
     try:
@@ -140,7 +141,10 @@ def _own(experiment: str, name: str) -> Grader:
     except UserError:
         return by_answer
     known = (each for each in names if callable(each) and not isinstance(each, type))
-    return next((each for each in known if getattr(each, "__name__", type(each).__name__) == name), by_answer)
+    named = {id(each): each for each in known if getattr(each, "__name__", type(each).__name__) == name}
+    if len(named) > 1:
+        raise UserError(f"{experiment} has {len(named)} graders called {name}. Run the experiment again instead")
+    return next(iter(named.values()), by_answer)
 
 
 def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:

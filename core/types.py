@@ -19,11 +19,15 @@ FORCED_PROOF = "Time is up. This is the proof, as far as it goes:"
 # How servers name the end of a reply, in lower case and without details ("content_filter: SAFETY"), and what it means.
 CUT, FILTERED, BROKEN = "length", "content_filter", "error"
 ENDS = {
-    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length", "pause_turn"), CUT),
+    **dict.fromkeys(("length", "max_length", "max_tokens", "max_output_tokens", "model_length", "pause_turn"), CUT),
     **dict.fromkeys(("model_context_window_exceeded",), CUT),
     **dict.fromkeys(("content_filter", "content_filtered", "safety", "image_safety", "recitation"), FILTERED),
-    **dict.fromkeys(("refusal", "prohibited_content", "blocklist", "spii", "sensitive"), FILTERED),
-    **dict.fromkeys(("error", "abort", "network_error", "insufficient_system_resource"), BROKEN),
+    **dict.fromkeys(
+        ("refusal", "prohibited_content", "blocklist", "spii", "sensitive", "guardrail_intervened"), FILTERED
+    ),
+    **dict.fromkeys(
+        ("error", "abort", "cancelled", "timeout", "network_error", "insufficient_system_resource"), BROKEN
+    ),
 }
 PROOF = "proof"  # the answer_type of a problem that asks for one
 ANSWERS, PROOFS, EITHER = "answers", "proofs", "either"  # what a grader takes
@@ -36,7 +40,7 @@ CHARACTERS = 3  # of a token, about, where the server counts none
 
 def end_of(finish_reason: str | None) -> str:
     """Return CUT, FILTERED or BROKEN, or "" if the reply ended in another way."""
-    return ENDS.get((finish_reason or "").partition(":")[0].strip().lower(), "")
+    return ENDS.get((finish_reason or "").partition(":")[0].strip().lower().rpartition(".")[2].replace("-", "_"), "")
 
 
 def are_messages(value: Any) -> bool:

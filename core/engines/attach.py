@@ -103,7 +103,7 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and bool(value)
+    return isinstance(value, str) and 0 < len(value) <= LONGEST
 
 
 def _count(value: Any) -> int | None:

@@ -190,6 +190,10 @@ def _hang_up(address: str) -> None:
     port = urllib.parse.urlsplit(address).port
     for _ in range(2):  # the first time it may just accept one more
         for name in os.listdir("/dev/fd"):
-            with suppress(OSError), socket.fromfd(int(name), socket.AF_INET, socket.SOCK_STREAM) as each:
-                if each.getsockname()[1:2] == (port,):
-                    each.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # no socket, or closed by now
+                each = socket.socket(fileno=int(name))
+                try:
+                    if each.getsockname()[1:2] == (port,):
+                        each.shutdown(socket.SHUT_RDWR)
+                finally:
+                    each.detach()

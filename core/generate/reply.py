@@ -32,7 +32,11 @@ _UNPAID = re.compile(
 _USED_UP = re.compile(
     r"insufficient_quota|billing_(?:hard_limit|not_active)|exceeded_current_quota|perday|limit: 0\b(?![.,]\d)"
 )
-_SIZES = re.compile(r"\blimit:? (\d[\d,]{0,15})\b[^\n]{0,80}?\brequested:? (\d[\d,]{0,15})")
+# Whole numbers of tokens, without others between them but what is used up: "Limit 30,000, Used 0, Requested 36,500".
+_SIZES = re.compile(
+    r"\blimit:? (\d[\d,]{0,15})(?![\d.]|,?\d| ?[kmb]\b)(?: tokens)?[^\w\n]{1,3}(?:used:? [\d,]{1,15}[^\w\n]{1,3})?"
+    r"requested:? (\d[\d,]{0,15})(?![\d.]*\d| ?[kmb]\b)"
+)
 _UNIT = r"(?:ms|s|seconds?|secs?|m|minutes?|mins?|h|hours?|d|days?)(?![a-z])"
 _LATER = re.compile(rf"(?:retry|try again|wait)\D{{0,20}}((?:[\d.]+ ?{_UNIT}\s?)+)")
 _SPAN = re.compile(rf"([\d.]++) ?({_UNIT})?\s?")  # "6m0s", "20 seconds", "1.5s", "90"

@@ -95,6 +95,7 @@ class Wire:
         self._served = 0.0  # when the newest request that a byte has come for was sent
         self._clients = [self._client(address, limit) for address in addresses]
         self._aside = self._client(addresses[0], ASIDE)
+        self.answers_at_work = False  # as pulse.Connections wants it
 
     def _client(self, address: str, limit: int) -> openai.AsyncOpenAI:
         client = openai.AsyncOpenAI(
@@ -250,12 +251,14 @@ class Wire:
 
     async def is_alive(self) -> bool:
         """Whether the server answers, whatever it says."""
+        at_work = set(self._flights)
         try:
             await self._aside.get("/models", cast_to=object)
         except openai.APIConnectionError:
             return False
         except (openai.APIError, Elsewhere, ValueError, RecursionError):
-            return True
+            pass
+        self.answers_at_work |= bool(at_work) and at_work <= self._flights
         return True
 
     def lose(self) -> None:

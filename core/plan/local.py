@@ -24,7 +24,7 @@ def text(
 ) -> str:
     """The plan of the experiment `name` for people. `place`: the model's GGUF file, or "embedded". Raises UserError if
     the file does not fit this machine."""
-    engine = "embedded"
+    engine, room = "embedded", list[tuple[str, str]]()
     if isinstance(place, Path):
         from core.engines.gguf_header import Gguf  # takes a while to load
 
@@ -34,11 +34,16 @@ def text(
         config = replace(config, MAX_TOKENS=min(config.MAX_TOKENS, size.context))  # where llama.cpp ends a completion
         engine = (
             f"llama.cpp with {place.name} ({model.bytes / 1e6:,.0f} MB, {model.layers} layers): {size.slots} requests "
-            f"at a time, contexts of {size.context:,} tokens, {size.threads} threads"
+            f"at a time, contexts of {size.context:,} tokens, {size.threads} threads; a run needs ENGINE=llamacpp"
         )
+        if need.context > size.context:
+            words = f"a request may need {need.context:,} tokens: those that do not fit fail. Lower MAX_TOKENS or K"
+            room = [("context", words)]
     made = loads(config, count, lengths, planned)
-    rows = [("engine", engine), *token_rows(config, count, made, lengths, planned)]
-    if lengths.speed is None or any(load.kind == OTHERS for load in made):
+    rows = [("engine", engine), *room, *token_rows(config, count, made, lengths, planned)]
+    if any(load.kind == OTHERS for load in made):
+        return aligned_rows([*rows, ("time", "not planned: on this machine only RSA's is. See the bar of a run")])
+    if lengths.speed is None:
         why = "no results of this model and scaffold say how fast this machine is"
         return aligned_rows([*rows, ("time", f"not planned: {why}. Run {name} once with LIMIT=1 and see its bar")])
     seconds, most = (

@@ -264,7 +264,7 @@ MEANINGS = {
     "points, runs": "points, runs: mean ± standard deviation of the runs' means",
     "mean, runs": "mean, runs: mean ± standard deviation of the runs' mean accuracies",
     "majority, runs": "majority, runs: the same of their votes",
-    "tokens": "tokens: written by solutions (+ by checks on them), in all runs",
+    "tokens": "tokens: written by solutions (+ by checks on them)",
     "cost": "cost: of all these tokens, at the prices of the model's card",
     "request s": "request s: seconds summed over requests",
     "cut": "cut: hit the cap",

@@ -18,8 +18,8 @@ MANY_TRUNCATED = 0.1  # a share of truncated completions above this makes accura
 # with the server (Server.rests_on), and all by the model that their replies name.
 COUNTS = ("reused", "reused_by", "models")
 SHOWN_MODELS = 3  # in a warning
-# Behind a model's name in replies: gpt-4o-2024-08-06, claude-sonnet-4-20250514, qwen3:latest.
-_RELEASE = re.compile(r"[-@:](?:latest|\d{4}-\d\d-\d\d|\d{8})$")
+# Behind a model's name: gpt-4o-2024-08-06, claude-sonnet-4-20250514, gpt-4-0613, gemini-1.5-pro-002, qwen3:latest.
+_RELEASE = re.compile(r"(?:[-@:](?:latest|preview|0|\d{4}-\d\d-\d\d|\d{8}|\d{3,4}))+$")
 
 
 def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
@@ -140,7 +140,8 @@ def of_card(model: Mapping[str, Any]) -> list[str]:
 def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Return the warnings that completions may come from other models than the one in the `document` of results.
     `counts`: of completions, those of COUNTS."""
-    found, ours, asked = [], document["engine"].get("origin"), str(document["model"]["name"])
+    found, ours = list[str](), document["engine"].get("origin")
+    asked = one_line(str(document["model"]["name"]), 300)  # as names in replies are kept
     others = {origin: n for origin, n in counts.get("reused", {}).items() if origin != ours}
     if others and ours:
         makers = "; ".join(f"{n:,} by {origin}" for origin, n in sorted(others.items(), key=lambda each: -each[1]))
@@ -154,7 +155,7 @@ def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int
         )
     models = counts.get("models", {})
     names = sorted(models, key=lambda name: -models[name])
-    if len(names) > 1:
+    if len({name.lower() for name in names}) > 1:
         shown = ", ".join(f"{models[name]:,} {one_line(name, 100)}" for name in names[:SHOWN_MODELS])
         found.append(f"the replies name {len(names)} models ({shown}): the figures mix them")
     elif names and not is_spelling(asked, names[0]):
@@ -163,8 +164,10 @@ def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int
 
 
 def is_spelling(asked: str, replied: str) -> bool:
-    """Whether `replied` is a usual way to name the model that was `asked` for: its path or the end of that, with or
-    without the file's ending, and with the date or "latest" that a provider adds."""
-    one, whole = (name.lower().rstrip("/").removesuffix(".gguf") for name in (asked, replied))
-    others = (whole, _RELEASE.sub("", whole))
-    return any(one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}") for other in others)
+    """Whether `replied` is a usual way to name the model that was `asked` for: without its path or maker and the file's
+    ending, with another release of the name, or without the route that a gateway takes ("model:free")."""
+    names = [name.lower().replace("\\", "/").rstrip("/").removesuffix(".gguf") for name in (asked, replied)]
+    one, other = (_RELEASE.sub("", re.sub(r":[a-z]+$", "", name)) for name in names)
+    if one.count("/") == other.count("/") == 1 and one[0] != "/" != other[0]:  # two makers, each with a name
+        return one == other
+    return one.rpartition("/")[2] == other.rpartition("/")[2]

@@ -21,6 +21,7 @@ import pytest
 from core import guard
 from core.endpoint import app, chat
 from core.engines.server import Server
+from core.generate import wire
 from core.guard import Refusal
 from core.types import Completion
 from tests.conftest import ROOT, environment
@@ -430,6 +431,7 @@ def test_a_client_that_reads_slowly_gets_all(
     engine: Server, proxy: Proxy, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "PATIENCE", 1.0)
+    monkeypatch.setattr(wire, "ROOM", 2**24)
     running = start(replace(engine, base_url=proxy.url), N=1, K=1, T=0)
     proxy.script = [answer(200, reply("long " * 2_000_000))]
     with closing(socket.socket()) as client:

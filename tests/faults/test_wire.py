@@ -143,7 +143,7 @@ PASSING = wire.named(
         "choices of strings": wire.rewritten(set_choices(["x"])),
         "choices an object": wire.rewritten(set_choices({"0": {}})),
         "null message": wire.rewritten(set_choices([{"index": 0, "message": None, "delta": None}])),
-        "content of a list": wire.rewritten(content([{"type": "text", "text": "x"}])),
+        "content of a list": wire.rewritten(content([{"type": "text", "text": 1}])),
         "content of a number": wire.rewritten(content(7)),
         "unfinished": wire.rewritten(set_finish(None)),
         "aborted": wire.rewritten(set_finish("abort")),

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -271,41 +272,45 @@ def test_a_server_that_goes_away_is_said_anew_with_its_own_deadline() -> None:
 
 
 class Frozen(Moody):
-    """A server that is busy for 1.5 s with each request or, if its pages do not answer either, hangs until it thaws."""
+    """A server that is "busy" for 1.5 s with each request, or does one thing "at a time", pages included, or "hung": it
+    answers one page while it works, and then nothing until it thaws."""
 
-    def __init__(self, answers_pages: bool) -> None:
-        self.thawed, self.answers_pages = threading.Event(), answers_pages
+    def __init__(self, how: str) -> None:
+        self.thawed, self.how, self.pages, self.work = threading.Event(), how, 0, threading.Lock()
         super().__init__()
 
     def get(self, request: Request) -> None:
-        if not self.answers_pages:
+        self.pages += 1
+        if self.how == "hung" and self.pages > 1:
             self.thawed.wait(30)
-        super().get(request)
+        with self.work if self.how == "at a time" else nullcontext():
+            super().get(request)
 
     def post(self, request: Request, body: bytes) -> None:
-        if not self.answers_pages:
+        if self.how == "hung":
             self.thawed.wait(30)
-        else:
-            time.sleep(1.5)
-        super().post(request, body)
+        with self.work if self.how == "at a time" else nullcontext():
+            if self.how != "hung":
+                time.sleep(1.5)
+            super().post(request, body)
 
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize("is_busy", [True, False], ids=["busy", "hung"])
+@pytest.mark.parametrize("how", ["busy", "at a time", "hung"])
 def test_a_server_that_hangs_is_told_from_one_that_is_busy(
-    is_busy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All requests are on their way, and no byte comes: long before patience ends, a page that answers decides."""
     monkeypatch.setattr("core.generate.pulse.SILENCE", 0.2)
-    monkeypatch.setattr("core.generate.pulse.ANSWER", 0.5 if not is_busy else 20.0)
-    frozen = Frozen(answers_pages=is_busy)
+    monkeypatch.setattr("core.generate.pulse.ANSWER", 20.0 if how == "busy" else 0.5)
+    frozen = Frozen(how)
     try:
         made, lines = ask(frozen, tmp_path, ["a", "b", "c"], 3, frozen.thawed)
     finally:
         frozen.thawed.set()
         frozen.close()
     assert all(one.error is None for one in made)
-    if is_busy:
+    if how != "hung":
         assert lines == [] and sorted(frozen.prompts) == ["a", "b", "c"]
     else:
         assert "it sends nothing, and answers no new connection). It is asked for about 2 minutes" in lines[0]

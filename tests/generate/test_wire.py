@@ -380,6 +380,10 @@ def test_white_space_before_a_reply_takes_no_longer_than_other_text(chat: Chat) 
         ("Request too large for m on tokens per min (TPM): Limit 10,000, Requested 14,000.", True),
         ("Rate limit reached for m: Limit 10000, Used 9000, Requested 2000. Please try again in 6s.", False),
         ("Limit: 10, requested: 11", True),
+        ("Limit 30000, Used 29000, Requested 36500. Please try again in 2s", True),
+        ("Limit 1.5M tokens, requested 2000. Please try again in 3s", False),
+        ("limit: 60 requests and 30000 tokens per minute; requested 2000 tokens", False),
+        ("Limit 5 requests in flight; requested 6", False),
         ("slow down", False),
     ],
 )

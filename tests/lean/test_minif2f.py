@@ -188,4 +188,4 @@ def test_any_text_is_read_or_none(text: str) -> None:
 
 def test_the_fetched_file_is_pinned_by_a_commit() -> None:
     assert re.search(r"/[0-9a-f]{40}/", minif2f.FILE.url) and minif2f.FILE.licence == "MIT"
-    assert not refused_statement(": Nat.gcd 20! 200000 = 40000") and refused_statement("(h : simp!) : x")
+    assert not refused_statement(": Nat.gcd 20! 200000 = 40000") and refused_statement("(h : exact?) : x")

@@ -88,7 +88,11 @@ def test_it_is_not_planned(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as exit_:
             plan([name])
         err = capsys.readouterr().err
-        assert exit_.value.code == 2 and err.count("\n") == 1 and f"{name} trains between its rounds" in err
+        assert (
+            exit_.value.code == 2
+            and err.count("\n") == 1
+            and f"{name} is not planned: it trains between its rounds" in err
+        )
 
 
 # Runs that go on

@@ -419,7 +419,7 @@ def test_twenty_thousand_problems_are_summed_up_in_no_time() -> None:
     for i in range(20_000):
         for t in range(3):
             members: list[dict[str, Any]] = [
-                {"correct": (i * j) % 3 == t, "finish_reason": "stop", "doubt": None} for j in range(8)
+                {"correct": (i * j) % 3 == t, "answer": "1", "finish_reason": "stop", "doubt": None} for j in range(8)
             ]
             for m in members:
                 m |= {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 9, "seconds": 0.5}
