@@ -193,7 +193,7 @@ def grade_answers(problem: Problem, population: Population) -> Graded:
 def _grade(problem: Problem, made: Completion, text: str, unforced: Grade | None = None) -> Grade:
     """One reading of a completion, forced or not. A comparison that math-verify could not decide counts as wrong, and
     has that for its doubt if there is no other. So has a wrong answer, or its reference, that only its spelling can be
-    compared by; words against words are no such case."""
+    compared by; words against words are no such case, nor are words as a reference."""
     read = extract(text, problem.answer_type, truncated=made.truncated)
     verdict = judge(read.answer, problem.answer or "", problem.answer_type)
     doubt = read.doubt
@@ -203,6 +203,7 @@ def _grade(problem: Problem, made: Completion, text: str, unforced: Grade | None
         return Grade(0.0, read.answer, doubt or "undecided", is_undecided=True, unforced=unforced)
     if not verdict and read.answer and not doubt and problem.answer_type == "math":
         unread = [not is_reference(text, "math") for text in (read.answer, problem.answer or "")]
-        words = all(WORDS.fullmatch(canonical(text, "math")) for text in (read.answer, problem.answer or ""))
-        doubt = None if words else NO_REFERENCE if unread[1] else NO_MATHEMATICS if unread[0] else None
+        words = [WORDS.fullmatch(canonical(text, "math")) for text in (read.answer, problem.answer or "")]
+        doubt = NO_MATHEMATICS if unread[0] and not all(words) else None
+        doubt = NO_REFERENCE if unread[1] and not words[1] else doubt
     return Grade(float(verdict), read.answer, doubt, unforced=unforced)

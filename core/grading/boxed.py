@@ -239,7 +239,7 @@ _REMARK = re.compile(
 _UNIT = (
     r"(?P<degrees>(?:\^ ?)?°|\^ ?\\circ|\^ ?\{ ?\\circ ?\})"
     r"|\\(?:text|textrm|mathrm|mbox) ?\{(?P<unit>[A-Za-z ./()]*)\}(?P<power> ?\^ ?(?:[23]|\{[23]\}))?"
-    r"|(?<= )(?P<words>(?:[cmk]m|day|men|way|yen|[a-z]{4,}|\([a-z]{4,}\))(?: [a-z]{4,})*)"
+    r"|(?<= )(?P<words>(?:[cmk]m|day|men|way|yen|[A-Za-z][a-z]{3,}|\([a-z]{4,}\))(?: (?:of|in|[a-z]{3,}))*)"
 )
 _STATED = re.compile(
     rf"(?P<sign>[-+]?) ?(?P<whole>[0-9]+|[0-9]{{1,3}}(?:,[0-9]{{3}})+)(?P<decimals>\.[0-9]*)? ?"
@@ -251,14 +251,15 @@ _LEAD = re.compile(
 )
 _HOPE = re.compile(r" ?\. ?I hope (?:it|this) is correct\Z")
 _ORDINAL = re.compile(r"([0-9]+) ?\^? ?\{? ?(?:\\(?:text|mathrm) ?\{ ?)?(?:st|nd|rd|th)(?: ?\}){0,2}")
-_SPACED = re.compile(r"[-+]?[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?")
+_MIXED = re.compile(r"(-? ?[0-9]+) ([1-9][0-9]?)/([1-9][0-9]?)")
+_SPACED = re.compile(r"[-+]?[1-9][0-9]{0,2}(?: [0-9]{3})+(?:\.[0-9]+)?")
 _PERCENT = re.compile(r"(?<=[0-9}]) ?(?:\\text ?\{ ?per ?cent ?\}|per ?cent)\Z")
 _MODULO = re.compile(
     r" ?(?:\\pmod|\( ?(?:(?:\\b?)?mod(?![A-Za-z])|\\text ?\{ ?mod ?\})) ?(?:\{ ?([0-9]+) ?\}|([0-9]+)) ?\)?\Z"
 )
 _RESIDUE = re.compile(r"([0-9]{1,9})\\pmod\{([0-9]{1,9})\}")
-_CURRENCIES = {"£": "pound", r"\pounds": "pound", "€": "euro", "¥": "yen", "₹": "rupee", r"\$": "dollar", "$": "dollar"}
-_SIGN = r"\\pounds|\\\$|[$£€¥₹]"
+_CURRENCIES = {"£": "pound", r"\pounds": "pound", "€": "euro", "¥": "yen", "₹": "rupee"}  # others are dollars
+_SIGN = r"\\pounds|(?:US ?)?\\?\$|USD|[£€¥₹]"
 _MONEY = re.compile(
     rf"(?P<minus>[-+]?) ?(?:(?P<before>{_SIGN})|(?=[0-9])) ?(?P<amount>[0-9]+(?:(?:,|\{{,\}})[0-9]{{3}})*(?:\.[0-9]+)?)"
     rf" ?(?P<behind>{_SIGN})?[ .,;:]*"
@@ -331,6 +332,8 @@ def _clean_once(text: str, answer_type: str) -> str:
     text = _MODULO.sub(r"\\pmod{\1\2}", _PERCENT.sub("%", _HOPE.sub("", _LEAD.sub("", text))))
     if ordinal := _ORDINAL.fullmatch(text):
         return ordinal[1]
+    if (mixed := _MIXED.fullmatch(text)) and int(mixed[2]) < int(mixed[3]):
+        return rf"{mixed[1]}\frac{{{mixed[2]}}}{{{mixed[3]}}}"
     if _SPACED.fullmatch(text):
         return text.replace(" ", "")
     if (number := _stated_number(text, answer_type)) is not None:
@@ -355,7 +358,7 @@ def _money(text: str, answer_type: str) -> str:
     if not found or bool(found["before"]) == bool(found["behind"]):
         return text
     number = found["minus"] + found["amount"]
-    name = _CURRENCIES[found["before"] or found["behind"]]
+    name = _CURRENCIES.get(found["before"] or found["behind"], "dollar")
     return number if answer_type == "integer" else rf"{number}\text{{ {name}}}"
 
 

@@ -35,15 +35,17 @@ _SLOT = re.compile(
 _WORDS = re.compile(r"[A-Za-z]{2,}(?:[ _-][A-Za-z]+)*")
 
 
-# "#### 42", as GSM8K has it; a line "Answer: 42"; "the answer is 42", wherever its sentence stands.
+# "#### 42", as GSM8K has it; a line "Answer: 42"; "the answer is 42", wherever its sentence stands. Behind the last
+# two, or a heading "Answer", what is stated may stand on the next line that holds more than marks.
 _STATEMENT = re.compile(
-    rf"(?:(?:\A|(?<=[{LINE_ENDS}]))[ \t]*+####|(?P<spoken>(?:\A|(?<=[{LINE_ENDS}]))[ \t>#*_$]*+(?:\\text ?\{{)?"
-    r"(?ai:(?:final |correct )?+answer)[*_]*+ ?+[:：]"
+    rf"(?:(?P<spoken>(?:(?:\A|(?<=[{LINE_ENDS}]))[ \t>#*_$]*+(?:\\text ?\{{)?"
+    rf"(?ai:(?:final |correct )?+answer)[*_]*+[ \t]*+(?:[:：=]|(?=[{LINE_ENDS}]))"
     r"|\b(?ai:(?:the|my|our) (?:final |correct )?+answer(?: to (?:the|this) (?:question|problem))?+)[*_]*+ ?"
-    r"(?:is ?+:?+|[:：])))"
+    rf"(?:is ?+:?+|equals|[:：=]))(?P<below>(?:[ \t*_:$]*+(?:\\\[)?+[ \t]*+[{LINE_ENDS}]){{0,4}}+))"
+    rf"|(?:\A|(?<=[{LINE_ENDS}]))[ \t]*+####)"
     rf"(?=(?P<value>[^{LINE_ENDS}]{{0,{MAX_ANSWER_CHARS + 1}}}+))"
 )
-_SENTENCE_END = re.compile(r"[.!?](?=[\s*_\"'”’)]|\Z)")
+_SENTENCE_END = re.compile(r"[.!?](?=[\s*_\"'”’)]|\Z)|,? (?:because|since)\b")
 _SUPPOSED = re.compile(
     r"\b(?:if|whether|suppos\w+|assum\w+|unless|not|might|may|could|maybe|perhaps|wrong|incorrect|once|when|until)\b",
     re.I,
@@ -55,7 +57,7 @@ _LAST = 20  # sentences that are looked at
 @dataclass(frozen=True)
 class Statement:
     """A sentence about an answer. `end`: of its line in the text. `value`: the rest of the sentence. `is_heading`: its
-    line begins with ####, which Markdown has for headings."""
+    line begins with ####, which Markdown has for headings. A question states nothing, and a reason is left out."""
 
     end: int
     value: str
@@ -68,11 +70,13 @@ def statements(text: str) -> list[Statement]:
     found = []
     for one in deque(_STATEMENT.finditer(text), _LAST):
         is_heading = one["spoken"] is None
-        said = one["value"] if is_heading else _SENTENCE_END.split(one["value"].strip(), maxsplit=1)[0]
+        said = one["value"].strip()
+        end = None if is_heading or one["below"] else _SENTENCE_END.search(said)
+        said = said[: end.start()] if end else said
         before = re.split(rf"[.!?;{LINE_ENDS}]", text[max(0, one.start() - _BEFORE) : one.start()])[-1]
-        if not _SUPPOSED.search(before):
+        if not _SUPPOSED.search(before) and not (end and end[0] == "?"):
             value = said.replace("}", "", 1) if said.count("}") > said.count("{") else said
-            found.append(Statement(one.end("value"), value.strip(" \t*_`"), is_heading))
+            found.append(Statement(one.end("value"), value.lstrip(" \t*_`").rstrip(" \t*_`."), is_heading))
     return found
 
 

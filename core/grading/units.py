@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import takewhile
 
 # Every spelling beside the unit that it names; two answers in different units are different answers.
 UNITS = {
@@ -11,7 +11,7 @@ UNITS = {
         "mm millimeter millimetre; cm centimeter centimetre; dm decimeter decimetre; m meter metre; km kilometer"
         " kilometre; in inch inches; ft foot feet; yd yard; mi mile; mg milligram; g gram; kg kilogram; pound lb;"
         " oz ounce; t ton tonne; ms millisecond; s sec second; min minute; h hr hour; d day; week; month; yr year;"
-        " mL ml milliliter millilitre; L l liter litre; gal gallon; dollar; cent; euro; yen; rupee; mi/h mph;"
+        " mL ml milliliter millilitre; L l liter litre; gal gallon; dollar USD; cent; euro; yen; rupee; mi/h mph;"
         " km/h kph kmph; N newton; J joule; W watt; V volt; Hz hertz; K kelvin; rad radian; deg degree"
     ).split(";")
     for word in names.split()
@@ -19,14 +19,19 @@ UNITS = {
 _POWERS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 # With these words it is another number, or none: 5 thousand, 5 or more, 5 modulo 7, about 5, 5 is wrong.
 _CHANGING = frozenset(
-    "or and not to of by in if when unless for mod modulo base over plus minus times point pi factorial squared cubed"
-    " more less least most otherwise half halves third thirds quarter quarters dozen dozens hundred hundreds thousand"
-    " thousands million millions billion billions about approximately approx roughly nearly almost around no never"
+    "or and not to by in if when unless for mod modulo base over plus minus times point pi factorial squared cubed"
+    " less fewer least most otherwise out percent above below under increase decrease loss negative negatives half"
+    " halves third thirds quarter quarters fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth"
+    " tenths hundredth hundredths thousandth thousandths millionth millionths tens couple couples pair pairs score"
+    " scores dozen dozens hundred hundreds thousand thousands lakh lakhs million millions crore crores billion billions"
+    " trillion trillions the that which it about approximately approx roughly nearly almost around no never"
     " without except is are was were be has have does can may must should would could seems looks works fails always"
     " perhaps sometimes this thus yes wrong incorrect false".split()
 )
 # These leave the number as it is: 5 units, 5 altogether.
 _EMPTY = frozenset("unit units exactly precisely total altogether each apiece".split())
+# Nothing else need stand before these: 5 left.
+_TAIL = frozenset("left remaining away old ago sold more".split())
 _PLURALS = frozenset("people children men women mice geese teeth dice fish sheep deer pence yen".split())
 
 
@@ -52,9 +57,14 @@ NO_UNIT = Unit()
 def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
     """The unit that `words` (and a `power` like ^2 behind them) name. None if they change the number, or are no plural
     noun: who counts more than one (not `is_one`) counts boys, and 7 with "wrong" behind it counts nothing."""
-    said = re.findall(r"[A-Za-z]+|/|\^\{?[23]", words + power)
     if re.search(r"(?<!\^)(?<!\^\{)[0-9]", words):
         return None
+    words = re.sub(r" in (?:total|all) *\Z", "", words)
+    said = re.findall(r"[A-Za-z]+|/|\^\{?[23]", words + power)
+    while said and said[-1].lower() in _EMPTY:
+        said.pop()
+    if {word.lower() for word in said} <= _TAIL:
+        return NO_UNIT
     units: list[str] = []
     before = ""  # a power that stands before its unit
     for index, word in enumerate(said):
@@ -72,19 +82,26 @@ def unit_of(words: str, power: str = "", is_one: bool = False) -> Unit | None:
         elif known:
             units.append(known + before)
             before = ""
-        else:
-            return _counted(said, is_one)
+        else:  # 5 kg of rice, 5 years old; but 5 day passes
+            rest = [each.lower() for each in said[index:]]
+            if not units or (word != "of" and any(map(_is_plural, rest))):
+                return _counted(said, is_one)
+            return Unit("".join(units), frozenset(rest)) if _CHANGING.isdisjoint(rest) else None
     return Unit("".join(units))
 
 
 def _counted(said: list[str], is_one: bool) -> Unit | None:
-    """The words of what is counted. The last one before a "per" is the noun."""
+    """The words of what is counted. A noun stands among those before a "per" or an "of"."""
     words = [word.lower() for word in said if word[0] != "^" and word.lower() not in _EMPTY | _POWERS.keys()]
     if not _CHANGING.isdisjoint(words):
         return None
     if not words:
         return NO_UNIT
-    noun = next((word for word, then in pairwise([*words, "/"]) if then in ("/", "per")), "")
-    if not (is_one or noun in _PLURALS or re.search(r"[^ius]s\Z", noun)):
+    nouns = list(takewhile(lambda word: word not in ("/", "per", "of"), words))
+    if not (any(map(_is_plural, nouns)) or (is_one and nouns)):
         return None
     return Unit(counted=frozenset(word.removesuffix("s") for word in words))
+
+
+def _is_plural(word: str) -> bool:
+    return word in _PLURALS or re.search(r"[^ius]s\Z", word) is not None

@@ -43,7 +43,8 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
             "answer to them is right only if it is spelled alike"
         )
     voted = [s["majority_accuracy"]["value"] for s in steps if s["majority_accuracy"]["n"]]
-    if voted and not any(voted) and document.get("grader", by_answer.__name__) == by_answer.__name__:
+    single = any(s["mean_accuracy"]["value"] for s in steps)
+    if voted and not any(voted) and not single and document.get("grader", by_answer.__name__) == by_answer.__name__:
         unread = sum(s["unread"] for s in steps)
         found.append(
             f"no vote of the run equals its reference ({unread} of {completions} replies are unread): compare a few "

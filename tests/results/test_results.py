@@ -172,7 +172,10 @@ def test_a_run_without_a_right_vote_or_with_references_that_are_no_answer_says_s
     made = document(graded([[[member("\\boxed{7}"), member("no box")]]]))
     (warning,) = (words for words in made["warnings"] if "no vote" in words)
     assert "(1 of 2 replies are unread)" in warning and "unread" in tables.table(made)
-    assert not any("no vote" in words for words in document(graded([[[member("\\boxed{42}")]]]))["warnings"])
+    few = [member("\\boxed{42}"), member("\\boxed{7}"), member("\\boxed{7}")]
+    for right in ([member("\\boxed{42}")], few):
+        assert not any("no vote" in words for words in document(graded([[right]]))["warnings"])
+    assert graded_step(Problem("p", "?", "Yes", "math"), 0, [math("7")])["members"][0]["doubt"] is None
     worked = Problem("p", "?", "5 and 2 are seven", "math")
     record = graded_step(worked, 0, [math("7")])
     row = {"id": "p", "statement": "?", "answer": worked.answer, "answer_type": "math", "finished": True}
