@@ -28,13 +28,14 @@ BLOCKS = (
     (0x2200, 0x22FF),  # ∀ ∧ ≤
     (0x2308, 0x230B),  # ⌈⌉⌊⌋
     (0x25A0, 0x25FF),  # □ ▸
+    (0x27C2, 0x27C2),  # ⟂
     (0x27E6, 0x27EF),  # ⟦⟧⟨⟩⟪⟫⟮⟯
     (0x27F0, 0x297F),  # long arrows, ⥤
     (0x2980, 0x2AFF),  # ⦃⦄ ⧸ ⨅ ⨆
     (0x1D49C, 0x1D56B),  # script, Fraktur and double-struck letters
 )
-SIGNS = frozenset("¬·×÷±²³¹‖‹›•′″†‡⁅⁆⋆⬝⬞ⁿᵣⱼϑϕϖϱϵ")
-PAIRS = dict(zip(")]}⦄⟩⟧⟫⟯⁆⌉⌋›", "([{⦃⟨⟦⟪⟮⁅⌈⌊‹", strict=True))
+SIGNS = frozenset("¬·×÷±²³¹‖‹›•′″†‡‼⁅⁆⋆⬝⬞⸨⸩ᗮⁿᵣⱼϑϕϖϱϵ")
+PAIRS = dict(zip(")]}⦄⟩⟧⟫⟯⁆⌉⌋›⸩", "([{⦃⟨⟦⟪⟮⁅⌈⌊‹⸨", strict=True))
 
 # Words that begin a command, in Lean or in Mathlib, or open a scope. Refused but behind a name: `Foo.end`.
 COMMANDS = frozenset(
@@ -78,38 +79,42 @@ SEARCHES = frozenset(("hint",))  # tactics that look for tactics, without a mark
 # Tactics that take settings: Lean runs the value of `(name := value)` behind one as code. Elsewhere it is an argument.
 SETTABLE = frozenset(
     """
-    abel abel1 abel_nf ac_rfl aesop aesop_cat aesop_graph apply apply_assumption apply_rules assumption bound
-    bv_normalize bv_omega by_cases calc case cases cases' cbv change choose clear compute_degree congr constructor
-    continuity contrapose conv conv_lhs conv_rhs convert convert_to cse cutsat data_synth decide decide_cbv dsimp eapply
-    econstructor enat_to_nat erw exact exact_mod_cast exacts exfalso exists existsi ext ext1 extract_lets fapply
-    fconstructor field field_simp fin_omega finiteness first fun_cases fun_induction fun_prop gcongr generalize
-    generalize_proofs grewrite grind grobner group grw have haveI impossible induction induction' infer_instance
-    injection interval_cases intro itauto left let let_to_have letFun_to_let letI lia lift_lets linarith match
-    measurability module monicity move_add move_mul mspec mvcgen nlinarith noncomm_ring nontriviality norm_cast norm_num
-    norm_num1 nth_rewrite nth_rw obtain omega order peel polyrith positivity pull pull_cast push push_cast push_neg qify
-    rcases rcongr reduce reduce_mod_char refine refine' rename repeat replace revert rewrite rfl rify right ring ring1
-    ring1_nf ring_nf rintro rw rw_mod_cast rwa set show simp simp_all simp_all_arith simp_arith simp_intro simp_rw
-    simp_wf simpa solve_by_elim specialize split split_ifs subsingleton subst suffices sym symm tauto tfae_finish trans
-    trivial trunc_cases try unfold unfold_let use with_reducible wlog zify
+    abel abel1 abel_nf ac_nf ac_rfl aesop aesop_cat aesop_graph apply apply_assumption apply_rewrite apply_rules
+    apply_rw assumption bound bv_normalize bv_omega by_cases calc case cases cases' cbv cc change choose clear
+    compute_degree congr constructor continuity contrapose conv conv_lhs conv_rhs convert convert_to cse cutsat
+    data_synth decide decide_cbv dsimp eapply econstructor enat_to_nat erw exact exact_mod_cast exacts exfalso exists
+    existsi ext ext1 extract_lets fapply fconstructor field field_simp fin_omega finiteness first fun_cases
+    fun_induction fun_prop gcongr generalize generalize_proofs grewrite grind grobner group grw have haveI impossible
+    induction induction' infer_instance injection interval_cases intro itauto left let let_to_have letFun_to_let letI
+    lia lift_lets linarith match measurability module monicity move_add move_mul mspec mvcgen nlinarith noncomm_ring
+    nontriviality norm_cast norm_cast0 norm_num norm_num1 nth_grewrite nth_rewrite nth_rw obtain omega order peel
+    polyrith positivity pull pull_cast push push_cast push_neg qify rcases rcongr reduce reduce_mod_char refine refine'
+    rename repeat replace revert rewrite rfl rify right ring ring1 ring1_nf ring_nf rintro rw rw_mod_cast rwa set show
+    simp simp_all simp_all_arith simp_arith simp_intro simp_rw simp_wf simpa solve_by_elim specialize split split_ifs
+    subsingleton subst suffices sym symm tauto tfae_finish trans trivial trunc_cases try unfold unfold_let use
+    with_reducible wlog zify
     """.split()
 )
 UNRUN = frozenset(("disch", "discharger", "rule_sets"))  # settings whose value is a tactic, or names
 
-# Words are cut where any sign outside ASCII stands: in `x²end` Lean sees the word `end`, in `αend` it would not.
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_']*(?:\.[A-Za-z_][A-Za-z0-9_']*)*")
-# 0x1fend is a number and a word; hδ1_pos is a word (λ, Π and Σ are none of its letters)
-_NUMBER = re.compile(r"(?<![A-Za-z0-9_'α-κμ-ωΑ-ΟΡΤ-Ωϑϕϖϱϵ])[0-9][0-9_]*[A-Za-z_]")
+# Words are cut where any sign outside ASCII stands: in `x²end` Lean sees the word `end`, in `αend` it would not. Only
+# `h₁.end` is one.
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_']*(?:[₀-₉]*\.[A-Za-z_][A-Za-z0-9_']*)*")
+_DOT = re.compile(r"[₀-₉]*\.")
+# 0x1fend is a number and a word, 1e-3 a number; hδ1_pos is a word (λ, Π and Σ are none of its letters)
+_NUMBER = re.compile(r"(?<![A-Za-z0-9_'α-κμ-ωΑ-ΟΡΤ-Ωϑϕϖϱϵ])[0-9][0-9_]*(?!e[+-]?[0-9]+(?![\w'.]))[A-Za-z_]")
 _FIRST = re.compile(r"[\s·({]*([a-z]\w*)")
 # exact? binop%, and neither xs.head? nor getElem?_eq_none
 _MARKED = re.compile(r"(?<![\w.'])[^\W\d][\w']*\?(?![\w'])|[^\W\d][\w']+%")
+_QUOTE = re.compile(r"(?<![\w'∑∏⨆⨅])'|[∑∏⨆⨅]'[\w']")  # neither x' nor ∑' n
 _SETTING = re.compile(r"\(\s*([^\W\d][\w.']*)\s*:=")
 # What a setting may be: true, 5, .pos [2], {decide := true}
 _PLAIN = r"(?:true|false|[0-9]+|\[[0-9,\s]*\]|\.[a-z]\w*(?:\s*\[[0-9,\s]*\])?)"
 _VALUE = re.compile(rf"\s*(?:{_PLAIN}|\{{(?:\s*[a-z]\w*\s*:=\s*{_PLAIN}\s*,?)*\s*\}})\s*")
-_HEAD = re.compile(r"(?<![A-Za-z0-9_.'])([A-Za-z_][A-Za-z0-9_']*)[!?]*$")
+_HEAD = re.compile(r"(?<![A-Za-z0-9_.'])([A-Za-z_][A-Za-z0-9_']*)[!?*]*$")
 _FLAG = re.compile(r"[+-]\s*[^\W\d][\w.']*\s*$")
-_LET_REC = re.compile(r"(?<![\w.'])let\s+rec(?![\w'])")
-_PROOF = re.compile(r"(?<![\w.'])by(?![\w'])")
+_LET_REC = re.compile(r"(?<![A-Za-z0-9_.'])let\s+rec(?![\w'])")
+_PROOF = re.compile(r"(?<![A-Za-z0-9_.'])by(?![\w'])")
 
 
 def refused(tactic: str) -> str:
@@ -144,7 +149,7 @@ def _characters(text: str) -> str:
         return "an unknown character"
     if "--" in text or "/-" in text or "-/" in text:
         return "a comment"
-    if '"' in text or "`" in text or re.search(r"(?<![\w'])'", text.replace(" '' ", "  ")):  # f '' s: a set's image
+    if '"' in text or "`" in text or _QUOTE.search(text.replace(" '' ", "  ")):  # f '' s: a set's image
         return "a quotation"
     if "#" in text or "@[" in text or "$" in text.replace("<$>", "").replace(" $ ", ""):
         return "a command's sign"
@@ -176,7 +181,7 @@ def _words(text: str) -> str:
     if _LET_REC.search(text):
         return "a command"
     for match in _WORD.finditer(text):
-        parts = match[0].removeprefix("_root_.").split(".")
+        parts = _DOT.split(match[0].removeprefix("_root_."))
         if {NAME, GIVEN}.intersection(parts):
             return "the theorem's own name"
         if HOLES.intersection(parts) or any(part.startswith("unsafe") for part in parts):

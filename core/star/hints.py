@@ -14,17 +14,20 @@ from core.types import Problem
 
 MAX_STATED = 20  # answers in one trace that are compared: one that states more states another
 
-# Before an answer that a step has: "6*7 = ", "6*7 pens = ", "x = ", not "the answer = ".
+# Before an answer that a step has: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives ", "6*7: ";
+# not "the answer = ", "Step 1: ".
 _STEP = re.compile(
-    r"(?:[0-9)\]}!%](?:[ /]?[a-z]+){0,3}|(?<!\w)\w)(?:=|≈|≡|\\approx|\\equiv) ?(?:\\boxed|\\fbox)?[({\[ *]*\Z"
+    r"(?:(?:[0-9)\]}!%](?:[ /]?[a-z]+){0,3}|(?<!\w)\w)(?:=|≈|≡|\\approx|\\equiv)"
+    r"|[0-9)\]}!%] ?(?:gives|is(?: equal to)?|equals|leaves|makes|→)|[-+*/]\(?[0-9.]+[)\]}]*:)"
+    r" ?(?:\\boxed|\\fbox)?[({\[ *]*\Z"
 )
 _REACH = 60  # characters of a step that are looked at
 
 
 def is_stated_first(text: str, answer: str, statement: str) -> bool:
-    """Find out whether a well-formed solution `text` states its `answer` before any step has it, behind an equals sign.
-    The last line, which must state it, does not count. False if the problem's `statement` has the answer among its
-    numbers, for then a step may begin with it. Takes time linear in `text`."""
+    """Find out whether a well-formed solution `text` states its `answer` before any step has it, behind an equals sign
+    or a word for it. The last line, which must state it, does not count. False if the problem's `statement` has the
+    answer among its numbers, for then a step may begin with it. Takes time linear in `text`."""
     value = normalised(answer)
     if not value:
         return False

@@ -32,6 +32,11 @@ ALLOWED = [
     "exact Nat.find_min' h hx",
     "simp [Matrix.trace, h']",
     "calc a = b := by ring\n  _ = c := by ring",
+    "have : ∑' n, f n = ∏' (i : ι), g i := h",
+    "have : Kᗮ ⟂ L ∧ 5‼ = 15 := h",
+    "exact (f : R⸨X⸩)",
+    "norm_num [show (1e-3 : ℝ) < 1.5e3 from h]",
+    "exact h₁.prefix",
 ]
 
 HOSTILE = [
@@ -160,6 +165,26 @@ HOSTILE = [
     "exact (h : Foo.IO Unit)",
     "exact f <$>$x",
     "exact x²simp(maxSteps := evil)",
+    "solve_by_elim* (maxDepth := evil)",
+    "apply_rw (occs := evil) [h]",
+    "exact ∑'('",
+    "exact ∑ 'a'",
+    "exact ∑''a'",
+    "exact ∑'by trivial",
+    "exact Kᗮend",
+    "exact 5‼theorem",
+    "exact ⸨h)",
+    "exact 1e-3end",
+    "exact 1e-3.end",
+    "exact 1e5₁.end",
+    "exact 1₁.end",
+    "exact h².end",
+    "exact ₁.end",
+    "exact h₁.sorry",
+    "exact sorry₁.x",
+    "exact (h).end",
+    "exact Kᗮlet rec f := f",
+    "exact h₁end",
 ]
 
 
@@ -236,6 +261,7 @@ def test_statements_are_let_through(statement: str) -> None:
         (": True := trivial", "a value"),
         ("(p : Prop := by trivial) : p", "a value"),
         (": (by exact True)", "a proof"),
+        (": Kᗮby trivial", "a proof"),
         ("p → p", "no type"),
         ("(p : Prop)", "no type"),
         (": True\n#eval 1", "a command's sign"),
