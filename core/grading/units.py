@@ -24,7 +24,7 @@ _CHANGING = frozenset(
     " halves third thirds quarter quarters fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth"
     " tenths hundredth hundredths thousandth thousandths millionth millionths tens couple couples pair pairs score"
     " scores dozen dozens hundred hundreds thousand thousands lakh lakhs million millions crore crores billion billions"
-    " trillion trillions the that which it about approximately approx roughly nearly almost around no never"
+    " trillion trillions that which it about approximately approx roughly nearly almost around no never"
     " without except is are was were be has have does can may must should would could seems looks works fails always"
     " perhaps sometimes this thus yes wrong incorrect false".split()
 )
