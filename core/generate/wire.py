@@ -56,6 +56,7 @@ ASIDE = 4  # connections beside those of the requests
 _WAYS: tuple[dict[str, Any], ...] = ({"stream": True, "stream_options": {"include_usage": True}}, {}, {"stream": True})
 # Of a reply: bytes for each token of its cap, and for whatever else it holds. A larger one is ended.
 BYTES, ROOM = 16, 2**20
+ERROR_BYTES = 2**16  # of an error, which the client reads whole
 AROUND = 4096  # bytes around each token in a stream, or with probabilities
 _SHORTEST_KEY = 8  # characters: a shorter one may be any word
 OPENAI = "api.openai.com"
@@ -75,6 +76,29 @@ class _Flight:
     stalled: bool = False
     hung: bool = False  # the server hangs
     client: int = 0  # number of the client that it goes through
+
+
+class _Beginning(httpx2.AsyncByteStream):
+    """The first ERROR_BYTES of a `stream`, about."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = ERROR_BYTES
+        async for part in self._stream:
+            yield part[:left]
+            if (left := left - len(part)) <= 0:
+                break
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    """Cut off what an error says, however long it is."""
+    if response.is_error and isinstance(response.stream, httpx2.AsyncByteStream):
+        response.stream = _Beginning(response.stream)
 
 
 class Wire:
@@ -109,7 +133,7 @@ class Wire:
                 # To load all authorities takes 20 ms, and here nobody shows a certificate: _stay lets none be asked.
                 verify=_NOBODY if is_local(address) and address.startswith("http://") else True,
                 limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
-                event_hooks={"request": [self._stay, self._sign]},
+                event_hooks={"request": [self._stay, self._sign], "response": [_bound]},
             ),
             max_retries=0,  # what may be asked again, and for how long, is the generator's to decide
         )

@@ -374,6 +374,13 @@ def test_white_space_before_a_reply_takes_no_longer_than_other_text(chat: Chat) 
     assert one(chat.server).content == "forty-two"
 
 
+def test_an_error_is_read_no_further_than_its_words(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "ERROR_BYTES", 100)
+    chat.choose = lambda _: answer(400, b"too long " * 1_000_000)
+    refused = exchanged(chat.server)[0]
+    assert isinstance(refused, Refused) and refused.said == ("too long " * 20)[:100].strip()
+
+
 @pytest.mark.parametrize(
     ("words", "is_too_large"),
     [
