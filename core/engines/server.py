@@ -116,7 +116,7 @@ class Server:
         weights is known by its address. (llama.cpp in this process and one attached to call their releases by
         different names; under a name of ours neither is given.)"""
         if self.kind == "llama.cpp" and not self.weights and digest_in(self.model):
-            return f"llama.cpp, {self.model}"
+            return one_line(f"llama.cpp, {self.model}", 500)
         which = [f"{name} {value}" for name, value in self.weights.items()]
         if not which and not digest_in(self.model):
             which = [f"at {self.base_url}"]
