@@ -21,7 +21,7 @@ case ${1:-} in
   faults) echo "the suite of faults: about 12 minutes on 2 cores" >&2; set -- -m "" tests/faults "${@:2}" ;;
   engines) echo "the engines' suite: about 30 minutes on 2 cores" >&2; set -- -m engines tests/real "${@:2}" ;;
   "") # four files at a time also on two cores: tests wait a good deal
-    echo "the suite: about 10 minutes on 2 cores, then ruff and mypy" >&2; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
+    echo "the suite: 10 to 15 minutes on 2 cores, then ruff and mypy" >&2; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
 esac
 .venv/bin/python -m pytest "$@" || status=$?
 .venv/bin/ruff check . || status=1

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.constants import Constants
-from core.engines import llamacpp
+from core.engines import environment, llamacpp
 from core.engines.need import Need
 from core.plan.estimate import aligned_rows, hours, money, token_rows
 from core.plan.lengths import Lengths
@@ -34,7 +34,8 @@ def text(
         config = replace(config, MAX_TOKENS=min(config.MAX_TOKENS, size.context))  # where llama.cpp ends a completion
         engine = (
             f"llama.cpp with {place.name} ({model.bytes / 1e6:,.0f} MB, {model.layers} layers): {size.slots} requests "
-            f"at a time, contexts of {size.context:,} tokens, {size.threads} threads; a run needs ENGINE=llamacpp"
+            f"at a time, contexts of {size.context:,} tokens, {size.threads} threads"
+            + ("" if environment.engine() else "; a run needs ENGINE=llamacpp")
         )
         if need.context > size.context:
             words = f"a request may need {need.context:,} tokens: those that do not fit fail. Lower MAX_TOKENS or K"
@@ -42,7 +43,9 @@ def text(
     made = loads(config, count, lengths, planned)
     rows = [("engine", engine), *room, *token_rows(config, count, made, lengths, planned)]
     if any(load.kind == OTHERS for load in made):
-        return aligned_rows([*rows, ("time", "not planned: on this machine only RSA's is. See the bar of a run")])
+        return aligned_rows(
+            [*rows, ("time", "not planned: without a GPU only RSA's time is. Start a run and see its bar")]
+        )
     if lengths.speed is None:
         why = "no results of this model and scaffold say how fast this machine is"
         return aligned_rows([*rows, ("time", f"not planned: {why}. Run {name} once with LIMIT=1 and see its bar")])
