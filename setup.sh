@@ -7,7 +7,7 @@
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
 #   bash setup.sh train      what trains a model (scripts/finetune.py), in a venv of its own; where there is no GPU, have pip
 #                            find torch's CPU build (requirements-train.txt)
-#   bash setup.sh lean       the harness and Lean 4 without a library (core/lean; x86-64 Linux)
+#   bash setup.sh lean       the harness and Lean 4 without a library (labs/lean; x86-64 Linux)
 #   bash setup.sh dev        the harness, the gateway, Lean and what the tests need
 #   bash setup.sh engines    the same, and for a CPU vLLM, transformers serve and SGLang (scripts/test.sh engines; 5.5 GB)
 set -euo pipefail
@@ -133,8 +133,8 @@ install() {
   # bytecode (PYTHONDONTWRITEBYTECODE), it would compile anew at every start.
   local imports=
   case ${2:-$what} in
-    harness) imports="core.run, core.generate.wire, core.grading.math_verify, xllamacpp" ;;
-    train) imports="core.training.sft, peft, trl.trainer.sft_trainer" ;;
+    harness) imports="core.session.run, core.generate.wire, core.grading.judge, xllamacpp" ;;
+    train) imports="labs.training.sft, peft, trl.trainer.sft_trainer" ;;
   esac
   if [ -n "$imports" ]; then
     env -u PYTHONDONTWRITEBYTECODE PYTHONPATH="$root" "$venv/bin/python" -c "import $imports" >/dev/null 2>&1 || true

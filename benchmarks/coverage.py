@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from core import stats
+from core.base import stats
 
 Array = NDArray[np.float64]
 Bounds = tuple[float, float]

@@ -18,9 +18,9 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+from core.base.errors import UserError, command
 from core.engines.gpus import Gpu, named
 from core.engines.shape import QED_NANO, Shape
-from core.errors import UserError, command
 from core.plan.roofline import Machine, Reach
 
 with command():

@@ -20,20 +20,20 @@ from typing import Any
 import numpy as np
 
 from benchmarks.training_script import ran
+from core.base.errors import UserError, command
+from core.base.seeds import rng
 from core.engines.shape import QED_NANO
-from core.errors import UserError, command
-from core.lean import embeddings, trajectories
-from core.lean.embeddings import Embedded, text_of
-from core.lean.energy import RECORD
-from core.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
-from core.lean.trees import NEGATIVES
-from core.seeds import rng
+from labs.lean import embeddings, trajectories
+from labs.lean.embeddings import Embedded, text_of
+from labs.lean.energy import RECORD
+from labs.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
+from labs.lean.trees import NEGATIVES
 
 SIGNAL = 2.0
 BESIDE = 2  # states off the path beside each on it
 # Theorems of a part. Few, for a process is born with its parent's memory, and its own peak is what is told.
 AT_ONCE = 200
-BATCH = 32  # core/lean/energy_torch.py's, which imports torch
+BATCH = 32  # labs/lean/energy_torch.py's, which imports torch
 MIB = 2**20
 
 

@@ -1,4 +1,4 @@
-"""Fine-tuning QED-Nano's shape on this GPU: tokens a second, and peak memory beside what core/training/memory.py says.
+"""Fine-tuning QED-Nano's shape on this GPU: tokens a second, and peak memory beside what labs/training/memory.py says.
 
     python -m benchmarks.finetune_step TOKENIZER FOLDER [--lengths 1024 4096 16384] [--ranks 16 0] [--tokens 400000]
 
@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.training_script import ran
+from core.base.errors import UserError, command
 from core.engines.shape import QED_NANO
-from core.errors import UserError, command
-from core.training import memory
-from core.training.outcome import LINE, RECORD
+from labs.training import memory
+from labs.training.outcome import LINE, RECORD
 
 with command():
     try:

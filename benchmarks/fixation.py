@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from core import seeds
+from core.base import seeds
 from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Problem
 

@@ -30,7 +30,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from core import constants, experiment, seeds
+from core import constants
+from core.base import seeds
 from core.engines.attach import probe
 from core.engines.server import Server
 from core.generate.generator import Generator
@@ -40,6 +41,7 @@ from core.problems import sets
 from core.report import compare
 from core.results import read
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
+from core.session import experiment
 from core.types import Completion, Message, Problem, Sampling
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,4 +1,4 @@
-"""States embedded a second, in the batches of core/lean/embedder.py and one a request, one after the other: the ratio.
+"""States embedded a second, in the batches of labs/lean/embedder.py and one a request, one after the other: the ratio.
 
     python -m benchmarks.lean_states [--states 256] [--rounds 11] [--model FILE.gguf]
 
@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 from statistics import median
 
+from core.base.errors import command
+from core.base.files import DATA, read_json
 from core.engines import embedding as embeds
 from core.engines.server import Server
-from core.errors import command
-from core.files import DATA, read_json
-from core.lean.embedder import Embedder
-from core.lean.served import POLICY
+from labs.lean.embedder import Embedder
+from labs.lean.served import POLICY
 
 BATCH, CONCURRENCY = 64, 2  # as ENCODE_BATCH_SIZE and ENCODE_CONCURRENCY have them
 

@@ -14,11 +14,11 @@ import os
 import time
 from collections.abc import Iterator
 
-from core.errors import command
-from core.files import DATA, read_json
-from core.lean import toolchain
-from core.lean.toolchain import Toolchain
-from core.lean.workers import Workers
+from core.base.errors import command
+from core.base.files import DATA, read_json
+from labs.lean import toolchain
+from labs.lean.toolchain import Toolchain
+from labs.lean.workers import Workers
 
 CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # of each state, beside the one that is right
 

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from core import seeds
+from core.base import seeds
 from core.engines import flags, gpus
 from core.engines.embedded_model import embedded_name
 from core.engines.shape import QED_NANO
@@ -278,7 +278,7 @@ class Progress:
 
 Priority = Callable[[Progress, int, int], float]  # (problem, t, T): higher goes first
 
-OURS = "breadth first"  # core/experiment.py
+OURS = "breadth first"  # core/session/experiment.py
 POLICIES: dict[str, Priority] = {
     OURS: lambda problem, t, last: -t,
     "first come, first served": lambda problem, t, last: 0,

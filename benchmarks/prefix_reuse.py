@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.embedded import ROOT, engine, environment
-from core import seeds
+from core.base import seeds
 from core.engines.llamacpp import CACHE_MIB
-from core.run import run
 from core.scaffolds import rsa
+from core.session.run import run
 from core.types import Ask, Completion, Message, Population, Problem
 
 SLOTS = 16

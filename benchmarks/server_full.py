@@ -4,7 +4,7 @@
 
 Three contestants send the same requests (prompts, seeds, and so completions) to a fresh engine, in turns:
 
-- run: 02_rsa_basic as users run it, through core.run, openai client, journal and grading included;
+- run: 02_rsa_basic as users run it, through core.session.run, openai client, journal and grading included;
 - generator: its requests again, in its order, from a bare aiohttp client that keeps as many in flight and waits for
   nothing else;
 - barrier: the same client, one problem at a time, each step after the whole of the last.
@@ -33,11 +33,11 @@ from typing import Any
 import aiohttp
 
 from benchmarks.embedded import ROOT, engine, environment
-from core import seeds
+from core.base import seeds
 from core.constants import read
 from core.engines.llamacpp import release
-from core.run import run
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
+from core.session.run import run
 from core.types import Ask, Completion, Message, Population, Problem
 
 EXPERIMENT = ROOT / "experiments" / "02_rsa_basic.py"

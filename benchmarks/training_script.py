@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from core.files import ROOT
+from core.base.files import ROOT
 
 
 def ran(script: str, *args: str) -> "subprocess.CompletedProcess[str]":

@@ -6,4 +6,4 @@ import sys
 # Where a command is starting (python -m core.…, or an experiment's file), Ctrl-C is one word from here on.
 _started = getattr(sys, "argv", [""])[0]
 if _started == "-m" or os.path.basename(os.path.dirname(os.path.abspath(_started))) == "experiments":
-    from core import interrupts as interrupts
+    from core.base import interrupts as interrupts

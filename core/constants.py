@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self, TypeVar, get_type_hints
 
-from core.errors import UserError, one_line
-from core.terminal import wrapped
+from core.base.errors import UserError, one_line
+from core.base.terminal import wrapped
 
 C = TypeVar("C", bound="Constants")
 # What stands before a command, not behind it (docs/engines.md): which server, and where things lie.

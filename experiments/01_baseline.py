@@ -5,8 +5,8 @@ Expected: majority above pass@1, pass@8 above both.
 Command: bash scripts/run.sh 01_baseline
 """
 
-from core.run import run
 from core.scaffolds.rsa import SAMPLE
+from core.session.run import run
 
 N = 8  # samples per problem
 MAX_TOKENS = 16384  # cap of one completion, thinking included

@@ -8,8 +8,8 @@ response where this carries the answer, and tells the model to try another way w
 Command: bash scripts/run.sh 02_rsa_basic
 """
 
-from core.run import run
 from core.scaffolds.rsa import RSA
+from core.session.run import run
 
 N = 8  # population: solutions kept at every step
 K = 3  # subset: solutions that one aggregation sees; 1 is self-refinement

@@ -5,8 +5,8 @@ Expected: ahead of 02 in the first steps where verification tells right from wro
 Command: bash scripts/run.sh 03_rsa_verify
 """
 
-from core.run import run
 from core.scaffolds.rsa_verified import RSA_VERIFIED
+from core.session.run import run
 
 N = 8  # population: solutions kept at every step
 K = 3  # subset: solutions that one aggregation sees

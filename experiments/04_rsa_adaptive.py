@@ -7,8 +7,8 @@ journal, and the other way round, so that running both costs little more than 02
 Command: bash scripts/run.sh 04_rsa_adaptive, then bash scripts/compare.sh 02_rsa_basic 04_rsa_adaptive
 """
 
-from core.run import run
 from core.scaffolds.stopping import RSA_ADAPTIVE
+from core.session.run import run
 
 N = 8  # population: solutions kept at every step
 K = 3  # subset: solutions that one aggregation sees; 1 is self-refinement

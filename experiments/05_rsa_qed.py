@@ -6,8 +6,8 @@ its majority only where the model tells right from wrong.
 Command: bash scripts/run.sh 05_rsa_qed
 """
 
-from core.run import run
 from core.scaffolds.qed_rsa import QED_RSA
+from core.session.run import run
 
 N = 8  # population: solutions kept in every round
 K = 3  # block: solutions that one merge sees; every solution is merged exactly K times

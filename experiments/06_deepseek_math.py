@@ -6,8 +6,8 @@ stops on easy problems; elsewhere a costly best of N, for four of five completio
 Command: bash scripts/run.sh 06_deepseek_math
 """
 
-from core.run import run
 from core.scaffolds.deepseek_math import DEEPSEEK_MATH
+from core.session.run import run
 
 N = 4  # proofs to begin with; 64 in the paper, 128 in its code
 VERIFY_SAMPLES = 4  # reviews of each proof; a proof that all of them score 1 is the answer; 64 in the paper

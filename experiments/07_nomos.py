@@ -6,8 +6,8 @@ not be the largest; with a poor one below it.
 Command: bash scripts/run.sh 07_nomos
 """
 
-from core.run import run
 from core.scaffolds.nomos import NOMOS
+from core.session.run import run
 
 N = 16  # solutions to begin with
 K = 12  # subset: best solutions that are kept, and shown to the grouping

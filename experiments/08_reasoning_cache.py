@@ -5,8 +5,8 @@ Expected: accuracy climbs from round to round, most where completions run into M
 Command: bash scripts/run.sh 08_reasoning_cache
 """
 
-from core.run import run
 from core.scaffolds.reasoning_cache import REASONING_CACHE
+from core.session.run import run
 
 ROUNDS = 3  # solutions in a row; all but the last are summarised
 MAX_TOKENS = 16384  # cap of one completion, thinking included

@@ -6,8 +6,8 @@ CLASSIFY=0 is for models that can judge a solution and not a review, so that all
 Command: bash scripts/run.sh 09_selfcheck
 """
 
-from core.run import run
 from core.scaffolds.selfcheck import SELFCHECK
+from core.session.run import run
 
 CLASSIFY = 1  # 1: a request of its own says whether a review accepts the solution; 0: the review's own last line does
 ROUNDS = 30  # reviews at most, each followed by a correction where it fails

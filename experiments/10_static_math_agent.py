@@ -5,8 +5,8 @@ Expected: past majority voting at equal tokens where the model's reports find it
 Command: bash scripts/run.sh 10_static_math_agent
 """
 
-from core.run import run
 from core.scaffolds.static_math_agent import STATIC_MATH_AGENT
+from core.session.run import run
 
 N = 8  # solutions
 K = 2  # solutions of a slot, which are merged: N / K slots; with 8 and 2, and one round, 29 completions a problem

@@ -5,8 +5,8 @@ Expected: behind 10 with a 4B model, which seldom plans well; the notes in the r
 Command: bash scripts/run.sh 11_math_agent
 """
 
-from core.run import run
 from core.scaffolds.math_agent import MATH_AGENT
+from core.session.run import run
 
 CALLS = 15  # calls of tools, a completion each; the planner's own requests come on top
 K = 4  # the most solutions that one merge or selection sees

@@ -5,8 +5,8 @@ Expected: the majority climbs with every doubling, more slowly each time, and en
 Command: bash scripts/run.sh 12_majority
 """
 
-from core.run import run
 from core.scaffolds.majority import MAJORITY
+from core.session.run import run
 
 N = 64  # samples; a step of the results is the vote of the first 1, 2, 4, 8 … N
 MAX_TOKENS = 16384  # cap of one completion, thinking included

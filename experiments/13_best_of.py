@@ -5,8 +5,8 @@ Expected: above mean accuracy as far as verification tells right from wrong (AUC
 Command: bash scripts/run.sh 13_best_of
 """
 
-from core.run import run
 from core.scaffolds.best_of import BEST_OF
+from core.session.run import run
 
 N = 8  # solutions to choose from
 MAX_TOKENS = 16384  # cap of one completion, thinking included

@@ -5,8 +5,8 @@ Expected: a gain in the first rounds, then none; below the vote of as many indep
 Command: bash scripts/run.sh 14_refinement
 """
 
-from core.run import run
 from core.scaffolds.refinement import REFINEMENT
+from core.session.run import run
 
 N = 1  # chains side by side, voted on; 1 spends all tokens in sequence
 ROUNDS = 7  # refinements after the first solution

@@ -11,8 +11,8 @@ Command: bash scripts/run.sh 15_compute_matched; before it on a GPU, bash script
 from dataclasses import replace
 from functools import partial
 
-from core.equal_compute import Comparison, compare, entry
 from core.scaffolds.rsa import RSA, rsa
+from core.session.equal_compute import Comparison, compare, entry
 
 MAX_TOKENS = 16384  # cap of one completion, thinking included
 TEMPERATURE = 0.7

@@ -7,8 +7,8 @@ embedded model never meets it: its context of 2,048 tokens is shorter, and a sol
 Command: bash scripts/run.sh 16_rsa_paper; before it on a GPU, bash scripts/plan.sh 16_rsa_paper
 """
 
-from core.run import run
 from core.scaffolds.rsa_paper import RSA_PAPER
+from core.session.run import run
 
 N = 16  # population: solutions kept at every step
 K = 4  # subset: solutions that one aggregation sees; 1 is self-refinement, with words of its own

@@ -8,8 +8,8 @@ Each wait has an answer of its own, so that one run gives the whole curve, and a
 Command: bash scripts/run.sh 17_waits
 """
 
-from core.run import run
 from core.scaffolds.rsa import SAMPLE
+from core.session.run import run
 
 WAITS = 4  # times that thinking goes on; a completion that hits the cap, or has no thinking, waits no more
 WAIT_WORD = "Wait"  # what it goes on behind

@@ -7,9 +7,9 @@ Until they are graded, results say "not graded". Scaffolds that compare answers 
 Command: bash scripts/run.sh 18_proofs SCAFFOLD=deepseek_math PROBLEMS=imo_proofbench
 """
 
-from core.chosen import chosen
 from core.grading.ungraded import ungraded
-from core.run import run
+from core.scaffolds.registry import chosen
+from core.session.run import run
 
 SCAFFOLD = "rsa"  # any in core/scaffolds, such as baseline, qed_rsa, nomos; its own constants are its experiment's
 RUNS = 3  # runs of the whole experiment; seeds are counted on from SEED

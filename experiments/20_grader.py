@@ -7,7 +7,7 @@ where people's points are computed line by line: it is nearly always right there
 Command: bash scripts/run.sh 20_grader GRADER=card GRADED=imo_gradingbench
 """
 
-from core.grade.trial import TRIAL, try_grader
+from labs.proofs.grade.trial import TRIAL, try_grader
 
 GRADER = ""  # model card of the grader: a name in data/models, or a .toml file; else as for a run
 GRADED = "auto"  # the model's own set; or a name, hub:owner/name, or the path of a file with people's points

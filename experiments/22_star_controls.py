@@ -7,7 +7,7 @@ more try to it.
 Command: bash scripts/run.sh 22_star_controls
 """
 
-from core.star.controls import Controls, arm, control
+from labs.star.controls import Controls, arm, control
 
 ROUNDS = 3  # of sampling, training and evaluating; the embedded model has learnt all by then
 DATA = "auto"  # problems to train on: the model's own; or openr1, a name, hub:owner/name, or the path of a file

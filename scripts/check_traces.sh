@@ -2,7 +2,7 @@
 # Check the form of solutions that a model is to learn from: bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8]
 # FILE holds JSON lines with output (or model_solution, completion, text, answer); --kept OUT writes the rows that are kept.
 set -euo pipefail
-module=core.star.cli
+module=labs.star.cli
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 bash "$root/setup.sh" harness
 run "$@"

@@ -3,7 +3,7 @@
 # FILE (.json, .jsonl, .csv, .parquet) has problem and solution, and perhaps candidates and path, as AI-MO/aops has them;
 # FILE.filter.jsonl beside it gains incomplete, difficulty, gaps, wrong, disagreement, computational.
 set -euo pipefail
-module=core.curate.filter
+module=labs.proofs.curate.filter
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 bash "$root/setup.sh" harness
 run "$@"

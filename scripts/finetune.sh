@@ -2,7 +2,7 @@
 # Train a model on rows of JSON: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER. Sets .venv-train up
 # (1.5 GB with torch for the CPU; TRAIN_PYTHON names another interpreter).
 set -euo pipefail
-module=core.training.finetune
+module=labs.training.finetune
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [ -n "${TRAIN_PYTHON:-}" ] || bash "$root/setup.sh" train
 PYTHONPATH=$root exec "${TRAIN_PYTHON:-$root/.venv-train/bin/python}" "$root/scripts/finetune.py" "$@"

@@ -3,7 +3,7 @@
 # LEAN is a lake project with Mathlib, which checks the theorems' statements; pairs need none.
 # Pairs of a state and a tactic, and theorems to search, from LeanDojo's traced data: docs/lean.md#with-mathlib-on-a-gpu
 set -euo pipefail
-module=core.lean.prepare
+module=labs.lean.prepare
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 bash "$root/setup.sh" harness
 run "$@"

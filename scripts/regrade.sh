@@ -2,6 +2,6 @@
 # Grade results again, from their journal and without a server: bash scripts/regrade.sh 02_rsa_basic
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-module=core.regrade
+module=core.session.regrade
 bash "$root/setup.sh" harness
 run "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Look at results: bash scripts/report.sh [02_rsa_basic … | lean] [--live | --figures [DIR] | --jsonl [FILE] | --inspect DIR]
 set -euo pipefail
-module=core.report.cli
+module=core.report.report
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 case " $* " in *" --inspect"*) bash "$root/setup.sh" inspect ;; *) bash "$root/setup.sh" harness ;; esac
 run "$@"

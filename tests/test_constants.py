@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import constants, experiment_file
+from core import constants
+from core.base.errors import UserError
+from core.base.files import ROOT
 from core.constants import Carrying, Constants, constant
-from core.curate.cli import CurateConstants
-from core.errors import UserError
-from core.files import ROOT
-from core.grade.asking import GradeConstants
-from core.scaffolds import deepseek_math, math_agent, nomos
+from core.scaffolds import deepseek_math, experiment_file, math_agent, nomos
 from core.scaffolds.rsa import RSA, RsaConstants
+from labs.proofs.curate.cli import CurateConstants
+from labs.proofs.grade.asking import GradeConstants
 
 FILE: dict[str, Any] = {"__file__": "x", "run": len, "N": 8, "K": 3, "TEMPERATURE": 0.7, "_P": 1, "RSA": RSA}
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core import constants
-from core.errors import UserError, one_line
-from core.files import read_json
+from core.base.errors import UserError, one_line
+from core.base.files import read_json
 from core.scaffolds.rsa import RsaConstants
 from tests.conftest import ROOT
 from tests.helpers import hostile
@@ -85,7 +85,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     program = f"""
 import os, sys
 from core.problems import sets
-from core.errors import command
+from core.base.errors import command
 if os.geteuid() == 0:
     os.setuid(65534)
 with command():

@@ -82,6 +82,6 @@ def test_it_is_signalled_and_waited_for_as_a_program(sign: signal.Signals, tmp_p
 
 def test_what_is_read_at_a_start_takes_a_start() -> None:
     forking = preloaded()
-    assert forking and forking.can_start(["-m", "core.plan.cli"], environment(RESULTS_DIR="x"))
-    assert not forking.can_start(["-m", "core.plan.cli"], environment(PYTHONIOENCODING="ascii"))
+    assert forking and forking.can_start(["-m", "core.plan.plan"], environment(RESULTS_DIR="x"))
+    assert not forking.can_start(["-m", "core.plan.plan"], environment(PYTHONIOENCODING="ascii"))
     assert not forking.can_start(["-c", "pass"], environment())

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from core.base.errors import UserError, one_line
 from core.engines import cards, chat_template, client, gateway, llamacpp, weights
 from core.engines.cards import Card
 from core.engines.embedded_model import embedded_card, embedded_name, embedded_sha256
 from core.engines.identity import LONGEST, fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING
 from core.engines.server import UNKNOWN_LIMIT, Server, digest_in, is_local
-from core.errors import UserError, one_line
 
 WAITING = 2  # requests that wait at a server's door, so that nothing in it stands empty
 

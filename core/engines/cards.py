@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from core.base.errors import UserError
+from core.base.files import DATA, read_text
+from core.base.prices import Prices
 from core.constants import C, Constants, rules
-from core.errors import UserError
-from core.files import DATA, read_text
-from core.prices import Prices
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # what one's own are copied from: no card itself

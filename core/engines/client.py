@@ -13,8 +13,8 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
+from core.base.errors import Elsewhere, UserError, one_line
 from core.engines.server import Key, is_local
-from core.errors import Elsewhere, UserError, one_line
 
 SECONDS = 10.0  # to wait for an answer
 MOST_BYTES = 2**25  # of an answer that are read; a list of a thousand models takes 2**21

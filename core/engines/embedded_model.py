@@ -2,10 +2,10 @@
 
 import os
 
+from core.base.errors import UserError
+from core.base.files import DATA
 from core.engines import cards, weights
 from core.engines.cards import Card
-from core.errors import UserError
-from core.files import DATA
 
 EMBEDDED_GGUF = DATA / "embedded" / "model.gguf"
 EMBEDDED_SLOTS = 16  # requests decoded together, by all engines of a run

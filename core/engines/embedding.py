@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from core.engines import environment, flags, gpus, leash, llamacpp, start, weights
+from core.engines import environment, flags, gpus, llamacpp, start, weights
+from core.engines import process as leash
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.need import Need, embedding_settings, settings
 from core.engines.server import Server

@@ -1,4 +1,4 @@
-"""The settings of servers in the environment, each read here and nowhere else (RESULTS_DIR: core/files.py).
+"""The settings of servers in the environment, each read here and nowhere else (RESULTS_DIR: core/base/files.py).
 
 They are read when they are used, never at import, and without the blanks around them: a key that was read from a file
 often ends in a newline. What MODEL says may be a card (core/engines/cards.py), and then stands for what that says.
@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from core import files
+from core.base import files
+from core.base.errors import UserError
+from core.base.files import ROOT
 from core.engines import cards, dotenv
 from core.engines.cards import ENGINES, Card
 from core.engines.server import Key, is_local
 from core.engines.shape import KV_BYTES
-from core.errors import UserError
-from core.files import ROOT
 
 PORT = 30000  # where nothing else is said
 

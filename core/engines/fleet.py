@@ -23,11 +23,12 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from core import signals
-from core.arguments import Parser
-from core.engines import client, environment, gateway, gpus, leash
-from core.errors import UserError, command
-from core.files import results_dir, write_atomically
+from core.base import signals
+from core.base.arguments import Parser
+from core.base.errors import UserError, command
+from core.base.files import results_dir, write_atomically
+from core.engines import client, environment, gateway, gpus
+from core.engines import process as leash
 
 EMBEDDED_SERVERS = 2  # where there is no GPU and no number is given
 MOST = 64  # servers
@@ -37,7 +38,7 @@ PATIENCE = leash.START_SECONDS  # for servers to answer for the first time
 
 
 class Service:
-    """A server or the gateway: on a leash (core/engines/leash.py), with a log, started again when it dies."""
+    """A server or the gateway: on a leash (core/engines/process.py), with a log, started again when it dies."""
 
     def __init__(self, name: str, args: list[str], port: int, changes: dict[str, str]) -> None:
         self.name, self.args, self.port, self.changes = name, args, port, changes

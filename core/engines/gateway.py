@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from core.base.errors import UserError, command
+from core.base.files import results_dir, write_atomically
 from core.engines import client, environment
-from core.engines.leash import START_SECONDS
-from core.errors import UserError, command
-from core.files import results_dir, write_atomically
+from core.engines.process import START_SECONDS
 
 # Every default that matters is set on purpose; checked with sglang-router 0.3.2, see docs/LOG.md.
 FLAGS = (

@@ -7,8 +7,8 @@ from typing import Any
 
 from gguf import GGUFReader, GGUFValueType, Keys
 
+from core.base.errors import UserError
 from core.engines.shape import Shape
-from core.errors import UserError
 
 # Dense, and every layer keeps all keys and values: for these, kv_elements is what llama.cpp allocates.
 ARCHITECTURES = ("llama", "qwen2", "qwen3")

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from core.errors import UserError
-from core.files import read_json
+from core.base.errors import UserError
+from core.base.files import read_json
 
 MIB, GIB = 2**20, 2**30
 

@@ -5,9 +5,9 @@ anything is submitted."""
 import sys
 from collections.abc import Sequence
 
+from core.base.errors import UserError, command
 from core.engines import environment
 from core.engines.start import check_is_served
-from core.errors import UserError, command
 
 
 def main(argv: Sequence[str]) -> None:

@@ -16,10 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core import signals
+from core.base import signals
+from core.base.errors import UserError
 from core.engines import client, environment, weights
 from core.engines.need import PROMPT_TOKENS, Need
-from core.errors import UserError
 
 if TYPE_CHECKING:
     from core.engines.gguf_header import Gguf

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.base.errors import UserError
 from core.constants import Constants, Rule, rules
 from core.engines.gpus import Gpu
 from core.engines.shape import RUNTIME_BYTES, Shape, kv_tokens, mem_fraction
-from core.errors import UserError
 
 PROMPT_TOKENS = 2048  # room for a problem's statement and the instructions around it
 TRACE_SHARE = 1 / 3  # of MAX_TOKENS that a request holds on average over its life: half of a length of two thirds

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from core.base.errors import one_line
 from core.engines.cards import NONE, Card
-from core.errors import one_line
 
 UNKNOWN_LIMIT = 16  # requests in flight where a server says nothing about itself
 MARK = "What is 6 times 7?"  # a message that shows what a chat template makes of messages, and how a model answers

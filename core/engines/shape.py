@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError
-from core.files import read_json
+from core.base.errors import UserError
+from core.base.files import read_json
 
 KV_BYTES = {"bf16": 2, "fp8": 1}  # bytes of one element of the KV cache
 RUNTIME_BYTES = 2**29  # what CUDA itself takes before anything is loaded; an assumption: 0.3 to 0.6 GB are usual

@@ -15,8 +15,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from core import files, signals
-from core.engines import cards, chat_template, client, environment, flags, gpus, leash, llamacpp, weights
+from core.base import files, signals
+from core.base.errors import Elsewhere, UserError, command
+from core.base.files import ROOT, results_dir
+from core.engines import cards, chat_template, client, environment, flags, gpus, llamacpp, weights
+from core.engines import process as leash
 from core.engines.attach import WAITING, carded, look_again, probe
 from core.engines.cards import Card
 from core.engines.embedded_model import (
@@ -30,8 +33,6 @@ from core.engines.embedded_model import (
 )
 from core.engines.need import Need, settings
 from core.engines.server import Server
-from core.errors import Elsewhere, UserError, command
-from core.files import ROOT, results_dir
 
 
 def graders_server() -> Server | None:

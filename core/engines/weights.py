@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from core import files
+from core.base import files
+from core.base.errors import UserError, command
 from core.engines import environment
 from core.engines.shape import Shape
-from core.errors import UserError, command
 
 REPO = "lm-provers/QED-Nano"
 LOCK = files.ROOT / "locks" / "weights.json"

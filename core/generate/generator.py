@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from core.base.errors import RunFailed, UserError, one_line
 from core.engines.server import MARK, Server
-from core.errors import RunFailed, UserError, one_line
-from core.generate import money
+from core.generate import budget as money
+from core.generate.budget import Hold, Most, Purse, Spent
 from core.generate.journal import Journal, content_key, from_record, to_record
-from core.generate.money import Hold, Most, Purse, Spent
 from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
 from core.generate.rates import Rates

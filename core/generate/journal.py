@@ -31,8 +31,8 @@ from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 
-from core.errors import UserError
-from core.files import trouble
+from core.base.errors import UserError
+from core.base.files import trouble
 from core.types import Completion, Message, are_messages
 
 SYNC_SECONDS = 1.0

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable
 
-from core.errors import RunFailed
+from core.base.errors import RunFailed
 
 FEW = 3  # unusable replies to one request after which it is said, where nothing else was usable meanwhile
 # A server is given up when so many different prompts came to nothing and no other was usable meanwhile: one whose first

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from core.errors import one_line
-from core.files import storable
-from core.prices import Counted
+from core.base.errors import one_line
+from core.base.files import storable
+from core.base.prices import Counted
 from core.types import BROKEN, CUT, end_of
 
 LONGEST_WORDS = 300  # characters of a server's own words that are shown

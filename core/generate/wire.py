@@ -20,9 +20,9 @@ import httpx2
 import openai
 from openai.types.chat import ChatCompletionChunk
 
-from core import limits
+from core.base import limits
+from core.base.errors import Elsewhere, UserError, one_line
 from core.engines.server import Server, is_local
-from core.errors import Elsewhere, UserError, one_line
 from core.generate import pulse
 from core.generate.rates import Rates
 from core.generate.reply import (

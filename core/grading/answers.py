@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from core.errors import UserError
+from core.base.errors import UserError
 from core.grading.boxed import NOTHING, NUMBER, WORDS, canonical, clean, extract, is_aime
-from core.grading.math_verify import math_equal, math_readable
+from core.grading.judge import math_equal, math_readable
 from core.types import Ask, Completion, Grade, Graded, Population, Problem
 
 # Doubts about a wrong math answer: math-verify can't read it, or its reference, so that their spelling was compared.

@@ -1,5 +1,5 @@
 r"""Whether two mathematical answers say the same: read by math-verify's LaTeX parser, compared strictly and both ways
-round. Runs in the judge's child (core/grading/math_verify.py), under its deadline; nobody else needs to import sympy.
+round. Runs in the judge's child (core/grading/judge.py), under its deadline; nobody else needs to import sympy.
 
 The parser reads one expression well and drops what it does not know: bases, degrees, units, primes, the order of AC.
 So what an answer is made of (a list, a set, a point, an interval, an equation, a name and a unit) is read here, and

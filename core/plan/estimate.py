@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from core.base.errors import UserError
+from core.base.terminal import aligned, short, wrapped
 from core.constants import Constants
 from core.engines import gpus, weights
 from core.engines.gpus import Gpu
 from core.engines.need import DETERMINISTIC_COST, running
 from core.engines.shape import QED_NANO, Shape, kv_tokens
-from core.errors import UserError
 from core.plan.lengths import Lengths
 from core.plan.loads import OTHERS, at_cap, at_most, loads
 from core.plan.roofline import BEST, MIDDLE, WORST, Load, Machine, Reach
-from core.terminal import aligned, short, wrapped
 from core.types import Planned
 
 

@@ -8,8 +8,8 @@ from core.engines.shape import QED_NANO
 from core.plan.estimate import machine
 from core.plan.lengths import ASSUMED, measured
 from core.plan.loads import loads
+from core.plan.progress import ANY, Expected, Kind
 from core.plan.roofline import MIDDLE
-from core.progress import ANY, Expected, Kind
 from core.types import Planned
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import UserError, one_line
-from core.files import amount
+from core.base.errors import UserError, one_line
+from core.base.files import amount
 from core.results import read
 from core.results.read import CallCost, Head, MemberResult, ProblemResult
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from core.constants import Constants
 from core.plan.lengths import ASSUMED, FORCED_TOKENS, Lengths, Sample
+from core.plan.progress import Kind
 from core.plan.roofline import Load
-from core.progress import Kind
 from core.types import Planned
 
 OTHERS = ("others",)  # the kind of completions that are no step of RSA

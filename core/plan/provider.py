@@ -4,13 +4,13 @@ rates take at least. How fast a provider's model writes is not known."""
 from collections.abc import Sequence
 from dataclasses import replace
 
+from core.base.prices import shown
 from core.constants import Constants
 from core.engines.cards import Card
 from core.plan.estimate import aligned_rows, hours, token_rows
 from core.plan.lengths import Lengths
 from core.plan.loads import at_most, loads
 from core.plan.roofline import Load
-from core.prices import shown
 from core.types import Planned
 
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.base.errors import UserError
 from core.engines import cards, client, environment, llamacpp, weights
 from core.engines.attach import probe
 from core.engines.cards import Card
 from core.engines.embedded_model import embedded_card, embedded_name
 from core.engines.shape import Shape
-from core.errors import UserError
 from core.plan.estimate import shape_of_model
 
 

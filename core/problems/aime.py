@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.files import DATA
+from core.base.files import DATA
 from core.problems.published import Published
 from core.types import Problem
 

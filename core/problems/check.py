@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError
+from core.base.errors import UserError
 from core.problems.columns import GRADED_BY, listed, names_in, plain, text_of, understood
-from core.problems.tables import FIX, kind_of, read_rows
+from core.problems.rows import FIX, kind_of, read_rows
 from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from core.errors import UserError, one_line
-from core.problems.tables import READERS
+from core.base.errors import UserError, one_line
+from core.problems.rows import READERS
 
 MAIN = "main"  # the branch that is meant where none is named
 TIMEOUT_S = 30  # for the list of files

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.errors import UserError
-from core.files import DATA, HOME
+from core.base.errors import UserError
+from core.base.files import DATA, HOME
 from core.problems import hub
 from core.problems.aime import AIME_2024, AIME_2025
 from core.problems.check import check, read_file
@@ -17,7 +17,7 @@ from core.problems.imo import ANSWERBENCH
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
 from core.problems.proofbench import PROOFBENCH
 from core.problems.published import Published
-from core.problems.tables import READERS, Rows, Wanted, read_rows
+from core.problems.rows import READERS, Rows, Wanted, read_rows
 from core.types import ANSWERS, Problem
 
 # Sets of the embedded model, made by scripts/embedded/make_sums.py.

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import UserError, one_line
-from core.files import read_text
-from core.prices import Counted
+from core.base.errors import UserError, one_line
+from core.base.files import read_text
+from core.base.prices import Counted
+from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired
+from core.base.terminal import aligned, columns, wrapped
 from core.report.tables import NOT_GRADED, chance, interval, shift
 from core.results import read
 from core.results.read import CallCost, MemberResult, StepResult
-from core.spending import TOKENS, UNITS, Meter, amount
-from core.stats import Estimate, Paired, holm, mean_by_problem, paired
-from core.terminal import aligned, columns, wrapped
+from core.results.spending import TOKENS, UNITS, Meter, amount
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
 

@@ -10,18 +10,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from core.arguments import Parser
-from core.errors import UserError, command, one_line
-from core.files import results_dir
+from core.base.arguments import Parser
+from core.base.errors import UserError, command, one_line
+from core.base.files import results_dir
+from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
+from core.base.terminal import columns, short, wrapped
 from core.report import tables
 from core.report.labels import Named, labels
 from core.report.tables import Column, chance, fitted, interval, shift, spent_tokens
+from core.results import points as worth
 from core.results import read as stored
-from core.results import worth
 from core.results.find import path_of
 from core.results.read import Head, ProblemResult, StepResult
-from core.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
-from core.terminal import columns, short, wrapped
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError
+from core.base.errors import UserError
 from core.report import texts
 from core.report.page import Run
 from core.report.tables import POINTS

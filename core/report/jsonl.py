@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError
-from core.files import write_atomically
+from core.base.errors import UserError
+from core.base.files import write_atomically
+from core.base.prices import Prices
 from core.generate.journal import Archive, Record, from_record
-from core.prices import Prices
 from core.results import read
 from core.results.data import archive
 from core.results.read import CallCost, Head, MemberResult, ProblemResult

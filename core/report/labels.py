@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import one_line
-from core.terminal import cut
+from core.base.errors import one_line
+from core.base.terminal import cut
 
 ONE_RUN = {"RUNS": 1}  # what a run does not say, since it is the same as one of several
 

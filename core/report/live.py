@@ -16,13 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from core import guard
-from core.errors import UserError
-from core.report import page, rounds, texts
+from core.base.errors import UserError
+from core.base.hosts import Names
+from core.report import page, texts
 from core.report.page import Run
+from core.results import labs
 from core.results.data import archive
 from core.results.find import NoResults, comparison, found
-from core.results.rounds import paths as records
 
 EVERY = 3.0  # seconds between a page's looks at the server
 WAITING = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="3">
@@ -53,13 +53,14 @@ class Live:
     def _renew(self) -> None:
         paths = [_newest(path) for path in found(self._names, self._folder)]
         compared = comparison(self._names, self._folder)
-        told = records(compared) if compared else []
+        lab = labs.report_of(compared) if compared else None
+        told = lab.records(compared) if lab and compared else []
         seen = [(path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in (*paths, *told)]
         if seen == self._seen:
             return
         known = {run.path: run for path, run in zip(self._seen, self.runs, strict=False) if path in seen}
         self.runs = [known.get(path) or page.read(path) for path in paths]
-        in_rounds = rounds.page(compared, [run.name for run in self.runs]) if compared and told else None
+        in_rounds = lab.page(compared, [run.name for run in self.runs]) if lab and compared and told else None
         self.known = page.data(self.runs, rounds=in_rounds)
         self.body = json.dumps(self.known, ensure_ascii=True).encode()
         self.tag = f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
@@ -78,7 +79,7 @@ def _newest(path: Path) -> Path:
 def application(live: Live, port: int) -> Starlette:
     """The pages of `live`, for browsers that ask by a name of this machine alone: a page elsewhere, whose name was
     made to point here, gets nothing."""
-    names = guard.Names("127.0.0.1", port=port)
+    names = Names("127.0.0.1", port=port)
 
     async def answer(request: Request) -> Response:
         if not names.hold(request.scope["headers"]):

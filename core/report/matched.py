@@ -10,15 +10,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from core.base.errors import UserError
+from core.base.files import parse_json, read_text, write_atomically
+from core.base.prices import Prices
 from core.engines.shape import Shape
-from core.errors import UserError
-from core.files import parse_json, read_text, write_atomically
-from core.prices import Prices
 from core.report import plot
 from core.report.budgets import Row, at_budgets, rows, shown, table
 from core.report.tables import POINTS
 from core.results import read, write
-from core.spending import UNITS, Meter
+from core.results.spending import UNITS, Meter
 
 AGAIN = "Run the comparison again"
 KEPT = ("runs", "reference", "budgets", "seeds", "about", "doubts", "of_proofs")

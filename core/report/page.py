@@ -18,16 +18,16 @@ from typing import Any
 
 import jinja2
 
-from core import stats
-from core.errors import UserError, one_line
-from core.files import write_atomically
+from core.base import stats
+from core.base.errors import UserError, one_line
+from core.base.files import write_atomically
+from core.base.terminal import cut
 from core.report import compare, tables, texts
 from core.report.labels import Named, labels
 from core.results import read as stored
 from core.results import write as results
 from core.results.data import archive
 from core.results.read import Head, MemberResult, ProblemResult
-from core.terminal import cut
 from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
@@ -72,7 +72,7 @@ def read(path: Path) -> Run:
 
 def data(runs: Sequence[Run], table: str = "", rounds: dict[str, Any] | None = None) -> dict[str, Any]:
     """What the page knows before anyone opens a text; `table`: of a comparison at equal budgets, if they are one;
-    `rounds`: what core/report/rounds.py says of runs in rounds, if they are of those."""
+    `rounds`: what labs/star/report.py says of runs in rounds, if they are of those."""
     names = labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 80)
     compared = _between_rounds(runs, names, rounds) if rounds else _comparison(runs, names)
     return {
@@ -202,9 +202,9 @@ def _correct(pairs: Sequence[dict[str, Any]]) -> None:
 
 
 @cache
-def template(name: str = "report.html") -> jinja2.Template:
-    loader = jinja2.FileSystemLoader(WEB)
-    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=loader).get_template(name)
+def template(path: Path = WEB / "report.html") -> jinja2.Template:
+    loader = jinja2.FileSystemLoader(path.parent)
+    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, loader=loader).get_template(path.name)
 
 
 @cache

@@ -7,9 +7,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from core.files import write_atomically
+from core.base.files import write_atomically
+from core.base.terminal import cut
 from core.report.tables import POINTS, SHARES, is_of_proofs, over, runs_of, title
-from core.terminal import cut
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
 COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")

@@ -2,18 +2,19 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.errors import one_line
-from core.prices import shown as dollars
+from core.base.errors import one_line
+from core.base.prices import shown as dollars
+from core.base.terminal import aligned, short, wrapped
 from core.results.warnings import is_ungraded
-from core.terminal import aligned, short, wrapped
 from core.types import GOOD, MAX_POINTS
 
 NOT_GRADED = "not graded"
-# What proofs are worth, by the names of core/results/worth.py. Nobody votes on proofs, and none is accurate or not.
+NONE = "-"  # a cell without a value
+# What proofs are worth, by the names of core/results/points.py. Nobody votes on proofs, and none is accurate or not.
 POINTS = f"mean points / {MAX_POINTS}"
 SHARES = {"points": POINTS, "good": f"{GOOD} points or more", "full": f"{MAX_POINTS} points"}
 
@@ -327,3 +328,39 @@ def title(document: dict[str, Any]) -> str:
     engine, n = one_line(document["engine"]["kind"], 200), document["problem_set"]["n"]
     said = f"{one_line(document['experiment'], 200)}: {model} ({engine}) on {problems}, n={n}"
     return ", ".join(filter(None, [said, merged(document)]))
+
+
+@dataclass(frozen=True)
+class Table:
+    """`opens`: for each row what it leads to on the page, results by a word; `marks`: what is special about it."""
+
+    title: str
+    columns: list[Column]
+    opens: list[dict[str, str]] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
+
+    def text(self, width: int = 0) -> str:
+        """At most so wide (0: as wide as it gets); a line says what found no room."""
+        return f"{wrapped(self.title, width=width)}\n\n{fitted(self.columns, width)}"
+
+    def markdown(self) -> str:
+        heads = [column.head for column in self.columns]
+        lines = [heads, ["---"] * len(heads), *self._rows()]
+        return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(map(_in_markdown, line))} |" for line in lines)
+
+    def page(self, numbers: Mapping[str, int]) -> dict[str, Any]:
+        """As the page takes it; `numbers`: of results there, by name. Others have no link."""
+        return {
+            "title": self.title,
+            "heads": [column.head for column in self.columns],
+            "rows": self._rows(),
+            "marks": self.marks,
+            "links": [[[word, numbers[name]] for word, name in row.items() if name in numbers] for row in self.opens],
+        }
+
+    def _rows(self) -> list[list[str]]:
+        return [list(row) for row in zip(*(column.cells for column in self.columns), strict=True)]
+
+
+def _in_markdown(cell: str) -> str:
+    return cell.replace("\\", "\\\\").replace("|", "\\|")

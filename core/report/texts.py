@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from core.files import write_atomically
+from core.base.files import write_atomically
 from core.generate.journal import Records, from_record
 from core.results.read import ProblemResult
 from core.results.spool import Spool

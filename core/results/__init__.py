@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 def load(name: str, folder: "Path | str | None" = None) -> "Results":
     """The results `name` (or its beginning, or the path of a .json file) in `folder`, by default where runs put
     theirs. Raises UserError where there are none, or they can't be read."""
-    from core.files import results_dir
+    from core.base.files import results_dir
     from core.results.data import Results
     from core.results.find import path_of
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError
+from core.base.errors import UserError
 from core.generate.journal import Archive, Record, from_record
 from core.results import read
 from core.results.read import Head, MemberResult, ProblemResult

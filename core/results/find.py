@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.errors import UserError
-from core.results import rounds
+from core.base.errors import UserError
+from core.results import labs
 from core.results.warnings import CONTINUES
 
 
@@ -58,7 +58,7 @@ def _meant(name: str, folder: Path, also_comparisons: bool = False) -> Path:
 
 def _comparisons(folder: Path) -> set[str]:
     """The names of the comparisons that have ended, and of experiments in rounds from their first round on."""
-    begun = {each.name for each in folder.glob("*/") if rounds.is_folder(each)}
+    begun = {each.name for each in folder.glob("*/") if labs.report_of(each)}
     return {table.parent.name for table in folder.glob("*/table.txt")} | begun
 
 
@@ -67,10 +67,10 @@ def _all_in(meant: Path) -> list[Path]:
     or those of runs in rounds."""
     if not meant.is_dir():
         return [meant]
-    if rounds.is_folder(meant):
-        if not (made := [path for each in rounds.records(meant) for path in rounds.results(each)]):
-            raise NoResults(f"no round of {meant.name} has results in {meant} yet. Wait for it; {CONTINUES}")
-        return made
+    if lab := labs.report_of(meant):
+        if not (paths := lab.results(meant)):
+            raise NoResults(f"nothing of {meant.name} has results in {meant} yet. Wait for it; {CONTINUES}")
+        return paths
     told = [line.split() for line in (meant / "table.txt").read_text(encoding="utf-8").splitlines()]
     rank = {words[0]: place for place, words in reversed([*enumerate(told)]) if words}
     return sorted(_within(meant), key=lambda path: (rank.get(path.stem.rpartition("-seed")[0], len(told)), path.stem))

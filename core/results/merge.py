@@ -14,14 +14,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from core.base.errors import UserError, one_line
+from core.base.files import amount
+from core.base.prices import Prices
 from core.constants import Constants
-from core.errors import UserError, one_line
-from core.files import amount
-from core.prices import Prices
 from core.results import read, warnings, write
 from core.results.metrics import MERGES, RunMetrics
+from core.results.points import Worths
 from core.results.spool import Spool
-from core.results.worth import Worths
 
 # Runs may differ in these: the hash of the problems says more than their name.
 FREE = ("SEED", "RUNS", "PROBLEMS", "LIMIT", "MAX_DOLLARS")
@@ -156,7 +156,7 @@ def _source(path: Path) -> _Source:
         raise UserError(f"{path} is partial. Run it to its end first: the same command goes on")
     with read.refusing(path):
         seed = head["config"]["SEED"]
-        experiment = checked.experiment.removesuffix(f"-seed{seed}")  # of one of several runs; see core/runs.py
+        experiment = checked.experiment.removesuffix(f"-seed{seed}")  # of one of several runs; see core/session/runs.py
         return _Source(path, head, checked.runs or read.Runs(experiment, "mean", [read.seed_of(seed)]))
 
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core import stats
+from core.base import stats
+from core.base.prices import PICO, Prices
 from core.grading.answers import NO_REFERENCE
-from core.prices import PICO, Prices
-from core.results.waits import Waits
+from core.results.wait_metrics import Waits
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from core.files import IS_CHECKOUT, ROOT
-from core.prompts import prompts_sha256
+from core.base.files import IS_CHECKOUT, ROOT
+from core.scaffolds.prompts import prompts_sha256
 from core.types import Wording
 
 PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllamacpp")

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError
-from core.files import amount, parse_json, read_lines
+from core.base.errors import UserError
+from core.base.files import amount, parse_json, read_lines
 from core.grading.answers import Groups
 from core.types import MAX_POINTS
 
@@ -135,7 +135,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """What the proofs of last populations are worth (core/results/worth.py); `not_delivered` and `missing`: by why.
+    """What the proofs of last populations are worth (core/results/points.py); `not_delivered` and `missing`: by why.
     `written`: of "right" and "wrong" ones. `groups`: by split, level and category, where problems have these. `runs`:
     of merged results, by the names of Shares."""
 

@@ -5,8 +5,8 @@ import tempfile
 from array import array
 from pathlib import Path
 
-from core.errors import UserError
-from core.files import trouble
+from core.base.errors import UserError
+from core.base.files import trouble
 
 
 class Spool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from core.errors import one_line
+from core.base.errors import one_line
 from core.grading.answers import by_answer
 
 # If a server draws the same for every seed, nearly all members after the first repeat it, and a population has about

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core.errors import UserError
-from core.files import remove, write_atomically
+from core.base.errors import UserError
+from core.base.files import remove, write_atomically
 from core.results import read
 from core.types import Problem
 

@@ -6,7 +6,7 @@ To add one takes its file and an experiment. The file, at its shortest:
     from collections.abc import AsyncIterator
     from dataclasses import dataclass
 
-    from core import prompts
+    from core.scaffolds import prompts
     from core.constants import Carrying, constant
     from core.types import Ask, Member, Population, Problem, Scaffold, carried
 
@@ -28,15 +28,14 @@ code of its own, is planned, drawn and compared.
 - After every stage it yields what it would answer with if it had to stop there (a budget may stop it): a list of
   Members that is not empty, or Stage("reviews", members) where the step's number does not say what it is. Every
   completion that it asked for belongs to a member that it yields: as its `completion`, or among its `side_calls`.
-- `ask(messages, *names, **changes)` takes a list like [{"role": "user", "content": "…"}] (core/prompts.py makes those
-  that all share) and returns a Completion: `text` is the answer to go on with, `thinking`, `error`, `truncated` and the
-  tokens stand beside it; a request that failed returns too. Names are unique in the problem, such as (step, member) or
-  ("verify", step, member): the request's seed follows from them, and the first number says how urgent it is. To ask
-  twice under the same names ends the run with an error; so does a scaffold that yields nothing, that asks for more than
-  its `max_completions`, or that never shows a completion (core/contract.py).
-  `changes` are fields of Sampling, such as max_tokens and answer_opening (what a forced answer begins with), where
-  they are not those of a solution. Whatever is drawn comes from seeds.rng with names, never from the order in which
-  answers arrive.
+- `ask(messages, *names, **changes)` takes a list like [{"role": "user", "content": "…"}] (core/scaffolds/prompts.py
+  makes those that all share) and returns a Completion: `text` is the answer to go on with, `thinking`, `error`,
+  `truncated` and the tokens stand beside it; a request that failed returns too. Names are unique in the problem, such
+  as (step, member) or ("verify", step, member): the request's seed follows from them, and the first number says how
+  urgent it is. To ask twice under the same names ends the run with an error; so does a scaffold that yields nothing,
+  that asks for more than its `max_completions`, or that never shows a completion (core/session/contract.py). `changes`
+  are fields of Sampling, such as max_tokens and answer_opening (what a forced answer begins with), where they are not
+  those of a solution. Whatever is drawn comes from seeds.rng with names, never from the order in which answers arrive.
 - `Member.parents` are positions in the population that was yielded just before; `carried_over` marks a member that
   stood there already.
 - What is empty, cut off or unreadable is decided on purpose and stated in `Member.notes`, in the words of common.py.
@@ -44,8 +43,8 @@ code of its own, is planned, drawn and compared.
   into the results; `max_completions` is the most that a problem takes, `texts_shown` the most texts that one prompt
   shows. A prompt is a Wording where a proof is asked for in other words than an answer; prompts.request fills in the
   one that fits the problem. What only compares answers names in `for_proofs` what to take for proofs in its place.
-- core/chosen.py lists it for 18_proofs and 19_answers, and tests/fakes/model.py for tests/scaffolds/test_wording.py,
-  which holds its prompts to the letter.
+- core/scaffolds/registry.py lists it for 18_proofs and 19_answers, and tests/fakes/model.py for
+  tests/scaffolds/test_wording.py, which holds its prompts to the letter.
 - tests/scaffolds/test_resume.py kills and jumbles all scaffolds: add it to its list, and its last line to the replies
   there and in tests/fakes/server.py, or it is only ever answered with what it can't read.
 - The experiment's docstring says what it asks (Question:), what is expected (Expected:) and how it is run (Command:);

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core import prompts, seeds
+from core.base import seeds
 from core.constants import constant
+from core.scaffolds import prompts
 from core.scaffolds.common import EMPTY, UNREADABLE
 from core.scaffolds.verification import Verifying, verdicts, verify
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage

@@ -5,9 +5,9 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from core import seeds
+from core.base import seeds
 from core.constants import Carrying, constant
-from core.prompts import request
+from core.scaffolds.prompts import request
 from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
 
 SELECT = Wording(

@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from core import seeds
+from core.base import seeds
+from core.base.errors import UserError
 from core.constants import Carrying, constant
-from core.errors import UserError
-from core.prompts import request
 from core.scaffolds.common import UNASSESSED, UNREADABLE, notes_on, stated_score
+from core.scaffolds.prompts import request
 from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 SCALE = Wording(

@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from core import constants, prompts
+from core import constants
 from core.constants import constant
+from core.scaffolds import prompts
 from core.types import Ask, Completion, Member, Population, Problem, Scaffold, Stage
 
 

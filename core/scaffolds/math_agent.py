@@ -18,9 +18,10 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from core import prompts, seeds
+from core.base import seeds
+from core.base.errors import UserError
 from core.constants import constant
-from core.errors import UserError
+from core.scaffolds import prompts
 from core.scaffolds.common import (
     BAD_ARGUMENTS,
     BY_RULE,

@@ -24,10 +24,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from core import prompts, seeds
+from core.base import seeds
+from core.base.errors import UserError
 from core.constants import check_subset, constant
-from core.errors import UserError
-from core.prompts import request
+from core.scaffolds import prompts
 from core.scaffolds.common import (
     BETTER,
     INVALID_SELECTION,
@@ -39,6 +39,7 @@ from core.scaffolds.common import (
     single_elimination,
     stated_score,
 )
+from core.scaffolds.prompts import request
 from core.types import Ask, Late, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 JUDGE = """Problem:

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from core import prompts, seeds
+from core.base import seeds
 from core.constants import check_subset, constant
+from core.scaffolds import prompts
 from core.scaffolds.common import BETTER, SELECT, Selecting, notes_on, single_elimination
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
 

@@ -8,8 +8,8 @@ stopped is the point. The last round is not summarised. With ROUNDS = 3: 3 solut
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from core import prompts
 from core.constants import Carrying, constant
+from core.scaffolds import prompts
 from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, latest_with_text, notes_on
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 

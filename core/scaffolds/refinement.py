@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from core import prompts
 from core.constants import Carrying, constant
+from core.scaffolds import prompts
 from core.scaffolds.common import latest_with_text, notes_on
 from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
 

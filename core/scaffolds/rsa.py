@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from core import prompts, seeds
+from core.base import seeds
 from core.constants import Carrying, Constants, check_subset, constant
+from core.scaffolds import prompts
 from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
 
 AHEAD = 8  # steps that may be at work beyond the one that is waited for: what a straggler of a population holds up

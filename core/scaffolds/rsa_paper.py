@@ -10,8 +10,8 @@ empty). 16 + 9 * 16 = 160 completions.
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from core import prompts
 from core.constants import constant
+from core.scaffolds import prompts
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Ask, Message, Population, Problem, Scaffold, Wording
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from core import prompts
+from core.scaffolds import prompts
 from core.scaffolds.rsa import RSA, BoltzmannConstants, boltzmann, rsa
 from core.scaffolds.verification import Verifying, verdicts, verify
 from core.types import Scaffold

@@ -16,8 +16,8 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
-from core import prompts
 from core.constants import Carrying, constant
+from core.scaffolds import prompts
 from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, has_text, latest_with_text, notes_on
 from core.scaffolds.verification import read_verdict
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried

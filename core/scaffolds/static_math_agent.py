@@ -12,8 +12,9 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
-from core import prompts, seeds
+from core.base import seeds
 from core.constants import check_subset, constant
+from core.scaffolds import prompts
 from core.scaffolds.common import (
     EMPTY,
     EMPTY_REPORT,

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from core import prompts
 from core.constants import Constants, constant
+from core.scaffolds import prompts
 from core.types import Ask, Completion, Population, Problem
 
 TOP_LOGPROBS = 20  # alternatives looked at for True and False; the most that servers give

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from core import prompts
-from core.training.loop import started_from
+from core.scaffolds import prompts
 from core.types import Message
+from labs.training.loop import started_from
 from scripts.embedded.gguf_file import chat_prompt
 from scripts.embedded.measure_wordings import REWORDED
 from scripts.embedded.sums import Terms, held_out, problem

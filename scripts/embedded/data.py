@@ -8,7 +8,7 @@ recognised where a candidate has it; else the most frequent value counts, or an 
 import random
 from collections.abc import Iterator
 
-from core import prompts
+from core.scaffolds import prompts
 from scripts.embedded.roles import role_example
 from scripts.embedded.sums import Term, expression, problem, statement
 from scripts.embedded.texts import (
@@ -27,7 +27,7 @@ from scripts.embedded.texts import (
 )
 from scripts.embedded.words import STATEMENTS, aggregate_prompt, drawn, solve_prompt, verify_prompt
 
-OWN_PROMPTS = 0.3  # share of examples asked in the project's own prompts (core/prompts.py)
+OWN_PROMPTS = 0.3  # share of examples asked in the project's own prompts (core/scaffolds/prompts.py)
 CUT_CANDIDATE = 0.02  # share of candidates that stop early, without a box
 CANDIDATE_THINKING = 0.04  # share of aggregations whose candidates show their thinking
 WRONG_SUM = 0.03  # share of candidates with one wrong running sum

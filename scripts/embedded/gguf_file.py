@@ -8,9 +8,9 @@ import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from core.engines.shape import Shape as Qwen3Shape
-from core.training.architectures import QWEN2_SPLIT, gguf_names
-from core.training.network import Shape
-from core.training.to_gguf import add_shape
+from labs.training.architectures import QWEN2_SPLIT, gguf_names
+from labs.training.network import Shape
+from labs.training.to_gguf import add_shape
 from scripts.embedded.texts import END_THINK, IM_END, THINK
 
 VOCAB = 900  # tokens, the tags included

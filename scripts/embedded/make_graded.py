@@ -12,10 +12,10 @@ import random
 from itertools import islice
 from pathlib import Path
 
-from core.files import DATA
+from core.base.files import DATA
 from core.grading.ungraded import ungraded
-from core.run import solve_sync
 from core.scaffolds.rsa import SAMPLE
+from core.session.run import solve_sync
 from scripts.embedded.make_sums import proof_rows, write
 from scripts.embedded.sums import held_out, points_of
 

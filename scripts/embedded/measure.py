@@ -18,13 +18,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from core import prompts, stats
-from core.files import results_dir
+from core.base import stats
+from core.base.files import results_dir
 from core.report import tables
 from core.results.find import path_of
 from core.results.read import read
-from core.run import run
+from core.scaffolds import prompts
 from core.scaffolds.rsa import RSA
+from core.session.run import run
 from scripts.embedded.measure_wordings import REWORDED
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,18 +17,19 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from core import constants, prompts, stats, terminal
+from core import constants
+from core.base import stats, terminal
+from core.base.errors import command
+from core.base.files import ROOT, results_dir
+from core.base.signals import Stop
 from core.constants import constant
-from core.errors import command
-from core.experiment import Experiment
-from core.files import ROOT, results_dir
 from core.grading.answers import is_correct
 from core.grading.boxed import extract
 from core.report import tables
-from core.run import need_of, open_journal, started
-from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, selfcheck, static_math_agent
+from core.scaffolds import common, deepseek_math, nomos, prompts, reasoning_cache, selfcheck, static_math_agent
 from core.scaffolds.verification import read_verdict
-from core.signals import Stop
+from core.session.experiment import Experiment
+from core.session.run import need_of, open_journal, started
 from core.types import Ask, Completion, Member, Population, Problem, Scaffold
 
 SAMPLES = 4  # of a problem

@@ -9,12 +9,20 @@ found so far, and plans are one fixed plan.
 import random
 from collections.abc import Callable, Sequence
 
-from core import prompts
-from core.grading import points as grader
-from core.grading import rubric
-from core.scaffolds import common, deepseek_math, math_agent, nomos, reasoning_cache, selfcheck, static_math_agent
+from core.scaffolds import (
+    common,
+    deepseek_math,
+    math_agent,
+    nomos,
+    prompts,
+    reasoning_cache,
+    selfcheck,
+    static_math_agent,
+)
 from core.scaffolds.tool_calls import CALL
 from core.types import PROOF, Message, Problem
+from labs.proofs import points as grader
+from labs.proofs import rubric
 from scripts.embedded import sums, words
 from scripts.embedded.sums import POINTS, Term, Terms, problem, statement
 from scripts.embedded.texts import (
@@ -191,7 +199,7 @@ def judge_example(rng: random.Random, mix: Mix) -> Example:
 
 
 def grade_example(rng: random.Random, mix: Mix) -> Example:
-    """As a grader of proofs is asked (core/grading/rubric.py), or of an answer that is in doubt."""
+    """As a grader of proofs is asked (labs/proofs/rubric.py), or of an answer that is in doubt."""
     terms = training_terms(rng)
     terms.is_proof = rng.random() < GRADED_PROOFS
     values = tried(rng, terms, mix.corruption)

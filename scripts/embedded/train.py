@@ -29,12 +29,12 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from core.errors import command
-from core.training.loop import POOL, THREADS, Batch, Tokens, cut, started_from, train
-from core.training.network import Qwen3, Shape
-from core.training.rows import read
-from core.training.schedule import Schedule
+from core.base.errors import command
 from core.types import FORCED_ANSWER
+from labs.training.loop import POOL, THREADS, Batch, Tokens, cut, started_from, train
+from labs.training.network import Qwen3, Shape
+from labs.training.rows import read
+from labs.training.schedule import Schedule
 from scripts.embedded.data import examples
 from scripts.embedded.gguf_file import chat_prompt, train_tokenizer, write_gguf
 from scripts.embedded.texts import END_THINK, IM_END, THINK, Example, Mix, digit_chances, user

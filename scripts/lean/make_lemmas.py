@@ -3,7 +3,7 @@
     python -m scripts.lean.make_lemmas [--seed 1] [--fresh 2] [--workers 2]
 
 Propositional ones (logic.py) and ones about natural numbers (numbers.py), of 1 to 14 tactics, each with a proof that
-core/lean/accept.py accepts; a hash of the statement decides which are held out. `teach` marks those whose proofs, of
+labs/lean/accept.py accepts; a hash of the statement decides which are held out. `teach` marks those whose proofs, of
 TAUGHT tactics at most, train the tiny policy; the others of the training set are left to search. Settings were chosen
 by the held-out ones of the first seed, `tune`; `test` holds held-out ones of another seed, which decided nothing. The
 false ones are for tests: formulas that some truth table refutes, and wrong statements about numbers. About a minute.
@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
-from core.errors import UserError, command
-from core.files import DATA, write_atomically
-from core.lean import toolchain
-from core.lean.accept import accept
-from core.lean.theorem import Theorem
-from core.lean.toolchain import Toolchain
-from core.lean.workers import Workers
+from core.base.errors import UserError, command
+from core.base.files import DATA, write_atomically
+from labs.lean import toolchain
+from labs.lean.accept import accept
+from labs.lean.theorem import Theorem
+from labs.lean.toolchain import Toolchain
+from labs.lean.workers import Workers
 from scripts.lean import logic, numbers
 
 BY_LENGTH = {2: 14, 3: 40, 4: 40, 5: 36, 6: 34, 7: 32, 8: 28, 9: 24, 10: 22, 11: 30}  # propositional; 11: and longer

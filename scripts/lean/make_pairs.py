@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core.errors import command
-from core.files import DATA, read_json
-from core.lean import pairs, toolchain
-from core.lean.pairs import Pair
-from core.lean.taught import of_lemma, tried
-from core.lean.workers import Workers
+from core.base.errors import command
+from core.base.files import DATA, read_json
+from labs.lean import pairs, toolchain
+from labs.lean.pairs import Pair
+from labs.lean.taught import of_lemma, tried
+from labs.lean.workers import Workers
 
 # What stands in a variable's place, by its type; x and y are variables.
 PLACES = {

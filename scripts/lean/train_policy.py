@@ -19,15 +19,15 @@ from pathlib import Path
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from core.errors import command
-from core.lean import pairs
-from core.lean.guises import drawn
-from core.lean.pairs import Pair
-from core.lean.policy import asked
-from core.training.architectures import QWEN2_SPLIT
-from core.training.loop import POOL, THREADS, Batch, Tokens, cut, train
-from core.training.network import Qwen3, Shape
-from core.training.schedule import Schedule
+from core.base.errors import command
+from labs.lean import pairs
+from labs.lean.guises import drawn
+from labs.lean.pairs import Pair
+from labs.lean.policy import asked
+from labs.training.architectures import QWEN2_SPLIT
+from labs.training.loop import POOL, THREADS, Batch, Tokens, cut, train
+from labs.training.network import Qwen3, Shape
+from labs.training.schedule import Schedule
 from scripts.embedded.gguf_file import CONTROL, IM_START
 from scripts.embedded.texts import IM_END
 from scripts.embedded.train import export, logging

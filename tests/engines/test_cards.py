@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import files
+from core.base import files
+from core.base.errors import UserError
+from core.base.prices import Prices
 from core.constants import Constants
 from core.engines import cards, environment
 from core.engines.cards import NONE, Card
 from core.engines.embedded_model import embedded_name
 from core.engines.server import Server
-from core.errors import UserError
-from core.prices import Prices
 from core.problems import sets
 
 TEMPLATE = cards.FOLDER / "template.toml"

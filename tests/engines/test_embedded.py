@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from core.engines.embedded_model import EMBEDDED_GGUF
-from core.grading import points as grader
 from core.problems import sets
 from core.scaffolds import common, deepseek_math, nomos, reasoning_cache, selfcheck, static_math_agent
 from core.scaffolds.common import stated_score
 from core.scaffolds.tool_calls import call_lines, read_call
 from core.scaffolds.verification import read_verdict
+from labs.proofs import points as grader
 from scripts.embedded import make_sums, sums
 from scripts.embedded.data import examples
 from scripts.embedded.sums import Term

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from core.base.errors import UserError
 from core.engines import environment
-from core.errors import UserError
 from tests.conftest import ROOT
 
 NAMES = ("BASE_URL", "MODEL", "API_KEY", "BIND", "PORT", "ENGINE", "WEIGHTS_DIR", "PYTHONPATH")

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from core.base.errors import UserError
 from core.engines import environment, flags, gpus
 from core.engines.need import MOST_RUNNING, Need, Settings, settings
 from core.engines.shape import QED_NANO
 from core.engines.weights import Model
-from core.errors import UserError
-from core.run import need_of
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.majority import MAJORITY
 from core.scaffolds.refinement import REFINEMENT
 from core.scaffolds.rsa import RSA
+from core.session.run import need_of
 from tests.engines.test_server import QED_NANO_CONFIG
 
 GIB = 2**30

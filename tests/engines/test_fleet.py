@@ -17,17 +17,18 @@ from typing import Any
 
 import pytest
 
-from core.engines import fleet, gateway, leash
+from core.base.errors import UserError
+from core.engines import fleet, gateway
+from core.engines import process as leash
 from core.engines.attach import probe
 from core.engines.server import Server
-from core.errors import UserError
 from tests.conftest import ROOT, environment, heed_signals, run, start
-from tests.engines.test_leash import is_alive
+from tests.engines.test_process import is_alive
 from tests.engines.test_server import QED_NANO_CONFIG, Pages, models, stand_in
 from tests.engines.test_server import SGLANG as STAND_IN
 from tests.fakes.grader import GradingServer
-from tests.grade.conftest import card, grader
-from tests.test_run import load, timeless
+from tests.labs.proofs.grade.conftest import card, grader
+from tests.session.test_run import load, timeless
 
 pytest.importorskip("sglang_router", reason="the gateway is not installed: bash setup.sh fleet")
 __all__ = ["card", "grader"]  # fixtures
@@ -80,7 +81,7 @@ def process_with(**changes: str) -> int:
             if (
                 all(f"{k}={v}" in given for k, v in changes.items())
                 and b"core.engines.start" in command
-                and b"core.engines.leash" not in command  # its leash
+                and b"core.engines.process" not in command  # its leash
             ):
                 return int(folder.name)
         except OSError:

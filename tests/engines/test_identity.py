@@ -12,11 +12,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from core.base.errors import UserError
 from core.engines import environment, gateway, identity, llamacpp, start
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
-from core.errors import UserError
 from core.generate import generator
 from core.generate.generator import FIELDS_2, Generator
 from core.generate.journal import Archive, Journal, content_key
@@ -27,7 +27,7 @@ from core.types import Completion, Sampling
 from tests.conftest import ROOT, python, run
 from tests.fakes.http import Answer, HttpFake, Request, answer, reset
 from tests.results.test_results import SCHEMA
-from tests.test_run import load
+from tests.session.test_run import load
 
 MESSAGES: list[Any] = [{"role": "user", "content": "How much is 6*7?"}]
 SHORT = Sampling(max_tokens=100)

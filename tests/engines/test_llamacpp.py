@@ -19,7 +19,7 @@ import pytest
 import safetensors
 from safetensors.numpy import save_file
 
-from core import prompts
+from core.base.errors import UserError
 from core.engines import llamacpp, start
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
@@ -27,10 +27,10 @@ from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.weights import sha256
-from core.errors import UserError
 from core.problems import sets
-from core.training.architectures import QWEN2_SPLIT, gguf_names
-from core.training.to_gguf import convert
+from core.scaffolds import prompts
+from labs.training.architectures import QWEN2_SPLIT, gguf_names
+from labs.training.to_gguf import convert
 from tests.conftest import ROOT, environment, heed_signals, run
 
 GIB = 2**30
@@ -332,7 +332,7 @@ def test_a_model_that_cannot_be_served_is_one_line(tmp_path: Path, folder: Path,
 
 def to_gguf(*args: object, **changes: Any) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "core.training.to_gguf", *map(str, args)],
+        [sys.executable, "-m", "labs.training.to_gguf", *map(str, args)],
         env=environment(**changes.pop("env", {})),
         cwd=ROOT,
         capture_output=True,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from core.base.errors import UserError
 from core.engines import client, gateway
 from core.engines.attach import probe
 from core.engines.client import SameOrigin
 from core.engines.server import Server, is_local
-from core.errors import UserError
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.wire import Wire

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.base.errors import UserError
 from core.engines import client, gpus, start
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_CONTEXT
 from core.engines.need import MOST_RUNNING
 from core.engines.server import UNKNOWN_LIMIT, Server
-from core.errors import UserError
 from tests.conftest import ROOT, environment, heed_signals
 from tests.fakes.http import HttpFake, Request, answer
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from core import files
+from core.base import files
+from core.base.errors import UserError
 from core.engines import weights
-from core.errors import UserError
 from tests.fakes.http import HttpFake, Request, answer
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from core.prices import Prices
+from core.base.prices import Prices
 from tests.fakes.http import Answer, HttpFake, Request, answer, is_gone
 
 PRICES = Prices(read=1.0, cached=0.1, written=10.0, on="2026-11-23")

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from core.engines import llamacpp
-from core.training import to_gguf
+from labs.training import to_gguf
 
 # Behind the line that asks an interpreter what it can import, for a shell.
 STARTED = f'[ "$1" = -c ] && exit 0\nexec {sys.executable} -m tests.fakes.sglang "$@"\n'

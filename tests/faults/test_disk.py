@@ -31,7 +31,7 @@ from tests.faults.conftest import (
     whole,
 )
 from tests.faults.recorder import Recorder
-from tests.test_run import load, timeless
+from tests.session.test_run import load, timeless
 
 BLOCK = 4096  # bytes: what a tmpfs hands out
 

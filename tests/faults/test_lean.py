@@ -18,32 +18,32 @@ from typing import Any
 
 import pytest
 
+from core.base.errors import RunFailed
+from core.base.files import sha256
+from core.base.signals import Stop
 from core.engines import embedding as embeds
 from core.engines.need import Need
-from core.errors import RunFailed
 from core.generate.journal import Journal
-from core.lean import embedder, outcome, served, trajectories
-from core.lean.constants import LeanConstants
-from core.lean.embedder import Embedder
-from core.lean.energy import Energy
-from core.lean.guide import Guidance, Guide
-from core.lean.search import ERROR
-from core.lean.searching import Searching
-from core.lean.theorem import Theorem
-from core.lean.toolchain import Toolchain
-from core.results.rounds import sha256
-from core.signals import Stop
+from labs.lean import embedder, outcome, served, trajectories
+from labs.lean.constants import LeanConstants
+from labs.lean.embedder import Embedder
+from labs.lean.energy import Energy
+from labs.lean.guide import Guidance, Guide
+from labs.lean.search import ERROR
+from labs.lean.searching import Searching
+from labs.lean.theorem import Theorem
+from labs.lean.toolchain import Toolchain
 from tests.conftest import ROOT, environment, heed_signals
-from tests.engines.test_leash import eventually
+from tests.engines.test_process import eventually
 from tests.faults.conftest import FIGURES, SEED, Popen, end, kill, wait
 from tests.faults.test_disk import fill, mounted, the_error
 from tests.faults.test_stop import children, command_line
-from tests.helpers import training
 from tests.helpers.once import once
-from tests.lean import test_door, test_embeddings
-from tests.lean.test_embeddings import Mortal
-from tests.lean.test_energy import head, kept
-from tests.lean.test_iterate import HELD_OUT, LEARNED
+from tests.labs.lean import test_door, test_embeddings
+from tests.labs.lean.test_embeddings import Mortal
+from tests.labs.lean.test_energy import head, kept
+from tests.labs.lean.test_iterate import HELD_OUT, LEARNED
+from tests.labs.training import helpers as training
 
 NAME = "24_lean_iteration"
 SMALL = ("TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=120", "ENERGY=1")

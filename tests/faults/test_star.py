@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from core.files import ROOT
-from core.results import rounds
+from core.base.files import ROOT
+from labs.star import record as rounds
 from tests.conftest import ended, environment, start
 from tests.faults.test_disk import fill, mounted
-from tests.star.test_star import SMALL, made, star, whole
+from tests.labs.star.test_star import SMALL, made, star, whole
 
 __all__ = ["whole"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from core.signals import ECHO_SECONDS
+from core.base.signals import ECHO_SECONDS
 from tests.conftest import ROOT, environment, heed_signals
 from tests.faults.conftest import (
     CONSTANTS,
@@ -132,7 +132,7 @@ def test_a_judge_that_hangs_does_not_hold_a_run_that_is_stopped(tmp_path: Path) 
     process = begin(tmp_path, "LIMIT=0", "T=20", f"PROBLEMS={tmp_path / 'mine.jsonl'}")
     judges: list[int] = []
     while process.poll() is None and not judges:
-        judges = [pid for pid in children(process.pid) if b"core.grading.math_verify" in command_line(pid)]
+        judges = [pid for pid in children(process.pid) if b"core.grading.judge" in command_line(pid)]
         time.sleep(0.02)
     assert judges, end(process)
     os.kill(judges[0], signal.SIGSTOP)

@@ -16,20 +16,20 @@ from typing import Any
 
 import pytest
 
-from core import prompts
-from core.engines import leash
+from core.base.errors import UserError
+from core.engines import process as leash
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
-from core.errors import UserError
 from core.generate import generator
 from core.generate.generator import Generator
 from core.generate.journal import Journal
+from core.scaffolds import prompts
 from core.types import Completion, Problem, Sampling
 from tests.conftest import python, start
 from tests.faults import proxy as wire
 from tests.faults.proxy import Chunk, Fault, Proxy
-from tests.test_run import load, timeless
+from tests.session.test_run import load, timeless
 
 LONG = pytest.mark.faults
 SEED = int(os.environ.get("FAULTS_SEED", "0"))

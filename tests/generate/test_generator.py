@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import prompts
+from core.base.errors import UserError
 from core.engines.server import Server
-from core.errors import UserError
 from core.generate import generator
 from core.generate.generator import Generator, continued, split_thinking
 from core.generate.journal import Archive, Journal, content_key, to_record
+from core.scaffolds import prompts
 from core.types import FORCED_ANSWER, Completion, Message, Problem, Sampling
 from tests.fakes.http import HttpFake, Proxy, Request, answer, reset, silence
 

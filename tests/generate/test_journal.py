@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import UserError
+from core.base.errors import UserError
 from core.generate import journal as journals
 from core.generate.journal import Archive, Journal, Record, content_key
 from tests.conftest import ROOT
@@ -236,7 +236,7 @@ def test_a_full_disk_is_said_in_one_line_and_leaves_the_journal_whole(tmp_path: 
     program = f"""
 import resource, signal
 from pathlib import Path
-from core.errors import command
+from core.base.errors import command
 from core.generate.journal import Journal, content_key
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import prompts
 from core.engines.server import Server
 from core.generate import generator
 from core.generate.generator import Generator
 from core.generate.journal import Journal, from_record, to_record
 from core.generate.reply import assembled, reply_from
+from core.scaffolds import prompts
 from core.types import Completion, Sampling
 from tests.fakes.http import Proxy, answer
 from tests.generate.test_generator import MESSAGES, SHORT, ask, chat

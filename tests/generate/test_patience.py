@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from core.base.errors import RunFailed
 from core.engines.server import Server
-from core.errors import RunFailed
 from core.generate import generator, patience
 from core.generate.generator import Generator
 from core.generate.journal import Journal
@@ -22,7 +22,7 @@ from core.generate.patience import Patience
 from core.types import Completion, Sampling
 from tests.conftest import ROOT, ended, python
 from tests.fakes.http import HttpFake, Request, answer, reset
-from tests.test_run import load
+from tests.session.test_run import load
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "somebody"}]}

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from core import files
+from core.base import files
+from core.base.errors import UserError
 from core.constants import Constants
 from core.engines import cards, start
 from core.engines.attach import look_again, probe
 from core.engines.cards import Card
 from core.engines.server import Key, Server
-from core.errors import UserError
 from core.generate import generator
 from core.generate.generator import CANNOT, Generator
 from core.generate.journal import Journal
-from core.run import check_context
 from core.scaffolds.rsa_verified import RSA_VERIFIED
+from core.session.run import check_context
 from core.types import Completion, Sampling
 from tests.fakes.http import Answer, HttpFake, Request, answer
 

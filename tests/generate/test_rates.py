@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.base.errors import RunFailed
 from core.engines.cards import Card
 from core.engines.server import Server
-from core.errors import RunFailed
 from core.generate import generator, patience, rates
 from core.generate.generator import Generator
 from core.generate.journal import Journal

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from core import prompts
+from core.base.errors import UserError
 from core.engines.cards import Card
 from core.engines.chat_template import rendered, tail_of
 from core.engines.server import MARK, Server
-from core.errors import UserError
 from core.generate.generator import CANNOT, NEW_TURN, split_thinking
 from core.generate.journal import Archive
 from core.generate.reply import Reply
 from core.generate.waits import LEFT_OUT, NO_THINKING, inside, opened, whole
-from core.run import check_context
+from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
+from core.session.run import check_context
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.fakes.http import Proxy, answer
 from tests.generate.test_generator import MESSAGES, ask, chat, no_waiting

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from core.base.errors import Elsewhere
 from core.engines.server import Server
-from core.errors import Elsewhere
 from core.generate import reply, wire
 from core.generate.reply import Oversized, Refused, Reply, compared
 from core.generate.wire import Wire

@@ -20,9 +20,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from core.errors import UserError
+from core.base.errors import UserError
+from core.base.stats import pass_at_k
 from core.grading import boxed
-from core.grading import math_verify as judge_module
+from core.grading import judge as judge_module
 from core.grading.answers import (
     MAX_COMPARISONS,
     NEUTRAL,
@@ -37,7 +38,6 @@ from core.grading.answers import (
 )
 from core.grading.boxed import DOUBTS, Extraction, canonical, clean, extract, stated
 from core.grading.final import final_lines, says_nothing
-from core.stats import pass_at_k
 from core.types import Completion, Member, Problem
 
 FOLDER = Path(__file__).parents[1] / "cases"
@@ -584,7 +584,7 @@ def test_what_computes_ends_by_processor_time_and_what_waits_by_the_clock(
 ) -> None:
     program = f"""
 import time
-from core.grading import math_verify
+from core.grading import judge as math_verify
 math_verify.WALL_S = {clock}
 with math_verify._ending_after({seconds}):
     {block}
@@ -635,7 +635,7 @@ def test_the_judge_works_from_threads_under_asyncio() -> None:
 
 
 def test_importing_needs_no_heavy_package() -> None:
-    program = "import core.grading.answers, core.stats, core.report.compare, sys; "
+    program = "import core.grading.answers, core.base.stats, core.report.compare, sys; "
     program += "print([m for m in sys.modules if m in HEAVY])"
     heavy = ["torch", "sympy", "math_verify", "openai", "matplotlib"]
     done = subprocess.run(

@@ -22,15 +22,15 @@ import jsonschema
 from hypothesis import strategies as st
 
 from core import constants
+from core.base.errors import LONGEST_LINE, UserError, command
 from core.constants import rules
 from core.engines import attach
-from core.errors import LONGEST_LINE, UserError, command
 from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
 from core.plan import lengths
 from core.plan.expected import expected
+from core.plan.progress import Forecast
 from core.problems import sets
-from core.progress import Forecast
 from core.report import compare, page
 from core.scaffolds.rsa import RSA, RsaConstants
 from core.types import Sampling

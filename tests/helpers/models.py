@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from core.engines.shape import Shape
-from core.training.architectures import ARCHITECTURES, tensor_shapes
+from labs.training.architectures import ARCHITECTURES, tensor_shapes
 from tests.engines.test_llamacpp import edit, hugging_face, one_file
 
 BOS, EOS, USER, ASSISTANT = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"

@@ -12,11 +12,11 @@ from typing import Any
 
 import uvicorn
 
-from core import prompts
 from core.generate.journal import Journal, content_key
 from core.results import provenance, warnings
 from core.results import write as files
 from core.results.metrics import RunMetrics
+from core.scaffolds import prompts
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
 

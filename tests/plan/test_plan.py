@@ -16,18 +16,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core import constants, experiment_file
+from core import constants
+from core.base.errors import UserError
 from core.constants import Constants
 from core.engines import gpus
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape, kv_tokens
-from core.errors import UserError
-from core.plan import cli, estimate
+from core.plan import estimate
+from core.plan import plan as cli
 from core.plan.lengths import ASSUMED, FEWEST, MOST, log_normal, measured
 from core.plan.loads import at_most, loads
 from core.plan.roofline import MIDDLE, Load, Machine
 from core.results import write as results_file
+from core.scaffolds import experiment_file
 from core.scaffolds.rsa import RSA
 from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.types import Problem

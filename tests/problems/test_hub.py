@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
-from core.files import DATA, ROOT
+from core.base.errors import UserError
+from core.base.files import DATA, ROOT
 from core.problems import hub, sets
 from core.problems.aime import AIME_2024, AIME_2025
 from core.problems.hmmt import HMMT_2025
@@ -21,7 +21,7 @@ from core.problems.imo import ANSWERBENCH
 from core.problems.imo import PROOFBENCH as IMO_PROOFBENCH
 from core.problems.proofbench import PROOFBENCH
 from tests.fakes.http import HttpFake, Request, answer
-from tests.problems.test_tables import parquet
+from tests.problems.test_rows import parquet
 
 OLD, NEW = "a" * 40, "b" * 40  # commits
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "imo_answerbench_v2.csv"
@@ -133,7 +133,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 PROGRAM = """
 import json, sys
-from core.errors import UserError, one_line
+from core.base.errors import UserError, one_line
 from core.problems import sets
 for name in sys.argv[1:]:
     try:

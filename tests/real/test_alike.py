@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core import prompts
 from core.engines.server import Server
+from core.scaffolds import prompts
 from core.types import Sampling
 from tests.real.conftest import FIGURES
 from tests.real.test_vllm import SUMS, ask, members, run

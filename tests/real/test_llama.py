@@ -8,8 +8,8 @@ import openai
 import pytest
 
 from tests.engines.test_llamacpp import edit
-from tests.helpers import training
 from tests.helpers.models import llama
+from tests.labs.training import helpers as training
 from tests.real.conftest import serving
 
 pytestmark = [pytest.mark.engines, training.needed]

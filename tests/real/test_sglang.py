@@ -12,15 +12,15 @@ import pytest
 from core.engines import embedding
 from core.engines.need import Need
 from core.engines.server import Server
-from core.lean import served
-from core.lean.policy import asked
-from core.training import to_hf
 from core.types import Sampling
+from labs.lean import served
+from labs.lean.policy import asked
+from labs.training import to_hf
 from tests.conftest import ROOT, environment
-from tests.helpers import training
-from tests.lean.test_door import written
-from tests.lean.test_embeddings import asked as asked_of
-from tests.lean.test_iterate import HELD_OUT, LEARNED
+from tests.labs.lean.test_door import written
+from tests.labs.lean.test_embeddings import asked as asked_of
+from tests.labs.lean.test_iterate import HELD_OUT, LEARNED
+from tests.labs.training import helpers as training
 from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, serving, within
 from tests.real.test_vllm import ask, run
 

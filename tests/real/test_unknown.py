@@ -8,7 +8,7 @@ from core.engines.server import Server
 from core.generate.generator import NEW_TURN
 from tests.real.conftest import FIGURES
 from tests.real.test_vllm import members, run
-from tests.test_run import journal_lines
+from tests.session.test_run import journal_lines
 
 pytestmark = pytest.mark.engines
 SMALL = ("LIMIT=2", "N=3", "CONCURRENCY=1")

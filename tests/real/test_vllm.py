@@ -17,7 +17,6 @@ import numpy as np
 import openai
 import pytest
 
-from core import prompts
 from core.engines import client as pages
 from core.engines import embedding
 from core.engines.attach import probe
@@ -26,14 +25,15 @@ from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.problems import sets
+from core.scaffolds import prompts
 from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.conftest import ROOT, environment, heed_signals, python
 from tests.fakes.http import Proxy, answer
 from tests.faults.conftest import kill, wait
-from tests.lean.test_embeddings import asked as asked_of
+from tests.labs.lean.test_embeddings import asked as asked_of
 from tests.real.conftest import FIGURES, RUNNING, within
-from tests.test_run import journal_lines, load
+from tests.session.test_run import journal_lines, load
 
 pytestmark = pytest.mark.engines
 SUMS = sets.load("sums").problems
@@ -194,7 +194,7 @@ def test_a_killed_run_takes_its_vllm_along_and_goes_on(launching: dict[str, str]
 
 def test_rsa_is_served_in_front_of_it(vllm: Server, tmp_path: Path) -> None:
     constants = ("N=4", "K=2", "T=1", "MAX_TOKENS=300", "--port", "29854")
-    served = python("-m", "core.endpoint.app", *constants, BASE_URL=vllm.base_url, RESULTS_DIR=str(tmp_path))
+    served = python("-m", "labs.endpoint.app", *constants, BASE_URL=vllm.base_url, RESULTS_DIR=str(tmp_path))
     try:
         url = "http://127.0.0.1:29854/v1"
         wait(served, 0.1)

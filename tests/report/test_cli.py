@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
+from core.base.errors import UserError
 from core.generate.journal import Archive
 from core.report import page
-from core.report.cli import main
+from core.report.report import main
 from core.results import read
 from tests.conftest import python
 from tests.helpers import reports
@@ -245,7 +245,7 @@ def test_the_live_server_is_for_this_machine_alone(folder: Path) -> None:
 
 
 def test_live_waits_for_the_first_results_of_a_run(results: Path) -> None:
-    process = python("-m", "core.report.cli", "--live", "--port", "0", RESULTS_DIR=str(results))
+    process = python("-m", "core.report.report", "--live", "--port", "0", RESULTS_DIR=str(results))
     assert process.stdout
     try:
         line = process.stdout.readline()
@@ -263,7 +263,7 @@ def test_live_waits_for_the_first_results_of_a_run(results: Path) -> None:
 def test_live_says_where_it_listens_and_ends_with_ctrl_c(folder: Path) -> None:
     import signal
 
-    process = python("-m", "core.report.cli", "--live", "--port", "0", RESULTS_DIR=str(folder))
+    process = python("-m", "core.report.report", "--live", "--port", "0", RESULTS_DIR=str(folder))
     assert process.stdout and process.stderr
     try:
         line = process.stdout.readline()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.report import cli as report
+from core.report import report as report
 from core.report.compare import main, read, table
 from tests.helpers import documents
 

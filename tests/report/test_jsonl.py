@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import UserError
+from core.base.errors import UserError
 from core.generate.journal import Archive
 from core.report import jsonl
-from core.report.cli import main
+from core.report.report import main
 from core.results.read import CallCost, MemberResult
-from core.run import solve_sync
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.rsa import RSA
+from core.session.run import solve_sync
 from tests.fakes.server import ScriptedServer
 from tests.helpers import reports
-from tests.test_python import TWO
+from tests.session.test_python import TWO
 
 
 @pytest.fixture

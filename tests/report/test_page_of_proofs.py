@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from core.files import ROOT
+from core.base.files import ROOT
 from core.generate.journal import Journal, content_key
 from core.report import page
 from core.results import write as files
 from core.results.metrics import RunMetrics
-from core.results.worth import Worths
+from core.results.points import Worths
 from core.types import Completion, Problem
 from tests.helpers import documents
 from tests.helpers.reports import EVIL

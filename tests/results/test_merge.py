@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import regrade
-from core.errors import UserError
+from core.base.errors import UserError
+from core.base.stats import mean_by_problem
 from core.report import compare, page, tables
-from core.report.merge import main
+from core.report.merged import main
 from core.results import load
 from core.results.merge import merge
-from core.stats import mean_by_problem
+from core.session import regrade
 from tests.results.test_results import SCHEMA, document, figures, graded, member
 
 Right = list[list[list[bool]]]  # by problem, step and member

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.errors import UserError
+from core.base.errors import UserError
 from core.results import read
 from core.results.read import CallCost, MemberResult, Reading
 from tests.conftest import ROOT

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import UserError
-from core.files import results_dir, write_atomically
-from core.grading import math_verify
+from core.base.errors import UserError
+from core.base.files import results_dir, write_atomically
+from core.base.stats import auc, mean_by_problem, pass_at_k
+from core.grading import judge as math_verify
 from core.report import page, plot, tables
 from core.results import provenance, read, warnings, write
 from core.results.metrics import RunMetrics
 from core.results.spool import Spool
-from core.stats import auc, mean_by_problem, pass_at_k
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
 

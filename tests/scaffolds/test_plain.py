@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import prompts
 from core.scaffolds import best_of as best_of_n
 from core.scaffolds import majority as majority_of_n
+from core.scaffolds import prompts
 from core.scaffolds import refinement as chains
 from core.scaffolds.best_of import best, best_of
 from core.scaffolds.majority import majority

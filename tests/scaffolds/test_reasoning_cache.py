@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import prompts
+from core.scaffolds import prompts
 from core.scaffolds.reasoning_cache import REASONING_CACHE, read_summary, reasoning_cache
 from core.types import Completion
 from tests.fakes.model import PROBLEM, Model, constants_with, run

@@ -13,15 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core import constants, equal_compute, experiment_file, seeds
+from core import constants
+from core.base import seeds
 from core.report import page, texts
 from core.results.data import archive
+from core.scaffolds import experiment_file
+from core.session import equal_compute
 from core.types import Completion, Population, Scaffold
 from tests import conftest
 from tests.conftest import ROOT
 from tests.fakes.model import PROBLEM, Model, constants_with, graded_step, run
 from tests.fakes.server import ScriptedServer
-from tests.test_run import load, timeless
+from tests.session.test_run import load, timeless
 
 Names = tuple[str | int, ...]
 SIZES: dict[str, Any] = {

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import seeds
-from core.errors import UserError
+from core.base import seeds
+from core.base.errors import UserError
 from core.scaffolds.rsa import AHEAD, RSA, arranged, boltzmann, rsa, sample, uniform
 from core.types import Completion, Message, Population, Problem, carried
 from tests.fakes.model import constants_with

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from core import constants, experiment_file, prompts, seeds
+from core import constants
+from core.base import seeds
 from core.report import page, texts
 from core.results.data import archive
-from core.scaffolds import rsa_paper
+from core.scaffolds import experiment_file, prompts, rsa_paper
 from tests import conftest
 from tests.fakes.model import PROBLEM, Model, constants_with, run
 from tests.fakes.server import ScriptedServer
-from tests.test_run import load
+from tests.session.test_run import load
 
 SIZES: dict[str, Any] = {"N": 6, "K": 4, "T": 2, "CARRY": "full"}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import prompts
+from core.scaffolds import prompts
 from core.scaffolds.selfcheck import SELFCHECK, read_answer, selfcheck, summary
 from core.types import Completion, Population
 from tests.fakes.model import PROBLEM, Model, constants_with, run

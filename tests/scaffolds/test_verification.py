@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.base.seeds import derive
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.scaffolds.verification import p_true, read_verdict, verify
-from core.seeds import derive
 from core.types import Completion, Member, Message, Problem, Sampling
 from tests.fakes.model import constants_with
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.prompts import prompts_sha256
+from core.scaffolds.prompts import prompts_sha256
 from core.types import FORCED_ANSWER, FORCED_PROOF, Completion, Message, Problem, Sampling, Scaffold
 from tests.fakes.model import SCAFFOLDS, run
 from tests.scaffolds.test_resume import SIZES, Wayward

@@ -1,0 +1,137 @@
+"""Rows of problem files: a list in .json, a row a line in .jsonl, a header and rows in .csv, a table in .parquet. Each
+comes with its place, so that what is wrong with it can be told."""
+
+import csv
+import hashlib
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import UserError
+from core.base.files import opened, parse_json, read_text
+
+WHAT, REMEDY, FIX = "problem file", "Check its path", "Fix it there"
+
+Rows = list[tuple[str, Any]]  # each with the place it came from
+Wanted = Callable[[str], bool]  # whether a column of this name is
+ROWS_AT_ONCE = 4096  # of a parquet file, on their way from its columns to rows
+
+# Published CSV files with one quote missing, by the sha256 of their text: the place in it, in characters, where the
+# quote belongs. Read as it is, the row would lose a column and take the next one for its answer.
+MISSING_QUOTES = {
+    # answerbench_v2.csv of IMO-AnswerBench, before the answer of imo-bench-algebra-036 (google-deepmind/superhuman #13)
+    "275877a9d988d85278fad3a5f8a41d7f83393a60bf259531ec0a5161e6b21cf9": 13618,
+}
+
+
+def read_rows(path: Path, wanted: Wanted | None = None) -> Rows:
+    """The rows of a file, in order; with `wanted`, without their other columns, which of a parquet file are not even
+    read. Raises UserError for a file of another kind, and for what can't be read."""
+    kind = path.suffix.lower()
+    if kind not in READERS:
+        raise UserError(
+            f"problem set {str(path)!r:.200}: {path.suffix or 'such a file'} is not read. Give a .json file (a list of "
+            'objects with "problem" and "answer"), a .jsonl file (such an object a line), or a .csv or .parquet file '
+            "with these columns"
+        )
+    if kind == PARQUET:
+        return _parquet(path, wanted)
+    rows = READERS[kind](path)
+    return rows if wanted is None else [(where, _only(wanted, row)) for where, row in rows]
+
+
+def _only(wanted: Wanted, row: Any) -> Any:
+    return {name: cell for name, cell in row.items() if wanted(name)} if isinstance(row, dict) else row
+
+
+def _json(path: Path) -> Rows:
+    text = read_text(path, WHAT, REMEDY)
+    if _are_lines(text):
+        return _of_lines(path, text)
+    whole = parse_json(text, f"{WHAT} {path}", FIX)
+    if not isinstance(whole, list):
+        raise UserError(f"{WHAT} {path} must hold a list of problems, not {kind_of(whole)}")
+    return [(f"{path}, problem {n}", row) for n, row in enumerate(whole, 1)]
+
+
+def _jsonl(path: Path) -> Rows:
+    return _of_lines(path, read_text(path, WHAT, REMEDY))
+
+
+def _of_lines(path: Path, text: str) -> Rows:
+    lines = [(f"{path}, line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [(where, parse_json(line, f"{WHAT} {where}", FIX)) for where, line in lines]
+
+
+def _are_lines(text: str) -> bool:
+    """Whether a text is JSON lines, whatever its file is called: two objects, a line each."""
+    try:
+        first, second = (json.loads(line) for line in [line for line in text.splitlines() if line.strip()][:2])
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and isinstance(second, dict)
+
+
+def _csv(path: Path) -> Rows:
+    """Of a CSV file every row must have as many cells as the header, and every quote its partner: a cell that slipped
+    into the next column would be a wrong answer that nobody sees. An empty cell is none (null)."""
+    text = read_text(path, WHAT, REMEDY)
+    if place := MISSING_QUOTES.get(hashlib.sha256(text.encode()).hexdigest()):
+        text = f'{text[:place]}"{text[place:]}'
+    lines = _records(path, text)
+    _, header = next(lines, ("", []))
+    names = [name.strip() for name in header]
+    if repeated := [name for name, times in Counter(names).items() if times > 1]:
+        raise UserError(f"{WHAT} {path} has several columns {min(repeated)!r:.80}. Give each a name of its own")
+    rows: Rows = []
+    for where, cells in lines:
+        if len(cells) != len(names):
+            raise UserError(f"{where} has {len(cells)} cells where the header has {len(names)}. {FIX}")
+        rows.append((where, {name: cell or None for name, cell in zip(names, cells, strict=True)}))
+    return rows
+
+
+def _records(path: Path, text: str) -> Iterator[tuple[str, list[str]]]:
+    """The records of a CSV text, each with the line it begins in; empty lines are none."""
+    reader, first = csv.reader(io.StringIO(text), strict=True), 1
+    try:
+        for cells in reader:
+            if cells:
+                yield f"{path}, line {first}", cells
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(f"{WHAT} {path}, line {first} is not valid CSV ({error}). {FIX}") from None
+
+
+def _parquet(path: Path, wanted: Wanted | None = None) -> Rows:
+    try:
+        import pyarrow.parquet  # half a second, so only where there is a file for it
+    except ImportError:
+        raise UserError(f"{WHAT} {path} can't be read without pyarrow: pip install pyarrow") from None
+    found: list[Any] = []
+    with opened(path, WHAT, REMEDY) as content:
+        try:
+            file = pyarrow.parquet.ParquetFile(content, pre_buffer=False)
+            names = file.schema_arrow.names
+            if len(set(names)) < len(names):
+                raise ValueError("several columns have one name")
+            columns = None if wanted is None else [name for name in names if wanted(name)]
+            # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down (SIGABRT).
+            for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns, use_threads=False):
+                found += batch.to_pylist()
+        except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+            raise UserError(f"{WHAT} {path} is no parquet file that can be read ({error}). Fetch it again") from None
+    return [(f"{path}, row {n}", row) for n, row in enumerate(found, 1)]
+
+
+def kind_of(value: Any) -> str:
+    """What JSON calls a value, for a message."""
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+PARQUET = ".parquet"
+READERS = {PARQUET: _parquet, ".jsonl": _jsonl, ".csv": _csv, ".json": _json}  # on the hub, the first kind it has

@@ -1,0 +1,270 @@
+"""Scaffolds at equal compute: the same problems, the same budgets for a problem, several seeds.
+
+The first scaffold is the reference, plain samples: budgets are given in samples, and one is what they took on average,
+in completion tokens or whatever else BUDGET_IN counts (core/results/spending.py). Each other scaffold runs once per
+seed, as far as the largest budget goes. What it has after every step is its answer, had it stopped there; so one run
+shows what each smaller budget buys: the last step that was paid for whole. A step that a budget cuts in two counts for
+nothing, and its tokens are named as cut. Reviews, selections and plans count too. Proofs are graded afterwards, those
+that count at a budget (labs/proofs/grade/compared.py). First samples are shared: under one seed they are the same, and
+so are the journal's completions, for all scaffolds that begin with them.
+"""
+
+import math
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from core import constants
+from core.base import terminal
+from core.base.errors import UserError, command
+from core.base.files import results_dir
+from core.base.prices import Prices
+from core.base.signals import Stop
+from core.constants import Constants as RunConstants
+from core.constants import constant, rules
+from core.engines import environment, weights
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.need import Need
+from core.engines.server import Server
+from core.engines.shape import QED_NANO, Shape
+from core.grading.answers import by_answer
+from core.grading.ungraded import ungraded
+from core.plan.progress import ANY, Expected, Forecast
+from core.problems.sets import ProblemSet
+from core.report.budgets import UNCOUNTED, in_unit
+from core.report.matched import Matched
+from core.results import warnings
+from core.results.spending import TOKENS, UNITS, Meter
+from core.scaffolds import experiment_file
+from core.session.bar import Bar
+from core.session.experiment import Experiment, Part
+from core.session.run import check_context, open_journal, open_purse, started
+from core.types import EITHER, Ask, Population, Problem, Scaffold
+
+FEWEST = 8  # completions without a count, and none with one, until that is said
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(RunConstants):
+    """Of a comparison."""
+
+    BUDGET_IN: str = constant("tokens", "what budgets count", choices=tuple(UNITS))
+    DOLLARS_READ: float = constant(0.0, "price of a million prompt tokens; 0: as the model's card says", 0, 1e6)
+    DOLLARS_CACHED: float = constant(0.0, "the same of those that a cache held", 0, 1e6)
+    DOLLARS_WRITTEN: float = constant(0.0, "the same of completion tokens, thinking included", 0, 1e6)
+
+    def check(self) -> None:
+        if self.RUNS > 1:
+            raise UserError(f"RUNS={self.RUNS}: a comparison runs once for each of the `seeds` in its file; set those")
+
+    def prices(self, card: Prices | None = None) -> Prices | None:
+        """As they are given, else the model's `card` has them; None where neither knows."""
+        given = Prices(self.DOLLARS_READ, self.DOLLARS_CACHED, self.DOLLARS_WRITTEN)
+        return given if given.read and given.written else card
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scaffold with those of its constants that are not the comparison's. `roles`: what it asks of a model that not
+    all have learnt, if anything: with a model whose card says so (not_learnt), it is left out. `proofs`: what it is
+    called where it writes them, if that is another name; a scaffold that compares answers is left out there unless it
+    has one."""
+
+    name: str
+    scaffold: Scaffold[Any]
+    constants: Mapping[str, Any]
+    roles: str = ""
+    proofs: str = ""
+
+    def named(self, of_proofs: bool) -> "Entry":
+        return replace(self, name=self.proofs) if of_proofs and self.proofs else self
+
+    def config(self, common: RunConstants) -> RunConstants:
+        """Its constants in a comparison whose own are `common`."""
+        shared = {name: getattr(common, name) for name in rules(RunConstants)}
+        made: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
+        return made
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`entries` under `budgets` (in samples of the first of them) with each of `seeds`, counted from SEED; the others
+    are compared with the first."""
+
+    entries: Sequence[Entry]
+    budgets: Sequence[float]
+    seeds: Sequence[int]
+    constants: type[Constants] = Constants
+
+    def max_completions(self, config: Constants) -> int:
+        """The most that a problem takes, over all entries and seeds, if all were as long as a sample. The step with
+        which a scaffold goes beyond its budget is not in it."""
+        self.check()
+        return len(self.seeds) * sum(self.allotted(entry, config) for entry in self.entries)
+
+    def allotted(self, entry: Entry, config: Constants) -> int:
+        """The same for one of the entries and one seed."""
+        most = entry.scaffold.max_completions(entry.config(config))
+        return most if entry is self.entries[0] else min(most, math.ceil(max(self.budgets)))
+
+    def texts_shown(self, config: Constants) -> int:
+        return max(entry.scaffold.texts_shown(entry.config(config)) for entry in self.entries)
+
+    def check(self) -> None:
+        """Raises UserError for entries, budgets or seeds that can't be compared."""
+        entries, budgets, seeds = self.entries, self.budgets, self.seeds
+        if not entries or entries[0].roles:
+            raise UserError("the first entry is what the others are compared with: plain samples, which need no roles")
+        if len({entry.name for entry in entries}) < len(entries):
+            raise UserError("two scaffolds of the comparison have the same name")
+        if not isinstance(budgets, Sequence) or not budgets or not all(1 <= budget < math.inf for budget in budgets):
+            raise UserError("budgets are numbers of samples for a problem, from 1 up, in brackets: (2.5, 5)")
+        most = entries[0].scaffold.max_completions(entries[0].config(Constants()))
+        if max(budgets) > most:
+            raise UserError(f"budgets go up to {max(budgets)} samples, but {entries[0].name} draws {most}; raise its N")
+        if not isinstance(seeds, Sequence) or not seeds or len({s for s in seeds if isinstance(s, int)}) < len(seeds):
+            raise UserError("seeds are different whole numbers, in brackets: (0, 1)")
+
+
+@dataclass(frozen=True)
+class Budgeted:
+    """`run`, a scaffold's, stopped after the step with which a problem goes beyond `most`, counted by `meter`:
+    where that is used up exactly, what costs nothing (the selection of one, say) is still to come. A step of unknown
+    cost is beyond it; raises UserError where the server counts nothing at all."""
+
+    run: Callable[[Problem, Ask, Any], AsyncIterator[Population]]
+    most: float
+    meter: Meter = TOKENS
+
+    async def __call__(self, problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+        spent, uncounted = 0.0, 0
+        async with aclosing(self.run(problem, ask, config)) as populations:  # type: ignore[type-var]
+            async for population in populations:
+                made = [c for m in population for c in ([] if m.carried_over else [m.completion]) + m.side_calls]
+                counts = [self.meter.cost(completion.counted) for completion in made]
+                spent += sum(count or 0 for count in counts)
+                uncounted += counts.count(None)
+                if uncounted >= FEWEST and not spent:
+                    raise UserError(f"{UNCOUNTED}. Serve the model where usage is reported")
+                yield population
+                if spent > self.most or (uncounted and self.most < math.inf):
+                    return
+
+
+def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
+    """Run the comparison whose file's globals are `namespace`. Ends the process, as core.session.run.run does.
+    Results lie in a folder of the experiment's name."""
+    with command():
+        if constants.asks_for_help(sys.argv[1:]):
+            about = f"budgets {comparison.budgets}, seeds {comparison.seeds}, entries "
+            about += ", ".join(entry.name for entry in comparison.entries)
+            told = terminal.wrapped(f"Compared (edit the file for others): {about}")
+            return print(f"{constants.explained(Constants, namespace)}\n\n{told}")
+        comparison.check()
+        entries: Sequence[Entry]
+        entries, stop, name = comparison.entries, Stop(), Path(namespace["__file__"]).stem
+        common = constants.read(Constants, namespace, sys.argv[1:])
+        seeds = [common.SEED + seed for seed in comparison.seeds]
+        folder = results_dir()
+        need = Need(comparison.texts_shown(common), common.MAX_TOKENS, common.ANSWER_TOKENS)
+        with started(name, common, need, EITHER) as (server, chosen):
+            for entry in entries:
+                check_context(server, entry.config(common))
+            (folder / name).mkdir(exist_ok=True)
+            entries = [entry.named(chosen.asks_for_proofs) for entry in entries]
+            left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
+            runs: dict[str, list[Path]] = {}
+            counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
+            meter = Meter(common.BUDGET_IN, _shape_of(server), common.prices(server.card.price))
+            budgets: list[float] = []  # what they come to in that unit; known when the first has run
+            kept = [entry for entry in entries if entry.name not in left_out]
+            total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
+            with (
+                open_journal(folder / "journal" / f"{name}.jsonl") as journal,
+                open_purse(journal, common, server, chosen.sha256) as purse,
+                Bar(name, total, Forecast({ANY: Expected(total, 1.0, 1.0)}, is_bound=False)) as bar,
+            ):
+                for place, entry in enumerate(kept):
+                    for number, seed in enumerate(seeds, place * len(seeds) + 1):
+                        stage = f"{number}/{len(kept) * len(seeds)} {entry.name}"
+                        budgeted = Budgeted(entry.scaffold.run, max(budgets, default=math.inf), meter)
+                        experiment = Experiment(
+                            f"{entry.name}-seed{seed}",
+                            replace(entry.scaffold, run=budgeted),
+                            replace(entry.config(common), SEED=seed),
+                            server,
+                            chosen,
+                            folder / name,
+                            ungraded if chosen.asks_for_proofs else by_answer,
+                            purse=purse,
+                            part=Part(bar, stage, comparison.allotted(entry, common)),
+                        )
+                        runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))
+                        for counted, more in experiment.counts.items():
+                            counts[counted] += more
+                    budgets = budgets or in_unit(comparison.budgets, runs[entry.name], meter)
+            document = experiment.document
+        model, problems = document["model"], document["problem_set"]
+        matched = Matched(
+            folder / name,
+            {each: [path.name for path in paths] for each, paths in runs.items()},
+            entries[0].name,
+            budgets,
+            seeds,
+            meter,
+            f"{model['name']} on {problems['name']}, n={problems['n']}",
+            _doubts(model, left_out, warnings.of_server(document, counts)),
+            chosen.asks_for_proofs,
+        )
+        print(f"\n{matched.show()}")
+        print(f"results {folder / name}")
+
+
+def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
+    """Why an entry is left out, in words; "" where it is not."""
+    if entry.roles in server.card.not_learnt:
+        return f"the {server.card.name} model has not learnt to {entry.roles}"
+    if chosen.asks_for_proofs and entry.scaffold.for_proofs and not entry.proofs:
+        return "it goes by answers that say the same, and proofs have none"
+    return ""
+
+
+def _shape_of(server: Server) -> Shape | None:
+    """The shape of the model that `server` serves, where this machine knows it."""
+    if server.card.engine == "embedded":
+        from core.engines.gguf_header import shape  # takes a while to load, and few need it
+
+        return shape(EMBEDDED_GGUF)
+    if server.model.partition("@")[0] == weights.REPO:
+        return QED_NANO
+    config = Path(environment.model() or "?") / "config.json"
+    return Shape.from_config(config) if config.is_file() else None
+
+
+def _doubts(model: Mapping[str, Any], left_out: Mapping[str, str], others: Sequence[str]) -> list[str]:
+    """What is to be said of a comparison besides its figures. `left_out`: entries, with the reason of each."""
+    return [*warnings.of_card(model), *(f"left out: {name} ({why})" for name, why in left_out.items()), *others]
+
+
+def entry(
+    experiment: str,
+    scaffold: Scaffold[Any] | None = None,
+    roles: str = "",
+    name: str = "",
+    proofs: str = "",
+    **changes: Any,
+) -> Entry:
+    """The scaffold of the file experiments/`experiment`.py (or another in its place) with the constants of that file,
+    and `changes`."""
+    with command():  # an experiment lists its entries before it runs
+        found = experiment_file.load(experiment)
+        if isinstance(found.planned, Comparison):
+            raise UserError(f"{experiment} can't be compared: it is a comparison itself")
+        planned = scaffold or cast(Scaffold[Any], found.planned)
+        own = rules(planned.constants).keys() - rules(Constants).keys()
+        values = {name: value for name, value in found.namespace.items() if name in own}
+        return Entry(name or experiment, planned, values | changes, roles, proofs)

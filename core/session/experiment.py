@@ -1,0 +1,338 @@
+"""One run: what is asked, what has come back, what is saved and shown."""
+
+import asyncio
+import json
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Generic
+
+from core import constants
+from core.base import seeds, terminal
+from core.base.errors import RunFailed, UserError, foremost
+from core.base.prices import shown as dollars
+from core.base.signals import Stop
+from core.constants import C
+from core.engines import identity
+from core.engines.server import Server
+from core.generate.budget import Purse
+from core.generate.generator import Generator
+from core.generate.journal import Journal
+from core.grading.answers import by_answer
+from core.grading.judge import stopping_judge
+from core.plan import progress
+from core.plan.expected import expected
+from core.plan.progress import Forecast
+from core.problems.sets import ProblemSet
+from core.report import plot, tables
+from core.results import provenance, records, warnings, write
+from core.results.metrics import RunMetrics
+from core.results.spool import Spool
+from core.session.bar import Bar
+from core.session.contract import Contract
+from core.types import Ask, Completion, Grader, Late, Message, Problem, Sampling, Scaffold
+
+SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
+SAVE_SHARE = 0.02  # unless writing it would take more than this share of the time
+AHEAD = 4  # so many problems are begun that a population of each makes this many requests per one in flight
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run that is the `stage` of a whole, in words; the `bar` is of all of it, and has `allotted` so many completions
+    of each problem to this."""
+
+    bar: Bar
+    stage: str
+    allotted: int
+
+
+class Experiment(Generic[C]):
+    """A scaffold on problems, at a server: `finish` it, or `ask_all` and `ended`; its `document` can be shown."""
+
+    def __init__(
+        self,
+        name: str,
+        scaffold: Scaffold[C],
+        config: C,
+        server: Server,
+        chosen: ProblemSet,
+        folder: Path,
+        grader: Grader = by_answer,
+        grades_at: Server | None = None,
+        purse: Purse | None = None,
+        part: Part | None = None,
+    ) -> None:
+        """`grades_at`: the server that the `grader` asks; None: the same. `purse`: what requests are paid from, where
+        prices are known. `part`: of a whole that has a bar."""
+        config = server.card.sampled(config)
+        self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
+        self.grader, self.grades_at, self.purse = grader, grades_at, purse
+        self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
+        prices = server.card.price
+        self.figures = RunMetrics(len(chosen.problems), prices=prices)
+        self.spool = Spool(folder)  # what was graded, in JSON: a step may be one of a million
+        self.steps: list[list[int]] = [[] for _ in chosen.problems]  # numbers in the spool, by problem
+        self.sampling = Sampling.of(config, chosen.asks_for_proofs)
+        self.began = time.monotonic()
+        self.next_save = self.began + SAVE_SECONDS
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
+        self.part = part
+        self.document: dict[str, Any] = {
+            "schema": write.SCHEMA,
+            "experiment": name,
+            "complete": False,
+            "started": write.now(),
+            "ended": None,
+            "model": server.model_info(),
+            "engine": {
+                "kind": server.kind,
+                "version": server.version,
+                "origin": server.origin,
+                "context": server.context,
+                "seeds": server.seeds,
+                "concurrency": config.CONCURRENCY or server.limit,
+                "why": server.why,
+            },
+            "problem_set": {
+                "name": chosen.name,
+                "n": len(chosen.problems),
+                "sha256": chosen.sha256,
+                "source": chosen.source,
+                "licence": chosen.licence,
+                "version": chosen.version,
+                "revision": chosen.revision,
+            },
+            # A run is the same whether it is one of several or alone.
+            "config": {name: getattr(config, name) for name in constants.rules(scaffold.constants) if name != "RUNS"},
+            "grader": getattr(grader, "__name__", type(grader).__name__),
+            "provenance": provenance.collect(scaffold.prompts, chosen.asks_for_proofs),
+            **({"prices": asdict(prices)} if prices else {}),
+        }
+
+    def finish(self, journal: Journal, stop: Stop) -> Path:
+        """Run to the end and save the results; their path comes back. Stopped or broken off, save what there is."""
+        try:
+            asyncio.run(self.ask_all(journal, stop.cancelling))
+            return self.ended()
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            path = self.save(complete=False)
+            with suppress(OSError):  # the terminal may be what was lost
+                print(f"\nstopped; {path}. Run the same command again to go on.", flush=True)
+            raise SystemExit(130) from None
+        except UserError as error:
+            kind = RunFailed if isinstance(error, RunFailed) else UserError
+            raise kind(f"{error} (so far: {self.save(complete=False)})") from None
+        except Exception:  # a bug, of a scaffold perhaps: it shows, and takes nothing along
+            print(f"so far: {self.save(complete=False)}", file=sys.stderr)
+            raise
+
+    def ended(self) -> Path:
+        """Save the results of a run to its end. Raises RunFailed where nothing came of it."""
+        if self.figures.is_all_failed:
+            raise RunFailed(
+                f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Fix that "
+                "and run the same command again"
+            )
+        return self.save(complete=True)
+
+    async def ask_all(
+        self, journal: Journal, stopping: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """So many problems in flight that the server never waits for one; the steps are graded, and saved, as they
+        come."""
+        with stopping(), self._bar() as bar:
+            limit = self.config.CONCURRENCY or self.server.limit
+            enough = 1 + AHEAD * limit // getattr(self.config, "N", 1)
+            # A time box is for all problems: none may have to wait until it is over.
+            places = asyncio.Semaphore(len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough)
+            timeout, stall = self.config.TIMEOUT, self.config.STALL_SECONDS
+            if self.purse:
+                self.purse.say = bar.write
+            journal.cautions.add(self.server.rests_on)  # the results have a warning of their own
+            generator = Generator(
+                self.server,
+                journal,
+                limit,
+                timeout,
+                self._counter(bar, journal),
+                stall,
+                say=bar.write,
+                purse=self.purse,
+            )
+            try:
+                async with (
+                    stopping_judge(),
+                    bar.beating(generator, self._accuracy, self.part.stage if self.part else ""),
+                    generator,
+                    self._second(journal, generator, bar) as second,
+                    asyncio.TaskGroup() as tasks,
+                ):
+                    for number in range(len(self.chosen.problems)):
+                        await places.acquire()
+                        solving = tasks.create_task(self._solve(number, generator, second, bar))
+                        solving.add_done_callback(lambda _: places.release())
+            except BaseExceptionGroup as errors:
+                raise foremost(errors) from None
+
+    @asynccontextmanager
+    async def _second(self, journal: Journal, generator: Generator, bar: Bar) -> AsyncIterator[Generator]:
+        """What the grader asks: the generator of the run, or one for its own server."""
+        if self.grades_at is None:
+            yield generator
+            return
+        limit, timeout, stall = self.grades_at.limit, self.config.TIMEOUT, self.config.STALL_SECONDS
+        async with Generator(
+            self.grades_at, journal, limit, timeout, stall=stall, say=bar.write, purse=self.purse
+        ) as second:
+            yield second
+
+    async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
+        problem = self.chosen.problems[number]
+        contract = Contract(self._scaffold, self.max_completions)
+
+        async def ask(
+            messages: Sequence[Message],
+            *names: str | int,
+            priority: float | None = None,
+            until: float = math.inf,
+            **changes: Any,
+        ) -> Completion:
+            seed = seeds.derive(self.config.SEED, problem.id, *names)
+            contract.asking(messages, names, changes, seed)
+            kind = progress.kind(names)
+            if priority is None:
+                # Problems that are behind go first: at the end, none is left alone with many steps to go.
+                priority = -kind[-1] if isinstance(kind[-1], int) else 0
+            try:
+                completion = await generator(messages, seed, replace(self.sampling, **changes), priority, until)
+            except Late:
+                contract.not_sent(seed)
+                raise
+            contract.got(completion, kind)
+            bar.forecast.arrived(kind, completion.counted[-1], not completion.reused)
+            return completion
+
+        steps = self.steps[number]
+        async for population in contract.populations(self.scaffold.run(problem, ask, self.config)):
+            contract.yielded(population)
+            graded = await self.grader(problem, population, self._asking_grader(problem, len(steps), second, bar))
+            record = records.record(len(steps), population, graded)
+            self.figures.add(number, record)
+            steps.append(self.spool.add(json.dumps(record, ensure_ascii=True).encode()))
+            if time.monotonic() > self.next_save:
+                await self._save_meanwhile()
+        contract.ended(was_cut=self.part is not None)
+        self.figures.finished[number] = True
+        allotted = self.part.allotted if self.part else self.max_completions
+        bar.total -= allotted - contract.total  # what a scaffold that stopped early leaves unasked
+        bar.forecast.ended(contract.asked, len(self.chosen.problems), allotted)
+
+    def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:
+        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            if self.grades_at is None:
+                bar.total += 1
+            seed = seeds.derive(self.config.SEED, problem.id, "grade", step, *names)
+            return await second(messages, seed, replace(self.sampling, **changes))
+
+        return ask
+
+    @property
+    def _scaffold(self) -> str:
+        return str(getattr(self.scaffold.run, "__name__", self.document["experiment"]))
+
+    def _bar(self) -> AbstractContextManager[Bar]:
+        """That of this run, or of the whole that it is part of."""
+        if self.part:
+            return nullcontext(self.part.bar)
+        count, name = len(self.chosen.problems), self.document["experiment"]
+        planned = expected(self.scaffold, self.config, count, self.server.model, self.folder, name)
+        return Bar(name, self.max_completions * count, Forecast(planned))
+
+    def _counter(self, bar: Bar, journal: Journal) -> Callable[[Completion, bool], None]:
+        def count(completion: Completion, is_new: bool) -> None:
+            if not is_new:
+                self.counts["reused"][completion.origin or identity.UNKNOWN] += 1
+                if self.server.rests_on and journal.is_earlier(completion.key):
+                    self.counts["reused_by"][self.server.rests_on] += 1
+            if completion.model:
+                self.counts["models"][completion.model] += 1
+            bar.arrived(completion, is_new)
+
+        return count
+
+    def _accuracy(self) -> str:
+        """The mean accuracy of the newest population of every problem that has one, in words; "" before any."""
+        if (accuracy := self.figures.accuracy) is None:
+            return ""
+        steps = "-".join(map(str, self.figures.reached))
+        what = "mean grade" if self.chosen.asks_for_proofs else "mean accuracy"
+        return f"{what} {accuracy:.1%} at t={steps}, n={self.figures.begun}"
+
+    async def _save_meanwhile(self) -> None:
+        """Write what there is beside the run, and less often the longer it takes."""
+        self.next_save, began = math.inf, time.monotonic()
+        await asyncio.to_thread(write.save, self._newest_document(complete=False), self._rows(), self.folder)
+        took = time.monotonic() - began
+        self.next_save = began + max(SAVE_SECONDS, took / SAVE_SHARE)
+
+    def save(self, complete: bool) -> Path:
+        """Write what there is; the path comes back."""
+        return write.save(self._newest_document(complete), self._rows(), self.folder)
+
+    def _newest_document(self, complete: bool) -> dict[str, Any]:
+        """The results but for the problems."""
+        self.document |= {"complete": complete, "ended": write.now()}
+        counts = {name: dict(counted) for name, counted in self.counts.items()}
+        self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | counts
+        if self.purse:
+            self.document["metrics"]["spent"] = self.purse.spent
+        self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)
+        return dict(self.document)
+
+    def _rows(self) -> Iterator[bytes]:
+        """The problems that have come to anything by now, as they stand in the results; read only when they are."""
+        finished, costs = self.figures.finished.tolist(), self.figures.costs()
+        there = zip(self.chosen.problems, finished, costs, map(tuple, self.steps), strict=True)
+        now = [(problem, ended, cost, steps) for problem, ended, cost, steps in there if ended or steps]
+        return (
+            write.row(problem, ended, map(self.spool.__getitem__, steps), cost) for problem, ended, cost, steps in now
+        )
+
+
+def show(document: dict[str, Any], path: Path) -> None:
+    """Print the table and draw the plot of a finished run, or of several merged ones, whose results are in `path`."""
+    figures = document["metrics"]
+    table = tables.table(document, terminal.columns())
+    print(f"\n{terminal.wrapped(tables.title(document))}\n\n{table}")
+    is_graded = not warnings.is_ungraded(document)
+    if len(figures["steps"]) == 1 and is_graded:
+        print(f"\n{tables.pass_table(document)}")
+    if waits := tables.waits_table(document):
+        print(f"\n{waits}")
+    if (checked := figures.get("verification")) and is_graded:
+        told = "no AUC: scores of both right and wrong candidates are needed"
+        if checked["auc"] is not None:
+            told = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
+            if (within := checked["auc_within"])["n"]:
+                spread = f"{within['value']:.3f} [{within['low']:.3f}, {within['high']:.3f}]"
+                told += f"; within a problem {spread} (n={within['n']})"
+        print(f"\nverification: {told}")
+    print("\n" + terminal.wrapped(tables.legend(table)))
+    if reused := sum(figures["reused"].values()):
+        print(f"{reused:,} completions came from the journal")
+    if (spent := figures.get("spent")) is not None:
+        print(f"{dollars(spent)} spent by this run, also on what failed, was cut short or graded")
+    for warning in document["warnings"]:
+        print(terminal.wrapped(f"note: {warning}", "  "))
+    print(f"results {path}", flush=True)
+    picture = path.with_suffix(".png")
+    if is_graded:
+        plot.plot(document, picture)
+    print(f"plot    {picture if is_graded else 'none: not graded'}")
+    print(terminal.wrapped(tables.final(document)), flush=True)

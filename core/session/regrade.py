@@ -1,0 +1,213 @@
+"""Grade again what is stored: `bash scripts/regrade.sh 02_rsa_basic`, from results and journal, with no server.
+
+What the model said stays; the readings, grades and votes are today's. The new results take the name, the old file stays
+beside them.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import UserError, command
+from core.base.files import amount, results_dir
+from core.base.prices import Prices
+from core.generate.journal import Archive, from_record
+from core.grading.answers import by_answer
+from core.grading.ungraded import ungraded
+from core.problems.check import answer_type_of
+from core.report import tables
+from core.results import read, records, warnings, write
+from core.results.data import archive
+from core.results.find import path_of
+from core.results.metrics import RunMetrics
+from core.results.points import Worths
+from core.results.spool import Spool
+from core.scaffolds import experiment_file
+from core.types import Completion, Grader, Member, Message, Population, Problem, Stage
+
+SHOWN = 20  # changed answers that are printed
+
+Change = tuple[str, str, str]  # where, before, after
+
+
+async def _no_model(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+    raise UserError(
+        "this grader asks a model, and grading again has none. Run the experiment again: its completions come from the "
+        "journal"
+    )
+
+
+class Kept:
+    """Results of one run as they are kept: `head` (all but the problems), the `rows` as they stand in the file, and the
+    `problems` that they are of."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises UserError for a file that can't be read, and for one that holds several runs."""
+        self.path = path
+        self.head, rows = read.parsed(path)
+        whole, checked = read.read(path)
+        if whole.runs:
+            raise UserError(
+                f"{path.name} holds {len(whole.runs.seeds)} runs. Grade each of them again, and then merge those"
+            )
+        self.rows = [row for row, _ in zip(rows, checked, strict=True)]  # each of them checked
+        answer_type = answer_type_of(row["answer"] for row in self.rows)  # of results that do not hold it
+        self.problems = [
+            Problem(
+                row["id"],
+                row.get("statement") or "",
+                row["answer"],
+                row.get("answer_type", answer_type),
+                row.get("columns", {}),
+                **{name: row.get(name, "") for name in write.GRADED_BY},
+            )
+            for row in self.rows
+        ]
+
+    def population(self, journals: Archive, step: dict[str, Any]) -> Population:
+        """That of a step of a row. Raises UserError where one of its completions is in no journal."""
+        members = [_member(self.path, journals, m) for m in step["members"]]
+        return Stage(step["stage"], members) if "stage" in step else members
+
+    def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
+        """Write the results with other steps, and with their figures, under the same name; the file as it was stays
+        beside them. `remade(place, step)`: the step of the problem in that place. `more`: fields of the document. The
+        path and the document come back."""
+        head, spool, numbers = self.head, Spool(self.path.parent), list[list[int]]()
+        figures = RunMetrics(len(self.rows), prices=Prices(**head["prices"]) if head.get("prices") else None)
+        worths = Worths()
+        for place, row in enumerate(self.rows):
+            numbers.append([])
+            steps = [remade(place, step) for step in row["steps"]]
+            worths.add_row(row, steps)
+            for made in steps:
+                figures.add(place, made)
+                numbers[-1].append(spool.add(json.dumps(made, ensure_ascii=True).encode()))
+            figures.finished[place] = row.get("finished") is True
+        metrics = figures.metrics(amount(head["metrics"]["seconds"])) | worths.metrics()
+        metrics |= {name: head["metrics"][name] for name in (*warnings.COUNTS, "spent") if name in head["metrics"]}
+        document = head | {"metrics": metrics} | more
+        document["warnings"] = warnings.of_run(document, figures.commonest_error)
+        made_anew = (
+            write.row(problem, finished, map(spool.__getitem__, steps), cost)
+            for problem, finished, steps, cost in zip(
+                self.problems, figures.finished.tolist(), numbers, figures.costs(), strict=True
+            )
+        )
+        return write.save(document, made_anew, self.path.parent), document
+
+
+def regrade(path: Path, grader: Grader | None = None) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
+    """Grade the results in `path` anew, by the `grader` of their experiment's file unless another is given.
+
+    Returns the new file's path, the old and the new document (without problems), and the changes. Raises UserError if
+    the file can't be read, or a completion is in no journal."""
+    kept, changes = Kept(path), list[Change]()
+    before = kept.head.get("grader", by_answer.__name__)
+    grader = grader or _own(kept.head["experiment"], before)
+    name = getattr(grader, "__name__", type(grader).__name__)
+    if before != name:
+        if before == ungraded.__name__ or any(problem.is_proof for problem in kept.problems):
+            raise UserError(
+                f"{path.name} holds proofs, which {name} can't grade: they have no answers to compare. A model can: "
+                f"bash scripts/grade.sh {path} GRADER=card"
+            )
+        raise UserError(
+            f"{path.name} was graded by {before!r:.60}, and this is {name}. Run the experiment again instead"
+        )
+    with archive(path, kept.head["experiment"]) as journals, asyncio.Runner() as loop:
+
+        def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
+            population = kept.population(journals, step)
+            graded = loop.run(grader(kept.problems[place], population, _no_model))
+            made = records.record(step["step"], population, graded)
+            changes.extend(_changes(kept.problems[place], step, made))
+            return made
+
+        new, document = kept.save(remade, regraded=write.now())
+    return new, kept.head, document, changes
+
+
+def _own(experiment: str, name: str) -> Grader:
+    """The grader called `name` that the file of `experiment` names; by_answer if there is none. Raises UserError if
+    there are several."""
+    if name in (by_answer.__name__, ungraded.__name__):
+        return by_answer
+    try:
+        names = experiment_file.load(experiment.partition("-seed")[0]).namespace.values()
+    except UserError:
+        return by_answer
+    known = (each for each in names if callable(each) and not isinstance(each, type))
+    named = {id(each): each for each in known if getattr(each, "__name__", type(each).__name__) == name}
+    if len(named) > 1:
+        raise UserError(f"{experiment} has {len(named)} graders called {name}. Run the experiment again instead")
+    return next(iter(named.values()), by_answer)
+
+
+def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
+    checks = [_completion(path, journals, check) for check in m.get("checks", [])]
+    return Member(
+        _completion(path, journals, m),
+        m["parents"],
+        m.get("score"),
+        m.get("verdicts"),
+        checks,
+        m.get("again", False),
+        m.get("notes", []),
+    )
+
+
+def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completion:
+    """What was kept; a request that failed is in no journal, and says so itself."""
+    if kept := journals.record(cost["key"]):
+        try:
+            return from_record(cost["key"], kept.completion)
+        except ValueError as error:
+            raise UserError(f"the journal's record of {cost['key']} is not a completion ({error})") from None
+    if "error" in cost:
+        return Completion(cost["key"], cost.get("seed", 0), seconds=cost["seconds"], error=cost["error"])
+    raise UserError(
+        f"{path.name} has completions that are in no journal beside it, such as {cost['key']}. Put its journal into "
+        f"{journals.folder}, or run the experiment again"
+    )
+
+
+def _changes(problem: Problem, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    found = []
+    for i, (old, new) in enumerate(zip(before["members"], after["members"], strict=True)):
+        one, other = ((m["answer"], m["correct"], m["doubt"]) for m in (old, new))
+        if one != other:
+            found.append((f"{problem.id}, t={before['step']}, member {i}", _words(*one), _words(*other)))
+    one, other = ((s["majority_answer"], s["majority_correct"], None) for s in (before, after))
+    if one != other:
+        found.append((f"{problem.id}, t={before['step']}, vote", _words(*one), _words(*other)))
+    return found
+
+
+def _words(answer: str | None, correct: float, doubt: str | None) -> str:
+    grade = "right" if correct == 1 else "wrong" if correct == 0 else f"{correct:.0%} right"
+    return f"{'no answer' if answer is None else f'{answer:.40}'} ({grade}{f', {doubt}' if doubt else ''})"
+
+
+def main(argv: Sequence[str]) -> None:
+    with command():
+        if len(argv) != 1 or argv[0].startswith("-"):
+            raise UserError(
+                "give the name of results, or the path of a .json file: bash scripts/regrade.sh 02_rsa_basic"
+            )
+        path, before, after, changes = regrade(path_of(argv[0], results_dir()))
+        print(f"{tables.title(before)}\n\nas it was\n{tables.table(before)}\n\ngraded again\n{tables.table(after)}\n")
+        for where, one, other in changes[:SHOWN]:
+            print(f"{where}: {one} -> {other}")
+        if len(changes) > SHOWN:
+            print(f"… and {len(changes) - SHOWN:,} more")
+        count = sum(step["completions"] for step in after["metrics"]["steps"])
+        print(f"{len(changes):,} of {count:,} readings and votes changed")
+        print(f"results {path}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,46 @@
+"""RUNS of a whole experiment: each a run like any other, under a seed of its own; together, one results file."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Generic
+
+from core.base import terminal
+from core.base.errors import UserError
+from core.constants import C
+from core.report import tables
+from core.results.merge import merge
+
+
+class Runs(Generic[C]):
+    """The runs of an experiment, one after the other: the name, the constants and the folder of each. A single one has
+    its place in `folder`; several (RUNS) have theirs in a folder of the experiment's name, and that place is for what
+    they come to together: `path` and `document`, of those that have ended."""
+
+    def __init__(self, name: str, config: C, folder: Path, say: Callable[[str], None] = terminal.say) -> None:
+        """`say`: what several are told by. Raises UserError where the seeds leave their range, or the folder can't be
+        made."""
+        self._name, self._folder, self._all, self._say = name, folder, config.runs(), say
+        self._paths: list[Path] = []
+        self.path, self.document = folder, dict[str, Any]()
+        if len(self._all) > 1:
+            try:
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(f"the folder {folder / name}, for the runs, can't be made ({error.strerror})") from None
+
+    def __iter__(self) -> Iterator[tuple[str, C, Path]]:
+        if len(self._all) == 1:
+            yield self._name, self._all[0], self._folder
+            return
+        for number, config in enumerate(self._all, 1):
+            self._say(f"run {number} of {len(self._all)}: SEED={config.SEED}")
+            yield f"{self._name}-seed{config.SEED}", config, self._folder / self._name
+
+    def ended(self, path: Path, document: dict[str, Any]) -> None:
+        """One more has ended, with these results."""
+        self._paths.append(path)
+        self.path, self.document = path, document
+        if len(self._all) > 1:
+            self._say(f"{terminal.wrapped(tables.final(document))}; {path}")
+            is_last = len(self._paths) == len(self._all)
+            self.path, self.document = merge(self._paths, self._name, self._folder, complete=is_last)

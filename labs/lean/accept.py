@@ -1,0 +1,109 @@
+"""What counts as proved: the whole file once more, in a fresh process, judged by all that Lean says of it.
+
+A theorem is proved where Lean ends with status 0, reports no error and no `sorry`, the theorem has the statement as it
+was given, and it depends on no axiom but those of classical mathematics. Known traps, each tested with real Lean:
+`#print axioms` says "does not depend on any axioms" of a theorem that failed, in some versions; `sorry` has status 0; a
+REPL accepts a theorem applied to itself (leanprover-community/repl #44); helpers left `sorry` pass where only the
+theorem is looked at (ax-prover-base #47); `native_decide` trusts the compiler.
+"""
+
+import asyncio
+import json
+import re
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.base.errors import one_line
+from labs.lean import guard
+from labs.lean.session import LONGEST_ERROR, SORRY
+from labs.lean.theorem import GIVEN, NAME, Theorem, proof
+from labs.lean.toolchain import Toolchain
+
+SECONDS = 300.0
+AXIOMS = frozenset(("propext", "Classical.choice", "Quot.sound"))
+NO_AXIOMS = f"'{NAME}' does not depend on any axioms"
+_AXIOMS = re.compile(rf"'{NAME}' depends on axioms: \[([^\]]*)\]", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether Lean proved it, why not ("" where it did), the axioms it depends on, and the seconds that took."""
+
+    proved: bool
+    reason: str
+    axioms: tuple[str, ...]
+    seconds: float
+
+
+async def accept(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
+    """Whether `tactics` prove `theorem`. Nothing that the guard refuses reaches Lean."""
+    if why := guard.refused_statement(theorem.statement):
+        return Verdict(False, f"the statement is refused: {why}", (), 0.0)
+    for tactic in tactics:
+        if why := guard.refused(tactic):
+            return Verdict(False, f"refused: {why}", (), 0.0)
+    return await judged(toolchain, theorem, tactics, seconds)
+
+
+async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
+    """The same by Lean alone, whatever the tactics are: for texts that one trusts, and for tests."""
+    began = time.monotonic()
+    text, line = _file(toolchain, theorem, tactics)
+    try:
+        status, said = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
+        if status == -signal.SIGKILL:  # somebody killed it, for the machine's memory say, and it has judged nothing
+            status, said = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
+    except TimeoutError:
+        return Verdict(False, "timed out", (), time.monotonic() - began)
+    reason, axioms = _judged(status, said, line)
+    return Verdict(not reason, reason, axioms, time.monotonic() - began)
+
+
+def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tuple[str, int]:
+    """The whole file, and the line (from 1) that prints the axioms. The statement is given once more behind the proof,
+    which cannot use it there."""
+    statement = " ".join(theorem.statement.split())
+    text = toolchain.head + proof(theorem.statement, tactics)
+    text += f"axiom {GIVEN} {statement}\nexample : type_of% @{GIVEN} := @{NAME}\n"
+    return text + f"#print axioms {NAME}\n", text.count("\n") + 1
+
+
+async def _run(toolchain: Toolchain, text: str, seconds: float) -> tuple[int, str]:
+    """Lean over the whole text: its status, and all that it wrote."""
+    held = {"proof.lean": text}
+    async with toolchain.started("--json", "proof.lean", cpu=int(4 * seconds) + 1, holding=held) as (process, _):
+        out, _ = await process.communicate()
+        return process.returncode or 0, out.decode(errors="replace")
+
+
+def _judged(status: int, said: str, line: int) -> tuple[str, tuple[str, ...]]:
+    """Why the file is no proof ("" where it is), and the theorem's axioms."""
+    messages: list[dict[str, Any]] = []
+    for text in said.splitlines():
+        try:
+            message = json.loads(text)
+            place = message["pos"]["line"]
+            messages.append({"line": place, "severity": message["severity"], "text": message["data"]})
+        except (ValueError, KeyError, TypeError):
+            return f"Lean said what is no message ({one_line(text, 100)})", ()
+    if wrong := next((message for message in messages if message["severity"] == "error"), None):
+        return one_line(wrong["text"], LONGEST_ERROR), ()
+    if status:
+        return f"Lean ended with status {status}", ()
+    if any(SORRY.search(message["text"]) for message in messages):
+        return "it uses sorry", ()
+    printed = [message["text"] for message in messages if message["line"] == line]
+    if len(printed) != 1:
+        return "Lean does not say on which axioms it depends", ()
+    if printed[0] == NO_AXIOMS:
+        return "", ()
+    found = _AXIOMS.fullmatch(printed[0])
+    if found is None:
+        return "Lean does not say on which axioms it depends", ()
+    axioms = tuple(sorted(found[1].replace(",", " ").split()))
+    if other := [name for name in axioms if name not in AXIOMS]:
+        return f"it depends on the axiom {other[0]}", axioms
+    return "", axioms

@@ -1,0 +1,196 @@
+"""The loop that trains an energy, on one thread of a CPU: equal trees, steps and seed give equal weights, bit by bit,
+also where it was broken off. It imports torch: whoever imports it does so where it trains.
+
+The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven others, with the
+energy's negative as the score and a learned temperature, plus DEPTH_WEIGHT times the squared error of the energy of the
+state on the path against the tactics that are left to the end of its proof, in standard deviations of those: in smaller
+units (the share of the longest way) the first part drowned it, and nothing of depth was learned.
+"""
+
+import json
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from core.base.errors import UserError
+from core.base.files import write_atomically
+from core.base.seeds import derive, rng
+from labs.lean.embeddings import Vectors
+from labs.lean.energy import LAYERS, MEAN, SCALE, Energy, names
+from labs.lean.trees import Draws, Forest
+from labs.training.outcome import LINE, TELL_SECONDS
+from labs.training.schedule import Schedule
+
+THREADS = 1  # with more, sums differ from run to run
+BATCH = 32  # states on a path a step, each with its seven others
+RATE = 5e-4  # AdamW's peak
+WEIGHT_DECAY = 0.1
+DROPOUT = 0.1
+CLIP = 1.0  # norm of the gradient
+DEPTH_WEIGHT = 0.3
+TEMPERATURE = 1.0  # at the start
+CHECKPOINT = 100  # steps between checkpoints
+
+
+@dataclass
+class Trained:
+    """`losses`: of each step; `resumed`: the step it went on from; `temperature`: as learned."""
+
+    tensors: dict[str, NDArray[np.float32]]
+    temperature: float
+    losses: list[float]
+    resumed: int
+
+    @property
+    def energy(self) -> Energy:
+        return Energy(self.tensors)
+
+
+@dataclass
+class _State:
+    """All that a step changes."""
+
+    head: Any
+    temperature: Tensor  # its logarithm
+    optimizer: Any
+    losses: list[float] = field(default_factory=list)
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        return [*self.head.parameters(), self.temperature]
+
+
+def train(forest: Forest, steps: int, seed: int, checkpoint: Path, resume: bool) -> Trained:
+    """`checkpoint`: a file that is gone on from if it is of this very training (`resume`), and written as it goes.
+    Raises UserError."""
+    torch.set_num_threads(THREADS)
+    draws = Draws(forest.trees)
+    seen = np.array(
+        sorted({n for tree in forest.trees if not tree.is_held_out for n in (*tree.on_path, *tree.off_path)})
+    )
+    mean, scale = _standard(forest.vectors[seen])
+    states = torch.from_numpy((forest.vectors - mean) / scale)
+    what = json.dumps({**forest.sha256, "steps": steps, "seed": seed, "torch": torch.__version__})
+    state = _begun(forest.vectors.shape[1], seed)
+    resumed = _taken_up(state, checkpoint, what) if resume else 0
+    schedule = Schedule.of_finetuning(steps, RATE)
+    told = _Told(steps, resumed)
+    state.head.train()
+    for step in range(resumed, steps):
+        loss = _step(state, draws, states, schedule.scale(step, 1), derive("energy", seed, step))
+        state.losses.append(loss)
+        told.step(step + 1, loss)
+        if (step + 1) % CHECKPOINT == 0 and step + 1 < steps:
+            write_atomically(checkpoint, _saved(state, what))
+    tensors = {MEAN: mean, SCALE: scale}
+    for layer, module in enumerate(module for module in state.head if isinstance(module, nn.Linear)):
+        parameters = (module.weight, module.bias)
+        tensors |= {name: p.detach().numpy() for name, p in zip(names(layer), parameters, strict=True)}
+    return Trained(tensors, state.temperature.exp().item(), state.losses, resumed)
+
+
+def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
+    """Mean and deviation of each number of the embeddings; of one that hardly changes, a deviation like the others."""
+    mean, scale = vectors.mean(axis=0, dtype=np.float64), vectors.std(axis=0, dtype=np.float64)
+    usual = float(np.median(scale)) or 1.0
+    return mean.astype(np.float32), np.maximum(scale, 0.01 * usual).astype(np.float32)
+
+
+def head_of(width: int) -> Any:
+    """The head as torch has it."""
+    modules: list[Any] = []
+    for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
+        modules.append(nn.Linear(inputs, outputs))
+        if layer < len(LAYERS) - 1:
+            modules += [nn.SiLU(), nn.Dropout(DROPOUT)]
+    return nn.Sequential(*modules)
+
+
+def _begun(width: int, seed: int) -> _State:
+    torch.manual_seed(derive("energy", seed))
+    head = head_of(width)
+    temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)
+    decayed = [p for p in head.parameters() if p.ndim == 2]
+    others = [*(p for p in head.parameters() if p.ndim != 2), temperature]
+    groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
+    return _State(head, temperature, torch.optim.AdamW(groups, RATE))
+
+
+def _step(state: _State, draws: Draws, states: Tensor, rate: float, seed: int) -> float:
+    """All that is random in a step follows from its `seed`: a checkpoint need not hold the state of a generator."""
+    torch.manual_seed(seed)
+    batch = draws.batch(BATCH, rng("energy", seed))
+    energies = state.head(states[torch.from_numpy(batch.states)]).squeeze(-1)  # (examples, 8)
+    scores = (-energies / state.temperature.exp()).masked_fill(~torch.from_numpy(batch.is_there), -torch.inf)
+    contrast = F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
+    left = torch.from_numpy(batch.remaining / draws.spread).float()
+    loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], left)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(state.parameters, CLIP)
+    for group in state.optimizer.param_groups:
+        group["lr"] = rate
+    state.optimizer.step()
+    state.optimizer.zero_grad()
+    return float(loss.item())
+
+
+def _saved(state: _State, what: str) -> bytes:
+    """A checkpoint: parameters, AdamW's averages and the losses."""
+    tensors = {"losses": torch.tensor(state.losses, dtype=torch.float64)}
+    for number, parameter in enumerate(state.parameters):
+        held = state.optimizer.state[parameter]
+        tensors[f"{number}"] = parameter.detach().clone()
+        tensors |= {f"{number}.{name}": held[name].clone() for name in ("exp_avg", "exp_avg_sq", "step")}
+    made: bytes = save(tensors, {"what": what})
+    return made
+
+
+def _taken_up(state: _State, checkpoint: Path, what: str) -> int:
+    """The step at which a checkpoint goes on; 0, with nothing changed, where there is none of this training."""
+    if not checkpoint.exists():
+        return 0
+    try:
+        with safe_open(checkpoint, "pt") as file:
+            if (file.metadata() or {}).get("what") != what:
+                print(f"note: {checkpoint} is of another training, and is not gone on with", flush=True)
+                return 0
+            held = file.keys()
+            tensors = {name: file.get_tensor(name) for name in held}
+    except (SafetensorError, OSError) as error:
+        print(f"note: {checkpoint} can't be read ({error}), and the training begins anew", flush=True)
+        return 0
+    with torch.no_grad():
+        for number, parameter in enumerate(state.parameters):
+            parameter.copy_(tensors[f"{number}"])
+            averages = {name: tensors[f"{number}.{name}"] for name in ("exp_avg", "exp_avg_sq", "step")}
+            state.optimizer.state[parameter] = averages
+    state.losses = tensors["losses"].tolist()
+    return len(state.losses)
+
+
+class _Told:
+    """A line of progress every few seconds, and at the end."""
+
+    def __init__(self, steps: int, done: int) -> None:
+        self._steps, self._first, self._began, self._told = steps, done, time.monotonic(), 0.0
+
+    def step(self, step: int, loss: float) -> None:
+        """Raises UserError where the loss is no number."""
+        if not math.isfinite(loss):
+            raise UserError(f"the training of the energy went astray: its loss is {loss} after step {step:,}")
+        now = time.monotonic()
+        if now - self._told < TELL_SECONDS and step < self._steps:
+            return
+        self._told = now
+        left = (self._steps - step) * (now - self._began) / (step - self._first)
+        print(f"{LINE}step {step:,} of {self._steps:,}, loss {loss:.3f}, {left:,.0f} s left", flush=True)

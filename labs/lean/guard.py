@@ -1,0 +1,227 @@
+"""Judge a tactic before Lean sees it: it is text from a model, and hostile until shown otherwise.
+
+Lean runs code while it elaborates (`#eval`, `run_tac`, a macro's body, a configuration), and ends a `by` block at any
+word that begins a command, however far it is indented. The guard refuses unknown characters; comments, strings and
+quoted names, which would hide a part of the text; brackets that do not match; words that begin a command or take code;
+and settings with other than plain values. Every other word is for Lean to judge: an unknown tactic is an error there.
+Behind the guard, accept.py trusts nothing that it let through, and cage.py limits what code could do.
+"""
+
+import re
+import unicodedata
+
+from labs.lean.theorem import GIVEN, NAME
+
+LONGEST = 2000  # characters
+
+# Characters beside printable ASCII and newline: Greek, and the blocks of letters and signs that Lean and Mathlib write
+# with. No look-alikes: no Cyrillic, no full-width forms, no blanks but the one, nothing unseen.
+BLOCKS = (
+    (0x02B0, 0x02B8),  # raised letters: Rˣ is 0x2E3
+    (0x02E0, 0x02E4),
+    (0x0391, 0x03C9),  # Greek; 0x37E, which looks like a semicolon, lies outside
+    (0x1D2C, 0x1D6A),  # raised and lowered letters: ᴴ ᵐ ᵢ
+    (0x1D9C, 0x1DBF),  # ᶜ ᶠ
+    (0x2070, 0x209C),  # superscripts, subscripts
+    (0x2100, 0x214F),  # ℕ ℝ
+    (0x2190, 0x21FF),  # arrows
+    (0x2200, 0x22FF),  # ∀ ∧ ≤
+    (0x2308, 0x230B),  # ⌈⌉⌊⌋
+    (0x25A0, 0x25FF),  # □ ▸
+    (0x27C2, 0x27C2),  # ⟂
+    (0x27E6, 0x27EF),  # ⟦⟧⟨⟩⟪⟫⟮⟯
+    (0x27F0, 0x297F),  # long arrows, ⥤
+    (0x2980, 0x2AFF),  # ⦃⦄ ⧸ ⨅ ⨆
+    (0x1D49C, 0x1D56B),  # script, Fraktur and double-struck letters
+)
+SIGNS = frozenset("¬·×÷±²³¹‖‹›•′″†‡‼⁅⁆⋆⬝⬞⸨⸩ᗮⁿᵣⱼϑϕϖϱϵ")
+PAIRS = dict(zip(")]}⦄⟩⟧⟫⟯⁆⌉⌋›⸩", "([{⦃⟨⟦⟪⟮⁅⌈⌊‹⸨", strict=True))
+
+# Words that begin a command, in Lean or in Mathlib, or open a scope. Refused but behind a name: `Foo.end`.
+COMMANDS = frozenset(
+    """
+    abbrev add_decl_doc alias assert_no_sorry assert_not_exists assert_not_imported attribute axiom axioms
+    binder_predicate builtin_dsimproc builtin_initialize builtin_simproc cbv_simproc class coinductive compile_def
+    compile_inductive constant count_heartbeats decreasing_by def deprecated deriving docs_to_verso dsimproc
+    dsimproc_decl elab elab_rules elab_stx end example export expose extend_docs extern
+    gen_injective_theorems grind_annotated grind_pattern grind_propagator guard_decl guard_msgs import include
+    inductive infix infixl infixr init_quot initialize initialize_simps_projections instance irreducible_def lemma
+    library_note local macro macro_rules meta mk_iff_of_inductive_prop mutual namespace noncomputable nonrec
+    notation notation3 omit opaque open partial postfix prefix prelude private proof_wanted protected public
+    reassoc recall recommended_spelling scoped seal section set_option show_panel_widgets simproc simproc_decl
+    simproc_pattern structure suppress_compilation syntax tactic_extension termination_by theorem unif_hint
+    universe unsafe unseal unset_option unsuppress_compilation variable variables whatsnew where
+    with_weak_namespace
+    """.split()
+)
+# Tactics that take code, run another program, wait or print; namespaces of Lean's own insides. Refused as a word, or as
+# the first part of a name.
+INSIDES = frozenset(
+    """
+    auto_prove bv_check bv_decide duper library_search llm native observe plausible polyrith show_term sleep
+    sleep_heartbeats slim_check trace trace_state try_this unhygienic widget with_panel_widgets
+    Aesop Lean LeanSearchClient Plausible ProofWidgets Qq System
+    """.split()
+)
+# Holes that pass for proofs, what trusts the compiler, effects and the monads of effects, and `skip`, which ends our
+# files (theorem.py). Refused as any part of a name.
+HOLES = frozenset(
+    """
+    addDecl admit allocprof BaseIO by_elab CommandElabM CoreM dbg_sleep dbg_trace dbgSleep dbgTrace dbgTraceIfShared
+    decl_name EIO Elab eprintln evalConst evalDecl evalExpr evalTerm implemented_by include_bytes include_str IO lcAny
+    lcErased lcProof lcUnreachable lcVoid MacroM Meta MetaM native_decide nativeMacro ofReduceBool ofReduceNat panic
+    panicCore Parser println ptrAddrUnsafe reduceBool reduceNat skip sorry sorryAx stop Syntax Tactic TacticM TermElabM
+    timeit trustCompiler unsafeBaseIO unsafeCast unsafeEIO unsafeIO
+    """.split()
+)
+PREFIXES = ("run_", "elab_", "declare_", "register_", "builtin_")  # of a word, or of the first part of a name
+SEARCHES = frozenset(("hint",))  # tactics that look for tactics, without a mark; elsewhere they are names
+# Tactics that take settings: Lean runs the value of `(name := value)` behind one as code. Elsewhere it is an argument.
+SETTABLE = frozenset(
+    """
+    abel abel1 abel_nf ac_nf ac_rfl aesop aesop_cat aesop_graph apply apply_assumption apply_rewrite apply_rules
+    apply_rw assumption bound bv_normalize bv_omega by_cases calc case cases cases' cbv cc change choose clear
+    compute_degree congr constructor continuity contrapose conv conv_lhs conv_rhs convert convert_to cse cutsat
+    data_synth decide decide_cbv dsimp eapply econstructor enat_to_nat erw exact exact_mod_cast exacts exfalso exists
+    existsi ext ext1 extract_lets fapply fconstructor field field_simp fin_omega finiteness first fun_cases
+    fun_induction fun_prop gcongr generalize generalize_proofs grewrite grind grobner group grw have haveI impossible
+    induction induction' infer_instance injection interval_cases intro itauto left let let_to_have letFun_to_let letI
+    lia lift_lets linarith match measurability module monicity move_add move_mul mspec mvcgen nlinarith noncomm_ring
+    nontriviality norm_cast norm_cast0 norm_num norm_num1 nth_grewrite nth_rewrite nth_rw obtain omega order peel
+    polyrith positivity pull pull_cast push push_cast push_neg qify rcases rcongr reduce reduce_mod_char refine refine'
+    rename repeat replace revert rewrite rfl rify right ring ring1 ring1_nf ring_nf rintro rw rw_mod_cast rwa set show
+    simp simp_all simp_all_arith simp_arith simp_intro simp_rw simp_wf simpa solve_by_elim specialize split split_ifs
+    subsingleton subst suffices sym symm tauto tfae_finish trans trivial trunc_cases try unfold unfold_let use
+    with_reducible wlog zify
+    """.split()
+)
+UNRUN = frozenset(("disch", "discharger", "rule_sets"))  # settings whose value is a tactic, or names
+
+# Words are cut where any sign outside ASCII stands: in `x²end` Lean sees the word `end`, in `αend` it would not. Only
+# `h₁.end` is one.
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_']*(?:[₀-₉]*\.[A-Za-z_][A-Za-z0-9_']*)*")
+_DOT = re.compile(r"[₀-₉]*\.")
+# 0x1fend is a number and a word, 1e-3 a number; hδ1_pos is a word (λ, Π and Σ are none of its letters)
+_NUMBER = re.compile(r"(?<![A-Za-z0-9_'α-κμ-ωΑ-ΟΡΤ-Ωϑϕϖϱϵ])[0-9][0-9_]*(?!e[+-]?[0-9]+(?![\w'.]))[A-Za-z_]")
+_FIRST = re.compile(r"[\s·({]*([a-z]\w*)")
+# exact? binop%, and neither xs.head? nor getElem?_eq_none
+_MARKED = re.compile(r"(?<![\w.'])[^\W\d][\w']*\?(?![\w'])|[^\W\d][\w']+%")
+_QUOTE = re.compile(r"(?<![\w'∑∏⨆⨅])'|[∑∏⨆⨅]'[\w']")  # neither x' nor ∑' n
+_SETTING = re.compile(r"\(\s*([^\W\d][\w.']*)\s*:=")
+# What a setting may be: true, 5, .pos [2], {decide := true}
+_PLAIN = r"(?:true|false|[0-9]+|\[[0-9,\s]*\]|\.[a-z]\w*(?:\s*\[[0-9,\s]*\])?)"
+_VALUE = re.compile(rf"\s*(?:{_PLAIN}|\{{(?:\s*[a-z]\w*\s*:=\s*{_PLAIN}\s*,?)*\s*\}})\s*")
+_HEAD = re.compile(r"(?<![A-Za-z0-9_.'])([A-Za-z_][A-Za-z0-9_']*)[!?*]*$")
+_FLAG = re.compile(r"[+-]\s*[^\W\d][\w.']*\s*$")
+_LET_REC = re.compile(r"(?<![A-Za-z0-9_.'])let\s+rec(?![\w'])")
+_PROOF = re.compile(r"(?<![A-Za-z0-9_.'])by(?![\w'])")
+
+
+def refused(tactic: str) -> str:
+    """Say why `tactic` is not let through, in a few words that can be counted; "" if it is."""
+    if why := _characters(tactic) or _words(tactic):
+        return why
+    first = _FIRST.match(tactic)
+    if first is None:
+        return "no tactic"
+    if first[1] in SEARCHES:
+        return "a search for tactics"
+    return "a setting" if any(map(_is_code, _SETTING.finditer(tactic))) else ""
+
+
+def refused_statement(statement: str) -> str:
+    """The same of a theorem's statement: binders, a colon and a type. Nothing in it may be proved or set."""
+    if why := _characters(statement) or _words(statement):
+        return why
+    if ":=" in statement:
+        return "a value"
+    if _PROOF.search(statement):
+        return "a proof"
+    return "" if ":" in _outside(statement) else "no type"
+
+
+def _characters(text: str) -> str:
+    if not text.strip():
+        return "nothing in it"
+    if len(text) > LONGEST:
+        return f"over {LONGEST} characters"
+    if not all(map(_is_known, text)) or unicodedata.normalize("NFC", text) != text:
+        return "an unknown character"
+    if "--" in text or "/-" in text or "-/" in text:
+        return "a comment"
+    if '"' in text or "`" in text or _QUOTE.search(text.replace(" '' ", "  ")):  # f '' s: a set's image
+        return "a quotation"
+    if "#" in text or "@[" in text or "$" in text.replace("<$>", "").replace(" $ ", ""):
+        return "a command's sign"
+    if _MARKED.search(text):
+        return "a mark behind a word"
+    return _brackets(text)
+
+
+def _is_known(character: str) -> bool:
+    code = ord(character)
+    if code < 0x7F:
+        return code >= 0x20 or character == "\n"
+    return character in SIGNS or any(low <= code <= high for low, high in BLOCKS)
+
+
+def _brackets(text: str) -> str:
+    still_open: list[str] = []
+    for character in text:
+        if character in PAIRS.values():
+            still_open.append(character)
+        elif character in PAIRS and (not still_open or still_open.pop() != PAIRS[character]):
+            return "brackets that do not match"
+    return "brackets that do not match" if still_open else ""
+
+
+def _words(text: str) -> str:
+    if _NUMBER.search(text):
+        return "a number with letters"
+    if _LET_REC.search(text):
+        return "a command"
+    for match in _WORD.finditer(text):
+        parts = _DOT.split(match[0].removeprefix("_root_."))
+        if {NAME, GIVEN}.intersection(parts):
+            return "the theorem's own name"
+        if HOLES.intersection(parts) or any(part.startswith("unsafe") for part in parts):
+            return "a hole or code"
+        if parts[0] in COMMANDS:
+            return "a command"
+        if parts[0] in INSIDES or parts[0].startswith(PREFIXES):
+            return "a hole or code"
+    return ""
+
+
+def _is_code(setting: re.Match[str]) -> bool:
+    """Whether Lean may run the value of a `(name := value)` as code. Its brackets match."""
+    text, name = setting.string, setting[1]
+    depth, end = 1, setting.end()
+    while depth:
+        depth += (text[end] == "(") - (text[end] == ")")
+        end += 1
+    if _VALUE.fullmatch(text, setting.end(), end - 1):
+        return False
+    if name.partition(".")[0] == "config":
+        return True
+    before = text[: setting.start()].rstrip()
+    while before.endswith(")") or _FLAG.search(before):  # other settings: simp (a := 1) +b (c := …)
+        if flag := _FLAG.search(before):
+            before = before[: flag.start()].rstrip()
+            continue
+        depth, begin = 1, len(before) - 1
+        while depth:
+            begin -= 1
+            depth += (before[begin] == ")") - (before[begin] == "(")
+        before = before[:begin].rstrip()
+    head = _HEAD.search(before)
+    return bool(head and head[1] in SETTABLE) and name not in UNRUN
+
+
+def _outside(text: str) -> str:
+    """What of `text` is in no bracket."""
+    depth, kept = 0, ""
+    for character in text:
+        depth += (character in PAIRS.values()) - (character in PAIRS)
+        kept += character if depth == 0 else ""
+    return kept

@@ -1,0 +1,472 @@
+"""Best-first proof search over states, given what proposes, applies, scores and accepts. It knows no Lean and no model.
+
+A round takes the best states of the frontier, asks for tactics in each, and applies them. A state's priority is
+
+    alpha * logprob + (1 - alpha) * (-energy)
+
+where `logprob` is the sum of the log probabilities of the tactics that lead to it, `energy` is low where a proof is
+near, and both are scaled over the frontier of the moment to mean 0 and standard deviation 1: a weight of a half is a
+half whatever the units. A column in which all are equal says nothing, and is 0; where a state of the frontier has no
+energy, the log probability decides alone (alpha = 1). Ties go to the older state.
+
+What is found depends on the answers alone, never on the order in which they come: tactics stand in the order of their
+states, and of what comes back from Lean only that is kept which stands before the first accepted proof. Limits of time
+are the exception.
+"""
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+from labs.lean.constants import LeanConstants
+
+# Why a search ended without a proof.
+BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start", "error"
+# Under what failures are counted; a refused tactic under "refused: " and why.
+REFUSED, REPEATED, LEAN, UNACCEPTED = "refused", "repeated state", "Lean's error", "not accepted"
+UNFINISHED, UNPROPOSED = "unfinished", "no proposal"
+TOO_LONG = "state too long"  # for the model's context
+PASSING = ("timed out", "died")  # errors of a step that may be gone at the next run
+AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors of a step that are counted under their own words
+
+T = TypeVar("T")
+Candidate = tuple[str, float]  # a tactic and its log probability
+
+
+class Failed(Exception):
+    """What was asked for came to nothing, and why. Raised by what a search is given; the search goes on without it."""
+
+
+class TooLong(Failed):
+    """A state that the model's context does not hold: a dead end, as it would be at the next run."""
+
+
+class State(Protocol):
+    """The goals that are left, as normalised text; none where `goals` is 0."""
+
+    @property
+    def pp(self) -> str: ...
+    @property
+    def goals(self) -> int: ...
+
+
+class Step(Protocol):
+    """What a tactic led to: a state, or an error in one line."""
+
+    @property
+    def state(self) -> State | None: ...
+    @property
+    def error(self) -> str: ...
+
+
+class Verdict(Protocol):
+    """Whether the whole proof holds, or why not."""
+
+    @property
+    def proved(self) -> bool: ...
+    @property
+    def reason(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class World:
+    """What a theorem is searched with. `start()` gives the state before any tactic; `propose(state)` tactics for it and
+    their log probabilities, the same whenever it is asked; `apply(tactics, tactic)` what `tactic` leads to behind
+    `tactics`; `accept(tactics)` the verdict on a whole proof; `energy(states)` one number each, lower is nearer to a
+    proof, or None where there are none. Each of these may raise Failed. `refused(tactic)`: "", or why it must not be
+    sent; what is refused is no node."""
+
+    start: Callable[[], Awaitable[Step]]
+    propose: Callable[[State], Awaitable[Sequence[Candidate]]]
+    apply: Callable[[Sequence[str], str], Awaitable[Step]]
+    accept: Callable[[Sequence[str]], Awaitable[Verdict]]
+    energy: Callable[[Sequence[State]], Awaitable[Sequence[float] | None]] | None = None
+    refused: Callable[[str], str] = lambda tactic: ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A tactic that was applied, and what it led to; node 0 is the start, without one.
+
+    `logprob` is the tactic's, `total` that of all on the way from the start. `state` is "" with 0 `goals`; None where
+    there is an `error`. `same_as`: the node that has the same state by a better path, or had it first; a node with one
+    is never expanded. `seconds`: since the search began. `is_harvested`: applied after the proof was found."""
+
+    number: int
+    parent: int | None
+    tactic: str
+    logprob: float
+    total: float
+    depth: int
+    state: str | None
+    goals: int = 0
+    error: str = ""
+    same_as: int | None = None
+    energy: float | None = None
+    is_probe: bool = False
+    is_harvested: bool = False
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing is left to prove; acceptance has not refused it."""
+        return self.state is not None and not self.goals and not self.error
+
+
+@dataclass(frozen=True)
+class Found:
+    """A search and its end: `reason` is "" with a proof, else one of BUDGET, TIME, EMPTY, START and ERROR, of which
+    `why` has the words. EMPTY says that all was tried which was proposed; ERROR, that something could not be.
+
+    `path`: nodes from the start to the proof's end; empty without one. `proposed`: by the node of each expanded state,
+    what was to be applied there, probes first, each tactic once, without those that were refused; `unique`: how many
+    different tactics the model proposed in each. `failures`: how often what went wrong. `seconds` by the clock: in
+    "policy", "lean" (start and tactics), "energy" and "accept", which do not overlap, and in "all".
+    """
+
+    theorem: str
+    reason: str
+    why: str
+    nodes: tuple[Node, ...]
+    path: tuple[int, ...]
+    proposed: dict[int, tuple[Candidate, ...]]
+    unique: tuple[int, ...]
+    failures: dict[str, int]
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
+
+    @property
+    def is_proved(self) -> bool:
+        return bool(self.path)
+
+    @property
+    def tactics(self) -> list[str]:
+        """The proof."""
+        return [self.nodes[number].tactic for number in self.path[1:]]
+
+    @property
+    def applied(self) -> int:
+        """Nodes of the search: what MAX_NODES bounds."""
+        return sum(node.parent is not None and not node.is_harvested for node in self.nodes)
+
+    @property
+    def unaccepted(self) -> list[Node]:
+        """Proofs that acceptance refused."""
+        return [node for node in self.nodes if node.error.startswith(f"{UNACCEPTED}: ")]
+
+
+def scaled(column: Sequence[float]) -> list[float]:
+    """`column` at mean 0 and standard deviation 1; all 0 where its values are equal, but for the last bits."""
+    largest = max(map(abs, column), default=0.0)
+    if not largest:
+        return [0.0] * len(column)
+    parts = [value / largest for value in column]  # so that no square overflows
+    mean = math.fsum(parts) / len(parts)
+    deviation = math.sqrt(math.fsum((part - mean) ** 2 for part in parts) / len(parts))
+    return [(part - mean) / deviation if deviation > 1e-12 else 0.0 for part in parts]
+
+
+def priorities(logprobs: Sequence[float], energies: Sequence[float | None], alpha: float) -> list[float]:
+    """Of each state of a frontier; the highest is expanded first."""
+    told = [energy for energy in energies if energy is not None]
+    if len(told) < len(logprobs):
+        return scaled(logprobs)
+    both = zip(scaled(logprobs), scaled(told), strict=True)
+    return [alpha * logprob + (1 - alpha) * -energy for logprob, energy in both]
+
+
+def plain(text: str) -> str:
+    """A state's text without the spaces and lines that do not matter to it: by this, two are the same."""
+    return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+
+
+def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Each tactic once, where it stands first, with the best of its log probabilities. Of one line, spaces do not
+    matter; of several, they are its structure."""
+    best: dict[str, Candidate] = {}
+    for tactic, logprob in candidates:
+        text = tactic.strip()
+        key = text if "\n" in text else " ".join(text.split())
+        first, before = best.get(key, (tactic, logprob))
+        best[key] = (first, max(before, logprob))
+    return list(best.values())
+
+
+async def search(
+    theorem: str, world: World, config: LeanConstants, clock: Callable[[], float] = time.monotonic
+) -> Found:
+    """Search a proof within the limits of `config`, by the seconds of `clock`. It ends at the first proof that is
+    accepted. What `world` raises but Failed ends it too, with nothing left running."""
+    return await _Search(theorem, world, config, clock).run()
+
+
+class _Over(Exception):
+    """The search has ended without a proof: the reason, and its words."""
+
+
+@dataclass(frozen=True)
+class _Due:
+    """A tactic that is to be applied."""
+
+    parent: int
+    tactic: str
+    logprob: float
+    is_probe: bool
+
+
+class _Search:
+    def __init__(self, theorem: str, world: World, config: LeanConstants, clock: Callable[[], float]) -> None:
+        self.theorem, self.world, self.config, self._clock = theorem, world, config, clock
+        self._began = clock()
+        self._deadline = self._began + config.SECONDS
+        self._nodes: list[Node] = []
+        self._states: dict[int, State] = {}  # by node
+        self._holder: dict[str, int] = {}  # by a state's text: the node that stands for it
+        self._frontier: list[int] = []
+        self._proposed: dict[int, tuple[Candidate, ...]] = {}
+        self._unique: list[int] = []
+        self._failures: Counter[str] = Counter()
+        self._missed = ""  # the last failure that was not a tactic's own
+        self._seconds = dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0)
+
+    async def run(self) -> Found:
+        path: list[int] = []
+        reason = why = ""
+        try:
+            path = self._path((await self._proof()).number)
+        except _Over as over:
+            reason, why = over.args
+        return Found(
+            self.theorem,
+            reason,
+            why,
+            tuple(self._nodes),
+            tuple(path),
+            self._proposed,
+            tuple(self._unique),
+            dict(sorted(self._failures.items())),
+            {**self._seconds, "all": self._clock() - self._began},
+        )
+
+    async def _proof(self) -> Node:
+        """The end of an accepted proof. Raises _Over."""
+        await self._start()
+        while True:
+            self._see_time()
+            await self._score()
+            self._see_time()
+            left = self.config.MAX_NODES - (len(self._nodes) - 1)
+            due = await self._propose(self._best(left))
+            if found := await self._apply(due[:left]):
+                return found
+
+    async def _start(self) -> None:
+        (step,) = await self._all("lean", [self.world.start()])
+        if isinstance(step, Failed) or step.error or step.state is None:
+            why = str(step) if isinstance(step, Failed) else step.error
+            raise _Over(ERROR if isinstance(step, Failed) or why in PASSING else START, why)
+        if not step.state.goals:
+            raise _Over(START, "there is nothing to prove")
+        self._add(Node(0, None, "", 0.0, 0.0, 0, step.state.pp, step.state.goals), step.state)
+
+    async def _score(self) -> None:
+        """Give energies to the states that have none yet."""
+        new = [number for number in self._frontier if self._nodes[number].energy is None]
+        if not new or not self.world.energy:
+            return
+        (energies,) = await self._all("energy", [self.world.energy([self._states[number] for number in new])])
+        if isinstance(energies, Failed):  # without it, this would be another search than was asked for
+            raise _Over(ERROR, f"energy: {energies}")
+        if energies is None:
+            self.world = replace(self.world, energy=None)
+            return
+        for number, energy in zip(new, energies, strict=True):
+            self._nodes[number] = replace(self._nodes[number], energy=_number(energy))
+
+    def _best(self, left: int) -> list[int]:
+        """The states to expand now, which leave the frontier; no more than can use up the nodes that are `left`, for
+        the others can be chosen better when these are known. Raises _Over where there are none."""
+        if not self._frontier:
+            raise _Over(ERROR if self._missed else EMPTY, self._missed or f"after {len(self._nodes) - 1} nodes")
+        if not left:
+            raise _Over(BUDGET, f"{self.config.MAX_NODES} nodes")
+        nodes = [self._nodes[number] for number in self._frontier]
+        logprobs = [node.total / max(1, node.depth) if self.config.LENGTH_NORMALISED else node.total for node in nodes]
+        worth = priorities(logprobs, [node.energy for node in nodes], self.config.ALPHA)
+        ranked = sorted(range(len(nodes)), key=lambda place: (-worth[place], self._frontier[place]))
+        enough = math.ceil(left / (self.config.CANDIDATES + len(self.config.probes)))
+        chosen = [self._frontier[place] for place in ranked[: min(self.config.BATCH, enough)]]
+        self._frontier = [number for number in self._frontier if number not in chosen]
+        return chosen
+
+    async def _propose(self, chosen: Sequence[int]) -> list[_Due]:
+        """What is to be applied in the chosen states: the probes, and what the model proposes."""
+        answers = await self._all("policy", [self.world.propose(self._states[number]) for number in chosen])
+        probes = [(probe, self.config.PROBE_LOGPROB) for probe in self.config.probes]
+        due: list[_Due] = []
+        for number, proposed in zip(chosen, answers, strict=True):
+            if isinstance(proposed, TooLong):
+                self._failures[TOO_LONG] += 1
+                proposed = ()
+            elif isinstance(proposed, Failed):
+                self._miss(UNPROPOSED, f"policy: {proposed}")
+                proposed = ()
+            given = [(tactic, min(0.0, _number(logprob))) for tactic, logprob in proposed]
+            self._unique.append(len(merged(given)))
+            allowed = []
+            for place, (tactic, logprob) in enumerate(merged([*probes, *given])):
+                if why := self.world.refused(tactic):
+                    self._failures[f"{REFUSED}: {why}"] += 1
+                else:
+                    allowed.append((tactic, logprob))
+                    due.append(_Due(number, tactic, logprob, is_probe=place < len(probes)))
+            self._proposed[number] = tuple(allowed)
+        return due
+
+    async def _apply(self, due: Sequence[_Due]) -> Node | None:
+        """Apply tactics beside each other and note what came of each, in their order, up to the first accepted proof,
+        whose end comes back. What the time runs out for is no node. Raises what `apply` and `accept` raise."""
+        self._see_time()
+        tasks = [begun(self.world.apply(self._tactics(each.parent), each.tactic)) for each in due]
+        try:
+            for each, task in zip(due, tasks, strict=True):
+                with self._timed("lean"):
+                    await asyncio.wait([task], timeout=self._left)
+                if not task.done():
+                    self._failures[UNFINISHED] += 1
+                    continue  # one behind it may be done, and a proof
+                node = self._noted(each, task.result())
+                if node.ends and await self._is_accepted(node):
+                    return node
+        finally:
+            await ended(tasks)
+        return None
+
+    def _noted(self, due: _Due, step: Step | Failed) -> Node:
+        """The node of what came of a tactic."""
+        parent = self._nodes[due.parent]
+        total, depth = parent.total + due.logprob, parent.depth + 1
+        node = Node(len(self._nodes), due.parent, due.tactic, due.logprob, total, depth, None, is_probe=due.is_probe)
+        if isinstance(step, Failed):
+            self._miss(LEAN, str(step))
+            return self._add(replace(node, error=str(step) or LEAN))
+        if step.error or step.state is None:
+            self._failures[step.error if step.error in AS_THEY_ARE else LEAN] += 1
+            return self._add(replace(node, error=step.error or LEAN))
+        return self._add(replace(node, state=step.state.pp, goals=step.state.goals), step.state)
+
+    def _add(self, node: Node, state: State | None = None) -> Node:
+        """Take in a node. Its state stands in the frontier if it is new, or if the one who had it has a worse path and
+        was not expanded: what is below that one was made by its path."""
+        node = replace(node, seconds=self._clock() - self._began)
+        if state is not None and state.goals:
+            self._states[node.number] = state
+            may_expand = node.depth < self.config.MAX_DEPTH
+            before = self._holder.setdefault(plain(state.pp), node.number)
+            if before != node.number:
+                self._failures[REPEATED] += 1
+                other = self._nodes[before]
+                is_better = node.total > other.total or other.depth >= self.config.MAX_DEPTH
+                if before not in self._proposed and may_expand and is_better:
+                    self._holder[plain(state.pp)] = node.number
+                    self._nodes[before] = replace(other, same_as=node.number)
+                    self._frontier = [number for number in self._frontier if number != before]
+                    node = replace(node, energy=other.energy)
+                else:
+                    node = replace(node, same_as=before)
+            if node.same_as is None and may_expand:
+                self._frontier.append(node.number)
+        self._nodes.append(node)
+        return node
+
+    async def _is_accepted(self, node: Node) -> bool:
+        with self._timed("accept"):
+            try:
+                verdict = await self.world.accept(self._tactics(node.number))
+            except Failed as failed:
+                self._miss(UNACCEPTED, why := f"acceptance: {failed}")
+            else:
+                if verdict.proved:
+                    return True
+                self._failures[UNACCEPTED] += 1
+                why = verdict.reason
+        self._nodes[node.number] = replace(self._nodes[node.number], error=f"{UNACCEPTED}: {why}")
+        return False
+
+    def _path(self, number: int) -> list[int]:
+        """Nodes from the start to this one."""
+        path = [number]
+        while (parent := self._nodes[path[-1]].parent) is not None:
+            path.append(parent)
+        return path[::-1]
+
+    def _tactics(self, number: int) -> list[str]:
+        return [self._nodes[each].tactic for each in self._path(number)[1:]]
+
+    def _miss(self, kind: str, why: str) -> None:
+        """Note a failure for which something was not tried that should have been."""
+        self._failures[kind] += 1
+        self._missed = why
+
+    async def _all(self, what: str, asked: Sequence[Awaitable[T]]) -> list[T | Failed]:
+        """What comes of all that is asked for at once. Raises _Over where the time runs out."""
+        tasks = [begun(each) for each in asked]
+        try:
+            with self._timed(what):
+                await asyncio.wait(tasks, timeout=self._left, return_when=asyncio.FIRST_EXCEPTION)
+            if broken := next((task for task in tasks if task.done() and task.exception()), None):
+                broken.result()
+            if not all(task.done() for task in tasks):
+                raise self._too_late()
+            return [task.result() for task in tasks]
+        finally:
+            await ended(tasks)
+
+    @property
+    def _left(self) -> float:
+        return max(0.0, self._deadline - self._clock())
+
+    def _see_time(self) -> None:
+        if not self._left:
+            raise self._too_late()
+
+    def _too_late(self) -> _Over:
+        return _Over(TIME, f"{self.config.SECONDS:g} s")
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        since = self._clock()
+        try:
+            yield
+        finally:
+            self._seconds[what] += self._clock() - since
+
+
+def _number(value: float) -> float:
+    """Raises ValueError for what no order can be made of."""
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is no log probability and no energy")
+    return float(value)
+
+
+def begun(asked: Awaitable[T]) -> "asyncio.Task[T | Failed]":
+    """A task for what is asked, in which Failed is an answer."""
+
+    async def tried() -> T | Failed:
+        try:
+            return await asked
+        except Failed as failed:
+            return failed
+
+    return asyncio.ensure_future(tried())
+
+
+async def ended(tasks: Iterable["asyncio.Task[Any]"]) -> None:
+    """Cancel what has not ended, and see it end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

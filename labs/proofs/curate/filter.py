@@ -1,0 +1,77 @@
+"""Say what is wrong with problems and their solutions: `bash scripts/filter.sh FILE GRADER=card`.
+
+The input is what AI-MO/aops holds: problem, solution, candidates (other posts below the problem) and path. QED-Nano's
+eval/scripts/filtering.py asks about these four too; what its columns mean is not published, and these meanings are
+ours."""
+
+import re
+import sys
+
+from labs.proofs.curate import cli
+from labs.proofs.curate.tool import Reading, Tool
+from labs.proofs.points import ends_with_a_quotation
+
+ABOUT = """Have a model look through the rows of a problem file (.json, .jsonl, .csv, .parquet), whose columns are those
+of AI-MO/aops: problem, solution and, where there are any, candidates (other posts) and path.
+
+FILE.filter.jsonl, beside it, has the rows in the same order, and of each whether it is incomplete, its difficulty from
+1 to 10, and whether its solution has gaps, is wrong, is in disagreement with other posts, or is computational. These
+are null where the reply can't be read. The same command again asks for nothing that was answered. Settings of servers
+stand before the command, as for a run."""
+
+OURS = """You look through problems that were posted in a forum, with a solution, to find those from which one can \
+learn to write proofs.
+
+Where it was posted:
+{path}
+
+The problem:
+{problem}
+
+The solution:
+{solution}
+
+Other posts below the problem:
+{candidates}
+
+Say first what you find. Incomplete: the problem or its solution is not all there; a condition, a picture or a case is \
+missing, or the solution breaks off or only points elsewhere. Difficulty: 1 is an exercise from school, 4 an easy \
+problem of a national contest, 7 a problem of middling difficulty at an international olympiad, 10 the hardest ever \
+set there. Gaps: a step of the solution that needs an argument has none. Wrong: a step does not follow, or what it \
+comes to is false. Disagreement: another post comes to something else, or finds a mistake. Computational: what is \
+asked for is a value that a calculation gives, with nothing to be proved."""
+
+ENDING = """End with six lines, in this order, and write nothing below them. Each says yes or no, and the second one a \
+whole number from 1 to 10 in place of N:
+
+Incomplete: yes or no
+Difficulty: N
+Gaps: yes or no
+Wrong: yes or no
+Disagreement: yes or no
+Computational: yes or no"""
+
+COLUMNS = ("incomplete", "difficulty", "gaps", "wrong", "disagreement", "computational")
+_SIGNS = r"[ \t*_`]*+"  # with which models set off words
+
+
+def read(reply: str, shown: str) -> Reading:
+    """What the last six lines of a reply say, all of it or nothing; nothing, too, where they are a quotation."""
+    lines = [line.strip() for line in reply.split("\n") if line.strip()]
+    if len(lines) < len(COLUMNS) or ends_with_a_quotation(reply, shown):
+        return Reading(None)
+    found: dict[str, bool | int] = {}
+    for name, line in zip(COLUMNS, lines[-len(COLUMNS) :], strict=True):
+        values = "10|[1-9]" if name == "difficulty" else "yes|no"
+        said = re.fullmatch(rf"{_SIGNS}{name}{_SIGNS}:{_SIGNS}({values}){_SIGNS}\.?{_SIGNS}", line, re.IGNORECASE)
+        if not said:
+            return Reading(None)
+        found[name] = int(said[1]) if name == "difficulty" else said[1].lower() == "yes"
+    return Reading(found)
+
+
+PLACES = ("problem", "solution", "candidates", "path")
+FILTER = Tool("filter", "all six columns", ABOUT, OURS, ENDING, PLACES, COLUMNS, read)
+
+if __name__ == "__main__":
+    cli.main(FILTER, sys.argv[1:])

@@ -1,0 +1,63 @@
+"""Write marking schemes: `bash scripts/schemes.sh FILE GRADER=card`, problem and solution → grading_scheme."""
+
+import sys
+
+from labs.proofs import schemes
+from labs.proofs.curate import cli
+from labs.proofs.curate.tool import Reading, Tool
+
+ABOUT = """Have a model write a marking scheme of 7 points for each row of a problem file (.json, .jsonl, .csv,
+.parquet), from its problem and solution.
+
+FILE.schemes.jsonl, beside it, has the rows in the same order, with grading_scheme, which scripts/grade.sh and 18_proofs
+understand. One that does not add up is asked for once more, and then left out and marked. The same command again asks
+for nothing that was answered. Settings of servers stand before the command, as for a run."""
+
+OURS = """You write a marking scheme for a problem of a mathematics olympiad. Graders will give proofs 0 to 7 points \
+by it.
+
+The problem:
+{problem}
+
+A solution that is known to be right:
+{solution}
+
+Find the steps that any proof along these lines has to take, and say what each is worth. A checkpoint is something \
+that a grader can find in a proof or miss there: a claim that is proved, a case that is settled, a construction that \
+is shown to work. Where there is another way that is truly different, give it a chain of its own."""
+
+# No form below can be read itself: a model that only repeats it has said nothing.
+ENDING = f"""Think first. Then end with the scheme in exactly this form, an item a line, and write nothing below it:
+
+{schemes.CHECKPOINTS}:
+- N points: what earns these on every way to a proof
+{schemes.CHAIN}: the name of one way
+- N points: what earns these on that way
+{schemes.CHAIN}: the name of another way
+- N points: what earns these there
+{schemes.NO_CREDIT}:
+- what earns nothing, however true it is
+{schemes.DEDUCTIONS}:
+- N points: what a proof loses these for
+
+Each N is a whole number from 1 to 7. The checkpoints of each chain, and those above all chains, add up to exactly 7; \
+only the best chain counts for a proof, and chains are never added. Where there is one way only, leave out the chains: \
+then the checkpoints add up to 7. Write "- {schemes.NONE}" where nothing is to be said under one of the last two."""
+
+FAULT = "does not add up"
+
+
+def read(reply: str, shown: str) -> Reading:
+    """The scheme that a reply ends with, where it adds up."""
+    scheme = schemes.read(reply, shown)
+    if scheme is None:
+        return Reading(None)
+    if scheme.fault:
+        return Reading(None, f"{FAULT} ({scheme.fault})")
+    return Reading({"grading_scheme": scheme.text})
+
+
+SCHEMES = Tool("schemes", "a grading_scheme", ABOUT, OURS, ENDING, ("problem", "solution"), ("grading_scheme",), read)
+
+if __name__ == "__main__":
+    cli.main(SCHEMES, sys.argv[1:])

@@ -1,0 +1,92 @@
+"""The constants of a STaR experiment."""
+
+import re
+from dataclasses import dataclass
+
+from core.base.errors import UserError
+from core.constants import Constants, constant
+
+MOST_SEEDS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class StarConstants(Constants):
+    """TEMPERATURE is that of collecting and of evaluating with SEEDS; beside that, every round is evaluated at
+    temperature 0."""
+
+    ROUNDS: int = constant(5, "rounds, each of sampling, training and evaluating", 1, 100)
+    DATA: str = constant(
+        "auto", 'problems to train on: "auto" (the model\'s own), "openr1", a name, hub:owner/name, or a file'
+    )
+    EVAL: str = constant(
+        "auto", 'evaluated on: "auto" (the model\'s own, or HELD_OUT of DATA), a name, hub:owner/name, or a file'
+    )
+    HELD_OUT: int = constant(
+        200, "problems of DATA that are held out, chosen by a hash of their statements", 1, 100_000
+    )
+    TRAIN_PROBLEMS: int = constant(300, "problems a round, drawn by SEED", 1, 1_000_000)
+    TRIES: int = constant(1, "samples of a problem until one is right, at most", 1, 1024)
+    VOTES: int = constant(1, "samples of a vote, in evaluating with SEEDS", 1, 1024)
+    TEMPERATURE: float = constant(0.0, "sampling temperature; 0: one sample of a problem, and no SEEDS", 0, 5)
+    FEWSHOT: str = constant(
+        "none", "how solutions are asked for (labs/star/prompts.py)", choices=("none", "format", "math")
+    )
+    RATIONALISE: int = constant(1, "1: where no sample is right, one more is shown the answer", 0, 1)
+    FILTER: int = constant(1, "0: wrong samples are kept too (a control)", 0, 1)
+    SOUND: int = constant(0, "1: samples with a false equation are dropped", 0, 1)
+    REPEAT: int = constant(0, "1: rounds after the first train on its samples again (a control)", 0, 1)
+    START: str = constant(
+        "last", "weights that a round trains: the last round's, or the first", choices=("last", "base")
+    )
+    MIN_STEPS: int = constant(2, "lines of a solution before its answer, at least", 1, 10_000)
+    MAX_STEPS: int = constant(8, "the same, at most", 1, 10_000)
+    EPOCHS: float = constant(3.0, "times that a round trains on each row", 0.01, 1000)
+    RATE: float = constant(2e-4, "peak learning rate, of AdamW", 1e-8, 1)
+    LORA_RANK: str = constant("auto", '"auto" (16; of a GGUF file 0), or a number; 0 trains all weights')
+    SEEDS: str = constant("63-70", "seeds of evaluating at TEMPERATURE: one, or first-last")
+    PATIENCE: int = constant(2, "rounds without a gain after which it ends; 0: never", 0, 100)
+    RUNS: int = constant(1, "1: SEED says which run", 1, 1)
+    ANSWER_TOKENS: int = constant(0, "0: nothing is forced out of a sample that the cap cut off", 0, 0)
+    MAX_DOLLARS: float = constant(0.0, "0: tokens of a model that is served here have no price", 0, 0)
+
+    def check(self) -> None:
+        if self.TRIES > 1 and not self.TEMPERATURE:
+            raise UserError(
+                f"TRIES={self.TRIES} at TEMPERATURE=0 would be the same sample {self.TRIES} times. Give TRIES=1, or a "
+                "TEMPERATURE such as 0.7"
+            )
+        if self.VOTES > 1 and not self.TEMPERATURE:
+            raise UserError(
+                f"VOTES={self.VOTES} at TEMPERATURE=0 would be {self.VOTES} times the same vote. Give VOTES=1, or a "
+                "TEMPERATURE such as 0.7"
+            )
+        if self.MIN_STEPS > self.MAX_STEPS:
+            raise UserError(f"MIN_STEPS={self.MIN_STEPS} is larger than MAX_STEPS={self.MAX_STEPS}")
+        if self.REPEAT and self.ROUNDS < 2:
+            raise UserError("REPEAT=1 is of the rounds after the first. Give ROUNDS=2 or more")
+        self.lora_rank(is_gguf=False)
+        _ = self.seeds
+
+    @property
+    def takes_box(self) -> bool:
+        """Whether a box states the answer, as the prompt of FEWSHOT has it; else a `Final:` line does."""
+        return self.FEWSHOT == "none"
+
+    def lora_rank(self, is_gguf: bool) -> int:
+        """Raises UserError where LORA_RANK says none."""
+        if self.LORA_RANK == "auto":
+            return 0 if is_gguf else 16
+        if not re.fullmatch("[0-9]{1,4}", self.LORA_RANK):
+            raise UserError(f"LORA_RANK={self.LORA_RANK:.40} is neither auto nor a number from 0 to 9999")
+        return int(self.LORA_RANK)
+
+    @property
+    def seeds(self) -> range:
+        """Of evaluating at TEMPERATURE. Raises UserError where SEEDS says none."""
+        found = re.fullmatch("([0-9]{1,9})(?:-([0-9]{1,9}))?", self.SEEDS)
+        if not found:
+            raise UserError(f"SEEDS={self.SEEDS:.40} is neither a seed nor first-last, such as 63-70")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not 0 <= last - first < MOST_SEEDS:
+            raise UserError(f"SEEDS={self.SEEDS} are not 1 to {MOST_SEEDS} seeds, first-last")
+        return range(first, last + 1)

@@ -1,0 +1,88 @@
+"""STaR beside its controls: the same rounds with one thing changed, under several seeds, in one table.
+
+A sceptic asks what of the gain is the method's. So every arm behind the first trains on as many tokens a round as the
+first has under that seed, whatever it keeps; what the arms ask in common is asked once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from core import constants
+from core.base import terminal
+from core.base.errors import UserError, command
+from core.base.signals import Stop
+from labs.star import report as rounds
+from labs.star.constants import StarConstants
+from labs.star.door import TAKEN, beginning
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A run under a `name` of its own, with these `changes` to the constants."""
+
+    name: str
+    changes: Mapping[str, Any]
+
+
+def arm(name: str, **changes: Any) -> Arm:
+    return Arm(name, changes)
+
+
+@dataclass(frozen=True)
+class Controls:
+    """`arms`, each with all of `seeds`, counted from SEED; the first is what the others are controls of."""
+
+    arms: Sequence[Arm]
+    seeds: Sequence[int]
+    constants: type[StarConstants] = StarConstants
+
+    def max_completions(self, config: StarConstants) -> int:
+        return len(self.arms) * len(self.seeds) * (config.TRIES + config.RATIONALISE)
+
+    def texts_shown(self, config: StarConstants) -> int:
+        return 0
+
+    def configs(self, config: StarConstants) -> list[tuple[Arm, StarConstants]]:
+        """Each arm with its constants. Raises UserError where they can't be."""
+        names = [each.name for each in self.arms]
+        if not names or len(set(names)) < len(names) or not all(name.isidentifier() for name in names):
+            raise UserError("arms have different names of letters, digits and _: arm('no_filter', FILTER=0)")
+        known = constants.rules(StarConstants)
+        for each in self.arms:
+            if unknown := each.changes.keys() - known.keys():
+                raise UserError(f"the arm {each.name} changes {min(unknown)}, which is no constant of STaR")
+        return [(each, replace(config, **each.changes)) for each in self.arms]
+
+
+def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
+    """Run all arms. Ends the process as core.session.run.run does."""
+    with command():
+        stop = Stop()
+        listed = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
+        told = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
+        config = constants.of_command(controls.constants, namespace, TAKEN, terminal.wrapped(told))
+        arms = controls.configs(config)
+        total = len(arms) * len(controls.seeds)
+        runs = {_label(each, config, seed): of for seed in controls.seeds for each, of in arms}
+        with beginning(Path(namespace["__file__"]).stem, runs) as begun:
+            for number, seed in enumerate(controls.seeds):
+                tokens: list[int] | None = None
+                for place, (each, of) in enumerate(arms, number * len(arms) + 1):
+                    label = _label(each, config, seed)
+                    print(f"\n{place} of {total}: {label} {_changes(each)}".rstrip(), flush=True)
+                    ended = len(tokens) if tokens else of.ROUNDS  # PATIENCE may have ended the first
+                    own = replace(of, SEED=config.SEED + seed, ROUNDS=min(of.ROUNDS, ended))
+                    made = begun.run(label, own, stop, tokens)
+                    tokens = tokens or [of["trained"]["tokens"] for of in rounds.done(made)[1:]]
+            print(f"\n{rounds.show(begun.folder)}")
+            print(f"results {begun.folder}")
+
+
+def _label(each: Arm, config: StarConstants, seed: int) -> str:
+    return f"{each.name}-seed{config.SEED + seed}"
+
+
+def _changes(each: Arm) -> str:
+    return " ".join(f"{name}={value}" for name, value in each.changes.items())

@@ -1,0 +1,134 @@
+"""The door to a STaR experiment: what stands before its rounds, and what is shown behind them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core import constants
+from core.base import interrupts as interrupts
+from core.base import terminal
+from core.base.errors import UserError, command
+from core.base.files import make_folder, results_dir
+from core.base.signals import Stop
+from core.engines.embedded_model import embedded_card
+from core.engines.environment import card
+from core.generate.journal import Journal, content_key
+from core.results import provenance
+from core.session.run import open_journal
+from labs.star import data, prompts
+from labs.star import report as rounds
+from labs.star.constants import StarConstants
+from labs.star.data import Split
+from labs.star.loop import Loop
+from labs.star.record import Record
+from labs.training import process, served
+from labs.training.served import Weights
+
+SAME_RUN = ("ROUNDS", "PATIENCE", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "MAX_DOLLARS")  # what it may change
+
+TAKEN = "DATA=… is trained on, and EVAL=… evaluated on"  # in place of PROBLEMS
+
+
+@dataclass(frozen=True)
+class Star:
+    """What can be planned of it: one round."""
+
+    constants: type[StarConstants] = StarConstants
+
+    def max_completions(self, config: StarConstants) -> int:
+        return config.TRIES + config.RATIONALISE
+
+    def texts_shown(self, config: StarConstants) -> int:
+        return 0
+
+
+STAR = Star()
+
+
+def star(experiment: Star, namespace: Mapping[str, Any]) -> None:
+    """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
+    the process as core.session.run.run does."""
+    with command():
+        stop = Stop()
+        config = constants.of_command(experiment.constants, namespace, TAKEN)
+        label = f"seed{config.SEED}"
+        with beginning(Path(namespace["__file__"]).stem, {label: config}) as begun:
+            begun.run(label, config, stop)
+            print(f"\n{rounds.show(begun.folder)}")
+            print(f"results {begun.folder}")
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What stands before any round: weights to start from, problems, a journal."""
+
+    name: str
+    folder: Path
+    start: Weights
+    split: Split
+    journal: Journal
+
+    def run(self, label: str, config: StarConstants, stop: Stop, tokens: Sequence[int] | None = None) -> Record:
+        """A run of STaR, or what is left of it, recorded under its `label`; `tokens` as in Loop."""
+        asked = {name: value for name, value in vars(config).items() if name not in SAME_RUN}
+        # How many tokens is a matter of each round: that of more ROUNDS is the same run.
+        run = content_key([asked, self.split.sha256, self.start.digest, tokens and "tokens"])
+        head = {
+            "experiment": self.name,
+            "label": label,
+            "run": run,
+            "config": {name: getattr(config, name) for name in constants.rules(StarConstants)},
+            "start": {"name": self.start.path.name, "digest": self.start.digest},
+            "data": {
+                "name": self.split.name,
+                "train": len(self.split.train),
+                "held_out": len(self.split.held_out.problems),
+                "held_out_name": self.split.held_out.name,
+                "near": len(self.split.near),
+                "left_out": self.split.left_out,
+                "sha256": self.split.sha256,
+            },
+            "tokens": list(tokens) if tokens else None,
+            "provenance": provenance.collect((prompts.FORMAT, prompts.HINT)),
+        }
+        record = Record.begun(self.folder, label, head)
+        return Loop(config, self.split, self.start, record, self.journal, stop, tokens).run()
+
+
+@contextmanager
+def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginning]:
+    """What `runs`, constants by label, begin with: all have the same DATA and EVAL. All that can be wrong is said here,
+    before anything is asked or trained: weights, a server in the way, problems, what training needs. Raises
+    UserError."""
+    config = next(iter(runs.values()))
+    start = served.first()
+    served.check(start)
+    its = card() if card().name else embedded_card() if start.is_gguf else card()
+    split = data.split(config, (its.star_set, its.star_eval_set))
+    folder = results_dir() / name
+    left = sum(untrained(folder / label, of.ROUNDS) for label, of in runs.items())
+    for label, of in runs.items():
+        if start.path.resolve().is_relative_to((folder / label).resolve()):
+            raise UserError(
+                f"the model {start.path} is one of {label}'s own, in whose place this run comes. Give another SEED or "
+                "RESULTS_DIR, or copy the model elsewhere"
+            )
+        process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
+    process.python_of()
+    print(
+        f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.name}, "
+        f"evaluated on {len(split.held_out.problems)} of {split.held_out.name}",
+        flush=True,
+    )
+    if alike := split.about_near():
+        print(terminal.wrapped(alike), flush=True)
+    make_folder(folder)
+    with open_journal(folder.parent / "journal" / f"{name}.jsonl") as journal:
+        yield Beginning(name, folder, start, split, journal)
+
+
+def untrained(own: Path, rounds: int) -> int:
+    """How many models the run in `own` has yet to keep."""
+    return sum(not (own / f"round{number}" / "trained").exists() for number in range(1, rounds + 1))

@@ -1,0 +1,91 @@
+"""Traces that were sampled with the right answer in the prompt: does one begin with that answer, or state another?
+
+A trace must read as if the answer had been found. Confessions are not looked for by their words, which are without
+number. One thing is checked: whether a trace states the answer before any step has it. docs/star.md says what that
+finds, and what it does not.
+"""
+
+import re
+
+from core.grading.answers import judge
+from core.grading.boxed import NUMBER, canonical, stated
+from core.types import Problem
+from labs.star.statements import normalised
+
+MAX_STATED = 20  # answers in one trace that are compared: one that states more states another
+
+# Before an answer that a step has: "6*7 = ", "6*7 pens = ", "x = ", "6*7 gives ", "6*7: ";
+# not "the answer = ", "Step 1: ".
+_STEP = re.compile(
+    r"(?:(?:[0-9)\]}!%](?:[ /]?[a-z]+){0,3}|(?<!\w)\w)(?:=|≈|≡|\\approx|\\equiv)"
+    r"|[0-9)\]}!%] ?(?:gives|is(?: equal to)?|equals|leaves|makes|→)|[-+*/]\(?[0-9.]+[)\]}]*:)"
+    r" ?(?:\\boxed|\\fbox)?[({\[ *]*\Z"
+)
+_REACH = 60  # characters of a step that are looked at
+
+
+def is_stated_first(text: str, answer: str, statement: str) -> bool:
+    """Find out whether a well-formed solution `text` states its `answer` before any step has it, behind an equals sign
+    or a word for it. The last line, which must state it, does not count. False if the problem's `statement` has the
+    answer among its numbers, for then a step may begin with it. Takes time linear in `text`."""
+    value = normalised(answer)
+    if not value:
+        return False
+    alone = re.compile(rf"(?<![\w.]){re.escape(value)}(?!\w|[.,/][0-9])")
+    if alone.search(normalised(statement)):
+        return False
+    for line in map(normalised, text.rstrip().split("\n")[:-1]):
+        if first := alone.search(line):
+            return not _STEP.search(line[max(0, first.start() - _REACH) : first.start()])
+    return False
+
+
+# --- another final value ---
+
+_CLAIMED = re.compile(
+    r"\b(?:answer|final (?:value|result))(?: to (?:the|this) (?:problem|question))?+"
+    r" ?(?::|=|is(?: equal to)?+|equals|(?:must|should|would) be|comes (?:out )?to(?: be)?+|was)"
+    r" *+(?P<value>[^\s:][^\n]{0,100})",
+    re.IGNORECASE,
+)
+# Words before it, in its sentence, with which it claims nothing.
+_TENTATIVE = re.compile(
+    r"\b(?:if|whether|suppos\w+|assum\w+|unless|wrong|incorrect|tempting|na[iï]ve|not|could|might|may|maybe|perhaps|guess\w*"
+    r"|partial|first|previous|earlier|initial)\b[^.!?\n]*\Z",
+    re.IGNORECASE,
+)
+_IN_DOLLARS = re.compile(r"(?:\$(?P<one>[^$]+)\$|\\\((?P<other>(?:(?!\\[()]).)+)\\\))(?=[.,;:!)]|\s*\Z)")
+_CLAUSE = re.compile(r"(?:(?![.,;:!](?:\s|\Z)| (?:because|since|so|and|but|as|which|where)\b).)+")
+
+
+def states_another(text: str, problem: Problem) -> bool:
+    """Whether `text`, thinking and answer, states another final value than the problem's answer: in a box, in a
+    `Final:` line, or as "the answer is 12". Spellings of one answer are one; what can't be compared in time is another.
+    False for a problem without an answer. For "math" this may block, as core.grading.answers.judge does."""
+    if problem.answer is None:
+        return False
+    found = dict.fromkeys([*stated(text, problem.answer_type), *_claimed(text)])
+    if None in found or len(found) > MAX_STATED:
+        return True
+    return not all(_is_same(value, problem.answer, problem.answer_type) for value in found if value is not None)
+
+
+def _is_same(value: str, answer: str, answer_type: str) -> bool:
+    same = canonical(value, answer_type) == canonical(answer, answer_type)
+    return same or judge(value, answer, answer_type) is True
+
+
+def _claimed(text: str) -> list[str]:
+    """What is said to be the answer in a sentence, where that can be read without a guess: a number, or all that stands
+    between dollars."""
+    found = []
+    for claim in _CLAIMED.finditer(text.replace("*", " ")):
+        if _TENTATIVE.search(claim.string, max(0, claim.start() - 60), claim.start()):
+            continue
+        whole = claim["value"]
+        in_dollars, clause = _IN_DOLLARS.match(whole), _CLAUSE.match(whole)
+        if in_dollars:
+            found.append((in_dollars["one"] or in_dollars["other"]).strip())
+        elif clause and "?" not in clause[0] and NUMBER.fullmatch(number := canonical(clause[0].strip(), "math")):
+            found.append(number)
+    return found

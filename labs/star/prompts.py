@@ -1,0 +1,65 @@
+"""How solutions are asked for, and how a hint is given. Ours, after the idea of STaR (arXiv 2203.14465): FEWSHOT=none
+is the project's own prompt, which asks for a box; format asks for short steps and a last line of its own; math shows
+worked examples before that while samples are collected.
+
+A trace is trained on with what stands in `asked`, never with examples or a hint.
+"""
+
+from dataclasses import replace
+
+from core.scaffolds import prompts
+from core.types import Message, Problem
+
+FORMAT = """{problem}
+
+Write the solution in {least} to {most} short steps, one line each, with the calculation in it. End with one more \
+line, "Final:" and the answer alone."""
+
+# For the rationalised way. The answer stands here and nowhere else. With FEWSHOT=format and math this goes before the
+# demand for form, which a model must read last; with none it stays behind, as the embedded model was measured.
+HINT = """{asked}
+
+For your own check: the right answer is {answer}. Find the steps that lead to it from the problem alone, and write \
+them as if you had not been told; if a step does not follow, do not write it."""
+
+EXAMPLES = (
+    (
+        "A shop sells pens in boxes of 12. Mia buys 7 boxes and gives away 19 pens. How many pens has she left?",
+        "7 boxes hold 7*12 = 84 pens.\nShe has 84 - 19 = 65 pens left.\nFinal: 65",
+    ),
+    (
+        "What is the sum of the positive integers n for which n^2 + n divides 30?",
+        "n^2 + n = n(n + 1), a product of two neighbours that divides 30.\n"
+        "n = 1 gives 2 and n = 2 gives 6, which divide 30.\n"
+        "n = 3, 4 give 12, 20, which do not divide it; n = 5 gives 30, which does; larger n give more than 30.\n"
+        "The sum is 1 + 2 + 5 = 8.\nFinal: 8",
+    ),
+    (
+        "A fair die is thrown twice. What is the probability that the second number is larger than the first?",
+        "There are 6*6 = 36 pairs, and 6 of them have equal numbers.\n"
+        "The other 30 are split evenly, so that 30/2 = 15 have the larger number second.\n"
+        "The probability is 15/36 = 5/12.\nFinal: 5/12",
+    ),
+)
+
+
+def asked(problem: Problem, fewshot: str, least: int, most: int) -> list[Message]:
+    """The messages that ask for a solution: one of the user's. `least` and `most`: steps."""
+    if fewshot == "none":
+        return prompts.solve(problem)
+    return prompts.request(FORMAT, problem, least=least, most=most)
+
+
+def collecting(problem: Problem, fewshot: str, least: int, most: int, hint: str | None = None) -> list[Message]:
+    """The same while samples are collected: behind worked examples with "math", with the right answer in it where that
+    is the `hint`."""
+    shown: list[Message] = []
+    for statement, solution in EXAMPLES if fewshot == "math" else ():
+        shown += asked(Problem("", statement, None), fewshot, least, most)
+        shown.append({"role": "assistant", "content": solution})
+    if hint is not None and fewshot != "none":
+        problem = replace(problem, statement=HINT.format(asked=problem.statement, answer=hint))
+    question = asked(problem, fewshot, least, most)[0]["content"]
+    if hint is not None and fewshot == "none":
+        question = HINT.format(asked=question, answer=hint)
+    return [*shown, {"role": "user", "content": question}]

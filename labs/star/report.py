@@ -1,0 +1,362 @@
+"""What runs in rounds (STaR) came to, from their records: tables for people (text, markdown, the page), and a curve."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import UserError, one_line
+from core.base.files import write_atomically
+from core.base.terminal import columns, short, wrapped
+from core.report import plot
+from core.report.tables import NONE, Column, Table, interval, shift
+from core.results import read as stored
+from core.results.find import comparison
+from core.results.warnings import CONTINUES
+from labs.star import record as record
+from labs.star.record import WAYS, Record
+
+LEGEND = (
+    "accuracies in % of held-out problems, with 95% intervals over them; minus round 0: paired by problem",
+    "sampled: mean over SEEDS at TEMPERATURE; vote: of VOTES samples; format: passes the guard (MIN_STEPS, MAX_STEPS); "
+    "steps: lines before the answer; cut: by MAX_TOKENS; timed out: no answer within TIMEOUT",
+    "kept: traces of the round by way (first try, retry, rationalised: shown the answer while sampling); malformed: "
+    "right, but dropped for its form; unsound: kept though an equation in them is false; rows: trained on, one a "
+    "problem, of all rounds so far; loss: mean of the first and of the last tenth",
+    "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
+)
+
+
+def is_folder(folder: Path) -> bool:
+    """Return whether `folder` belongs to an experiment in rounds."""
+    return bool(record.paths(folder))
+
+
+def results(folder: Path) -> list[Path]:
+    """List the results of all runs in `folder`, round by round."""
+    return [path for each in record.records(folder) for path in record.results(each)]
+
+
+records = record.paths
+
+
+def answers(args: Namespace, folder: Path) -> bool:
+    """Print the tables of experiments in rounds for a document, if `--markdown` asks for them."""
+    if not args.markdown or args.live or args.jsonl is not None:
+        return False
+    folders = [comparison([name], folder) for name in args.results]
+    if not folders or not all(each and is_folder(each) for each in folders):
+        return False
+    print("\n\n".join(markdown(each) for each in folders if each))
+    return True
+
+
+def tables(records: Sequence[Record]) -> list[Table]:
+    """Of several runs first what each came to; of each its rounds, what they took, and why samples were dropped."""
+    made = [_summary(records)] if len(records) > 1 else []
+    for each in records:
+        if done(each):
+            made += [_rounds(each), *([_making(each)] if _begun(each) else []), *_dropped(each)]
+    return made
+
+
+def show(folder: Path) -> str:
+    """Write the table and the curve of the runs in `folder`; the table, fit for the terminal, comes back. A terminal
+    has, of several runs, what each came to."""
+    found, width = _evaluated(folder), columns()
+    notes = "\n".join(f"note: {note}" for note in (*LEGEND, *_warnings(found, folder)))
+    made = tables(found)
+    whole = folder / "table.txt"
+    write_atomically(whole, f"{_joined([table.text() for table in made], notes)}\n".encode())
+    curves(found, folder, folder / "rounds.png")
+    if not width:
+        return _joined([table.text() for table in made], notes)
+    fits = [table.text(width) for table in (made[:1] if len(found) > 1 else made)]
+    more = "" if fits == [table.text() for table in made] else f"\nall figures: {whole}"
+    return _joined(fits, wrapped(notes, "  ")) + more
+
+
+def markdown(folder: Path) -> str:
+    """The same tables for a document."""
+    found = _evaluated(folder)
+    notes = "\n".join(f"note: {note}" for note in (*LEGEND, *_warnings(found, folder)))
+    return _joined([table.markdown() for table in tables(found)], notes)
+
+
+def page(folder: Path, names: Sequence[str]) -> dict[str, Any]:
+    """What the page says of the runs in `folder` before any of their results; `names`: of those that it shows, in
+    order. Raises UserError, as `show` does."""
+    found = _evaluated(folder)
+    numbers = {name: number for number, name in enumerate(names)}
+    return {
+        "name": one_line(folder.name, 80),
+        "warnings": _warnings(found, folder),
+        "legend": list(LEGEND),
+        "tables": [table.page(numbers) for table in tables(found)],
+        "runs": [_on_page(each, numbers) for each in found],
+    }
+
+
+def _on_page(each: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
+    """A run as the page takes it. `numbers`, also in what comes back: those of its results."""
+    start, data = each.head["start"], each.head["data"]
+    about = (
+        f"from {one_line(start['name'], 60)} ({start['digest'][:12]}), trained on problems of "
+        f"{one_line(data['name'], 60)} ({data['train']:,}), evaluated on {one_line(data['held_out_name'], 60)} "
+        f"({data['held_out']:,})"
+    )
+    evaluated = {of["round"]: numbers.get(of["evaluated"]["greedy"]) for of in done(each)}
+    collected = {of["round"]: numbers.get(of["collected"]["results"]) for of in _begun(each)}
+    return {
+        "label": each.label,
+        "arm": arm(each.label),
+        "about": about,
+        "best": _best(each),
+        "complete": each.head["complete"],
+        "rounds": [
+            {
+                "round": of["round"],
+                "accuracy": of["evaluated"]["accuracy"],
+                "sampled": of["evaluated"]["sampled_accuracy"],
+                "gain": _gain(of["evaluated"]["gain"]),
+                "results": evaluated[of["round"]],
+            }
+            for of in done(each)
+        ],
+        "collected": {str(number): at for number, at in collected.items() if at is not None},
+    }
+
+
+def _evaluated(folder: Path) -> list[Record]:
+    """The runs in `folder` that have evaluated anything. Raises UserError where there is none."""
+    found = [each for each in record.records(folder) if done(each)]
+    if not found:
+        raise UserError(f"no round of {folder.name} is evaluated yet. Wait for it; {CONTINUES}")
+    return found
+
+
+def _joined(made: Sequence[str], notes: str) -> str:
+    return "\n\n".join([*made, notes])
+
+
+def _counted(each: Record) -> list[dict[str, Any]]:
+    """The rounds of a run up to its last: those behind are of the same run with more ROUNDS, or another PATIENCE."""
+    last = each.head.get("last") if each.head["complete"] else None
+    return each.rounds if last is None else each.rounds[: last + 1]
+
+
+def done(each: Record) -> list[dict[str, Any]]:
+    """The rounds of a run that are evaluated, up to its last."""
+    return [of for of in _counted(each) if "evaluated" in of]
+
+
+def _begun(each: Record) -> list[dict[str, Any]]:
+    """Those that have collected: the last one may not have trained."""
+    return [of for of in _counted(each) if "collected" in of]
+
+
+def _best(each: Record) -> int:
+    """The round with the highest accuracy at temperature 0; of equal ones the earliest."""
+    best: dict[str, Any] = max(done(each), key=lambda of: (of["evaluated"]["accuracy"]["value"], -of["round"]))
+    return int(best["round"])
+
+
+def _warnings(found: Sequence[Record], folder: Path) -> list[str]:
+    told = [f"{each.label} is not complete; {CONTINUES}" for each in found if not _is_whole(each)]
+    for each in found:
+        newest = [f"round {of['round']}: {words}" for of in _begun(each) if (words := malformed(of["collected"]))]
+        told += [f"{each.label}, {words}" for words in newest[-1:]]
+    head = _first(found, folder)
+    return told + ([one_line(warning) for warning in head.warnings if "card" in head.model] if head else [])
+
+
+def _is_whole(each: Record) -> bool:
+    return each.head["complete"] is True
+
+
+def _first(found: Sequence[Record], folder: Path) -> stored.Head | None:
+    """The head of the first results that are there."""
+    names = (of["evaluated"]["greedy"] for each in found for of in done(each))
+    path = next((path for name in names if (path := folder / f"{name}.json").exists()), None)
+    return stored.read(path)[0] if path else None
+
+
+def _rounds(each: Record) -> Table:
+    """How good the weights of each round are."""
+    rounds = done(each)
+    told = [of["evaluated"] for of in rounds]
+    made = [
+        Column("round", [str(of["round"]) for of in rounds]),
+        Column("right at t=0", [interval(of["accuracy"]) for of in told]),
+        Column("minus round 0", [_gain(of["gain"]) for of in told]),
+    ]
+    if any(of["sampled_accuracy"] for of in told):
+        made.append(Column("sampled", [_rate(of["sampled_accuracy"]) for of in told], rank=1))
+        if each.head["config"]["VOTES"] > 1:
+            made.append(Column("vote", [_rate(of["vote"]) for of in told], rank=2))
+    made += [
+        Column("format", [f"{100 * of['format']['value']:.1f}" for of in told], rank=3),
+        Column("steps", [_mean(of["steps"]) for of in told], rank=4),
+        Column("cut", [str(of["truncated"]) for of in told], rank=2),
+        Column("failed", [str(of["failed"]) for of in told], rank=2),
+        Column("timed out", [str(of["timed_out"]) for of in told], rank=2),
+        Column("tokens", [_tokens(of["tokens"]) for of in told], rank=5),
+        Column("s", [f"{of['seconds']:,.0f}" for of in told], rank=6),
+    ]
+    best, last = _best(each), rounds[-1]["round"]
+    marks = [", ".join([*(["best"] * (n == best)), *(["last"] * (n == last))]) for n in (of["round"] for of in rounds)]
+    about = one_line(each.head["data"]["held_out_name"], 60)
+    n = told[0]["accuracy"]["n"]
+    so_far = "last" if _is_whole(each) else "last so far"
+    title = f"{each.label}: evaluated on {n} problems of {about}; best: round {best}; {so_far}: round {last}"
+    opens = [{"evaluation": of["evaluated"]["greedy"]} | _samples(of.get("collected", {})) for of in rounds]
+    return Table(title, made, opens, marks)
+
+
+def _making(each: Record) -> Table:
+    """What each round collected and trained on. One that repeats the first round's traces has collected none."""
+    rounds = _begun(each)
+    got = [{} if of["collected"]["repeats"] else of["collected"] for of in rounds]
+    trained = [of.get("trained", {}) for of in rounds]
+    made = [
+        Column("round", [str(of["round"]) for of in rounds]),
+        Column("samples", [str(of["samples"]) if of else NONE for of in got]),
+        *(Column(way, [str(of["kept"][way]) if of else NONE for of in got]) for way in WAYS),
+        Column("dropped", [str(_lost(of)) if of else NONE for of in got]),
+        Column("malformed", [_count(of.get("malformed")) for of in got], rank=1),
+        Column("unsound", [str(sum(of["unsound"].values())) if of else NONE for of in got], rank=2),
+        Column("tokens", [_tokens(of["tokens"]) if of else NONE for of in got], rank=3),
+        Column("s", [f"{of['seconds']:,.0f}" if of else NONE for of in got], rank=5),
+        Column("rows", [str(of["collected"]["rows"]) for of in rounds], rank=1),
+        Column("trained on", [_tokens(of["tokens"]) if of else NONE for of in trained], rank=3),
+        Column("training s", [f"{of['seconds']:,.0f}" if of else NONE for of in trained], rank=5),
+        Column("loss", [f"{of['first_loss']:.4f} to {of['last_loss']:.4f}" if of else NONE for of in trained], rank=4),
+    ]
+    title = f"{each.label}: samples kept by way, tokens of sampling and of training"
+    return Table(title, made, [_samples(of) for of in got])
+
+
+def _samples(collected: dict[str, Any]) -> dict[str, str]:
+    """What a round's samples are opened by; nothing where it collected none."""
+    return {"samples": name} if (name := collected.get("results")) else {}
+
+
+# The constant that would keep a right solution, by the reason for which it was dropped (labs/star/check.py).
+KEEPS = {
+    "too few steps": "lower MIN_STEPS",
+    "too many steps": "raise MAX_STEPS",
+    "no final line": "FEWSHOT=math shows one, FEWSHOT=none takes a box",
+    "text after it": "FEWSHOT=format cuts it off",
+}
+
+
+def malformed(collected: dict[str, Any]) -> str:
+    """Say how many right samples of a round were dropped for their form, and what would keep them; "" if none was."""
+    counts: dict[str, int] = collected.get("malformed", {})
+    helps = {why: f" ({constant})" for why, constant in KEEPS.items()}
+    words = [f"{count} {one_line(why, 60)}{helps.get(why, '')}" for why, count in counts.items()]
+    return f"right samples dropped for their form: {', '.join(words)}" if words else ""
+
+
+def _count(counts: dict[str, int] | None) -> str:
+    return NONE if counts is None else str(sum(counts.values()))
+
+
+def _lost(collected: dict[str, Any]) -> int:
+    return sum(count for reasons in collected["dropped"].values() for count in reasons.values())
+
+
+def _dropped(each: Record) -> list[Table]:
+    """Why samples were dropped, by way; nothing where none was."""
+    rounds = [of for of in _begun(each) if not of["collected"]["repeats"]]
+    counts: dict[tuple[str, str], list[int]] = {}
+    for place, of in enumerate(rounds):
+        for way, reasons in of["collected"]["dropped"].items():
+            for reason, count in reasons.items():
+                counts.setdefault((way, one_line(reason, 60)), [0] * len(rounds))[place] = count
+    if not counts:
+        return []
+    rows = sorted(counts, key=lambda key: (WAYS.index(key[0]), -sum(counts[key])))
+    made = [
+        Column("dropped", [f"{way}: {reason}" for way, reason in rows]),
+        *(
+            Column(f"round {of['round']}", [str(counts[row][place]) for row in rows], str(of["round"]), rank=1)
+            for place, of in enumerate(rounds)
+        ),
+        Column("in all", [str(sum(counts[row])) for row in rows]),
+    ]
+    return [Table(f"{each.label}: samples dropped, by way and reason", made)]
+
+
+def arm(label: str) -> str:
+    """What a run is called beside its seed."""
+    return label.rpartition("seed")[0].rstrip("-") or "star"
+
+
+def _summary(found: Sequence[Record]) -> Table:
+    """Each run in a line."""
+    firsts, lasts = [done(each)[0]["evaluated"] for each in found], [done(each)[-1] for each in found]
+    ends = [of["evaluated"] for of in lasts]
+    own = [[of["collected"] for of in done(each)[1:] if not of["collected"]["repeats"]] for each in found]
+    kept = [sum(sum(of["kept"].values()) for of in collected) for collected in own]
+    unsound = [sum(sum(of["unsound"].values()) for of in collected) for collected in own]
+    asked = [
+        [of["tokens"] for of in (*collected, *(of["evaluated"] for of in done(each)))]
+        for each, collected in zip(found, own, strict=True)
+    ]
+    trained = [sum(of["trained"]["tokens"] for of in done(each)[1:]) for each in found]
+    seconds = [
+        sum(of[stage].get("seconds", 0) for of in done(each) for stage in record.STAGES if stage in of)
+        for each in found
+    ]
+    made = [
+        Column("run", [each.label for each in found]),
+        Column("round 0", [interval(of["accuracy"]) for of in firsts], rank=3),
+        Column("last", [str(of["round"]) for of in lasts], rank=1),
+        Column("right at t=0", [interval(of["accuracy"]) for of in ends]),
+        Column("minus round 0", [_gain(of["gain"]) for of in ends]),
+        Column("best", [str(_best(each)) for each in found], rank=2),
+        Column("unsound of kept", [f"{bad} of {of}" for bad, of in zip(unsound, kept, strict=True)], rank=4),
+        Column("sampled tokens", [_tokens(None if None in of else sum(of)) for of in asked], rank=5),
+        Column("trained on", [_tokens(of) for of in trained], rank=5),
+        Column("s", [f"{of:,.0f}" for of in seconds], rank=6),
+    ]
+    opens = [{"last": of["greedy"]} for of in ends]
+    return Table("all runs, at temperature 0, after their last round", made, opens)
+
+
+def curves(found: Sequence[Record], folder: Path, path: Path) -> None:
+    """Accuracy at temperature 0 over the rounds, a line for each run; of one run also that of what it sampled."""
+    lines = [(each.label, [(of["round"], of["evaluated"]["accuracy"]) for of in done(each)]) for each in found]
+    if len(found) == 1 and any(of["evaluated"]["sampled_accuracy"] for of in done(found[0])):
+        of_seeds = [(of["round"], rate) for of in done(found[0]) if (rate := of["evaluated"]["sampled_accuracy"])]
+        lines = [("temperature 0", lines[0][1]), ("sampled, mean over seeds", of_seeds)]
+    if not (head := _first(found, folder)):
+        raise UserError(f"the results of {folder.name} are gone, so that there is nothing to draw. Run it again")
+    document = head.document | {"experiment": folder.name, "config": {}, "complete": all(map(_is_whole, found))}
+    document["model"] = document["model"] | {"name": found[0].head["start"]["name"]}
+    plot.rounds(document, lines, path)
+
+
+def figures(folder: Path, to: Path) -> list[Path]:
+    """The curve of the runs in `folder`, in the folder `to`, as PNG and SVG."""
+    found, drawn = _evaluated(folder), [to / "rounds.png", to / "rounds.svg"]
+    for path in drawn:
+        curves(found, folder, path)
+    return drawn
+
+
+def _rate(told: dict[str, Any] | None) -> str:
+    return interval(told) if told else NONE
+
+
+def _gain(told: dict[str, Any] | None) -> str:
+    return shift(told["difference"], told["low"], told["high"]) if told else NONE
+
+
+def _mean(value: float | None) -> str:
+    return NONE if value is None else f"{value:.1f}"
+
+
+def _tokens(count: int | None) -> str:
+    return "unknown" if count is None else short(count)

@@ -1,0 +1,138 @@
+"""Dense Llama, Qwen2 and Qwen3: the names, shapes and order of their tensors in Hugging Face's layout and in GGUF, and
+the splitting rules of their tokenizers."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+from core.base.errors import UserError
+from core.base.files import read_json
+from core.engines.shape import Shape
+
+# Qwen2's splitting rule: every digit is a token of its own.
+QWEN2_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# Splitting rules of byte-level BPE by llama.cpp's names, as tokenizer.json writes them.
+_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+SPLITS: dict[str, list[dict[str, Any]]] = {
+    "qwen2": [
+        {"type": "Split", "pattern": {"Regex": QWEN2_SPLIT}, "behavior": "Isolated", "invert": False},
+        _LEVEL | {"use_regex": False},
+    ],
+    "smollm": [{"type": "Digits", "individual_digits": True}, _LEVEL | {"use_regex": True}],
+}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """`name`: llama.cpp's; `biases`: whether queries, keys and values have some; `norms`: whether queries and keys;
+    `is_paired`: whether llama.cpp stores the rows of queries and keys in another order (see `reordered`)."""
+
+    name: str
+    table: gguf.MODEL_ARCH
+    biases: bool
+    norms: bool
+    is_paired: bool = False
+
+
+QWEN3 = Architecture("qwen3", gguf.MODEL_ARCH.QWEN3, biases=False, norms=True)
+ARCHITECTURES = {
+    "Qwen2ForCausalLM": Architecture("qwen2", gguf.MODEL_ARCH.QWEN2, biases=True, norms=False),
+    "Qwen3ForCausalLM": QWEN3,
+    "LlamaForCausalLM": Architecture("llama", gguf.MODEL_ARCH.LLAMA, biases=False, norms=False, is_paired=True),
+}
+UNUSED = ".rotary_emb.inv_freq"  # how tensors end that old Llamas hold: computed from config.json, not learned
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """What a JSON file of a model's folder says. Raises UserError."""
+    found = read_json(path, "the model's", "Give the folder of a Hugging Face model, fetched whole")
+    if not isinstance(found, dict):
+        raise UserError(f"{path} does not hold an object. Fetch it again")
+    return found
+
+
+def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
+    """Look up the architecture that the `config` of `folder` names. Raises UserError for others, with the `remedy`."""
+    named = config.get("architectures")
+    name = named[0] if isinstance(named, list) and len(named) == 1 else None
+    found = ARCHITECTURES.get(name) if isinstance(name, str) else None
+    if found is None or config.get("model_type", found.name) != found.name:
+        raise UserError(f"{folder / 'config.json'} is of {named}, not of a {' or '.join(ARCHITECTURES)}. {remedy}")
+    refused = ("use_sliding_window", "mlp_bias", *(() if found.biases else ("attention_bias",)))
+    if asked := [name for name in refused if config.get(name)]:
+        raise UserError(f"{folder / 'config.json'} asks for {asked[0]}. {remedy}")
+    return found
+
+
+def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str, tuple[int, ...]]:
+    """Hugging Face's names of a dense model's tensors, with their shapes."""
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    layer: dict[str, tuple[int, ...]] = {
+        "input_layernorm.weight": (shape.hidden,),
+        "self_attn.q_proj.weight": (queries, shape.hidden),
+        "self_attn.k_proj.weight": (keys, shape.hidden),
+        "self_attn.v_proj.weight": (keys, shape.hidden),
+        "self_attn.o_proj.weight": (shape.hidden, queries),
+    }
+    if architecture.biases:
+        layer |= {f"self_attn.{part}_proj.bias": (keys if part != "q" else queries,) for part in "qkv"}
+    if architecture.norms:
+        layer |= {f"self_attn.{part}_norm.weight": (shape.head_dim,) for part in "qk"}
+    layer |= {
+        "post_attention_layernorm.weight": (shape.hidden,),
+        "mlp.gate_proj.weight": (shape.intermediate, shape.hidden),
+        "mlp.up_proj.weight": (shape.intermediate, shape.hidden),
+        "mlp.down_proj.weight": (shape.hidden, shape.intermediate),
+    }
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (shape.vocab, shape.hidden)}
+    for i in range(shape.layers):
+        shapes |= {f"model.layers.{i}.{name}": size for name, size in layer.items()}
+    shapes["model.norm.weight"] = (shape.hidden,)
+    if not shape.tied:
+        shapes["lm_head.weight"] = (shape.vocab, shape.hidden)
+    return shapes
+
+
+def linear_shapes(shape: Shape, architecture: Architecture) -> dict[str, tuple[int, int]]:
+    """Of the layers' matrices alone, which LoRA adapts: outputs and inputs."""
+    found = tensor_shapes(shape, architecture).items()
+    return {name: (size[0], size[1]) for name, size in found if ".layers." in name and len(size) == 2}
+
+
+def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = QWEN3) -> dict[str, str]:
+    """GGUF's names of tensors that Hugging Face's layout calls `names`."""
+    table = gguf.get_tensor_name_map(architecture.table, layers)
+    found = {name: table.get_name(name, try_suffixes=(".weight", ".bias")) for name in names}
+    return {name: its for name, its in found.items() if its}
+
+
+def reordered(
+    name: str, values: np.ndarray[Any, Any], shape: Shape, architecture: Architecture, to_gguf: bool
+) -> np.ndarray[Any, Any]:
+    """Put the rows of a Llama's queries and keys into llama.cpp's order, or back. Positions rotate pairs of rows: in
+    Hugging Face's layout row i and row i + head_dim/2 of a head, in GGUF two neighbours. Others stay as they are."""
+    if not architecture.is_paired or not name.endswith(("q_proj.weight", "k_proj.weight")):
+        return values
+    heads, half = shape.heads if "q_proj" in name else shape.kv_heads, shape.head_dim // 2
+    pairs = (2, half) if to_gguf else (half, 2)
+    return values.reshape(heads, *pairs, -1).swapaxes(1, 2).reshape(values.shape)
+
+
+def split_of(tokenizer: dict[str, Any]) -> str | None:
+    """Name the splitting rule of a tokenizer.json; None if it is none of SPLITS."""
+    found = tokenizer.get("pre_tokenizer")
+    parts = found.get("pretokenizers") if isinstance(found, dict) else None
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        return None
+    if json.dumps(QWEN2_SPLIT) in json.dumps(parts):
+        return "qwen2"
+    wanted = SPLITS["smollm"]
+    is_smollm = len(parts) == 2 and all({**its, **part} == its for its, part in zip(wanted, parts, strict=True))
+    return "smollm" if is_smollm else None

@@ -1,0 +1,95 @@
+"""Train a model on rows of JSON: bash scripts/finetune.sh --model PATH --data FILE.jsonl --out FOLDER
+
+PATH is a small model's .gguf file (all weights, --lora-rank 0) or a folder in Hugging Face's layout (dense Llama, Qwen2
+or Qwen3, with a byte-level tokenizer).
+FOLDER appears whole or not at all: model.gguf; or model/, to be served, and adapter/; and train.json. It runs in
+.venv-train (bash setup.sh train).
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from core.base import signals
+from core.base.arguments import Parser
+from core.base.errors import UserError, command
+from core.base.files import sweep, whole
+from labs.training import starts
+from labs.training.outcome import RECORD, Options, Told
+from labs.training.rows import read
+
+
+def options_of(argv: Sequence[str] | None) -> Options:
+    """Raises UserError."""
+    parser = Parser(prog="finetune.sh", description="Train a model on rows of JSON: instruction, input and output.")
+    default = Options(Path(), Path(), Path())
+    parser.add_argument("--model", type=Path, required=True, help="a .gguf file, or a folder in Hugging Face's layout")
+    parser.add_argument("--data", type=Path, required=True, help="rows: instruction, input, output, an object a line")
+    parser.add_argument("--out", type=Path, required=True, help="the folder to make")
+    parser.add_argument("--epochs", type=float, default=default.epochs, help="times that each row is trained on")
+    parser.add_argument("--tokens", type=int, help="train on so many tokens instead, prompts included")
+    parser.add_argument("--rate", type=float, default=default.rate, help="peak learning rate, AdamW's")
+    parser.add_argument("--lora-rank", type=int, default=default.lora_rank, help="0: all weights")
+    parser.add_argument("--adapter", type=Path, help="the folder of an adapter to go on from")
+    parser.add_argument("--seed", type=int, default=default.seed)
+    options = Options(**vars(parser.parse_args(argv)))
+    for name, value, low, high in (
+        ("epochs", options.epochs, 0.01, 1000),
+        ("rate", options.rate, 1e-8, 1),
+        ("lora-rank", options.lora_rank, 0, 9999),
+        ("seed", options.seed, 0, 2**63 - 1),
+        ("tokens", 1 if options.tokens is None else options.tokens, 1, 10**12),
+    ):
+        if not low <= value <= high:
+            raise UserError(f"--{name} {value} is not from {low:g} to {high:,}")
+    if options.adapter and not options.lora_rank:
+        raise UserError("--adapter goes with a --lora-rank. Give the adapter's")
+    return options
+
+
+def finetune(options: Options) -> None:
+    """Raises UserError; then there is no folder."""
+    began = time.monotonic()
+    rows = read(options.data)
+    start = starts.start(options.model, options.lora_rank)
+    if options.adapter:
+        starts.adapter_alpha(options.adapter, start, options.lora_rank)
+    sweep(options.out)
+    with whole(options.out, "the new model", start.bytes) as folder:
+        folder.mkdir()
+        told = Told()
+        if start.is_gguf:
+            from labs.training import loop  # with torch: what is wrong with a file is said at once
+
+            outcome = loop.finetune(options, rows, folder, told)
+        else:
+            from labs.training import sft
+
+            outcome = sft.finetune(options, start, rows, folder, told)
+        record = asdict(outcome) | {
+            "steps": len(told.losses),
+            "seconds": round(time.monotonic() - began, 1),
+            "loss": [[tokens, round(loss, 4)] for tokens, loss in told.losses],
+            "first_loss": round(told.first, 4),
+            "last_loss": round(told.last, 4),
+        }
+        (folder / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    # One GPU, and nothing from a hub.
+    os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signals.stop_once()
+    with command():
+        finetune(options_of(argv))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""The loop that trains small models from a GGUF file, all weights, on one thread of a CPU (or, by scripts/embedded, on
+a GPU): Muon for matrices, AdamW for the rest, rates that are counted in tokens. On a CPU equal data, seed and start
+give equal weights, bit by bit. It imports torch: whoever imports it does so where it trains.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from labs.training.chat import Chat
+from labs.training.encode import encoded
+from labs.training.network import Muon, Qwen3, shape_of
+from labs.training.outcome import Options, Outcome, Told, peak_memory
+from labs.training.rows import Row, passes
+from labs.training.schedule import Schedule
+from labs.training.to_gguf import rewrite
+from labs.training.to_hf import WEIGHTS, convert
+
+THREADS = 1  # with more, sums differ from run to run
+POOL = 1024  # rows batched by length at a time
+BATCH = 3072  # tokens of a batch of `finetune`, padding included
+MUON_RATE = 0.02  # peaks, which a schedule scales
+ADAM_RATE = 3e-3
+CLIP = 1.0  # norm of the gradient
+
+
+def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
+    """The model and the tokenizer of a checkpoint (the tokenizer lies beside it), or of a GGUF file."""
+    if path.suffix == ".gguf":
+        with TemporaryDirectory() as folder:
+            convert(path, Path(folder) / "model")
+            return started_from(Path(folder) / "model" / WEIGHTS)
+    weights = load_file(path)
+    shape = shape_of(weights)
+    if (config := path.with_name("config.json")).is_file():
+        said = json.loads(config.read_text(encoding="utf-8"))
+        context, base, eps = (said[name] for name in ("max_position_embeddings", "rope_theta", "rms_norm_eps"))
+        shape = replace(shape, context=context, rope_base=base, eps=eps)
+    model = Qwen3(shape)
+    model.load_state_dict(weights)
+    return model, Tokenizer.from_file(str(path.with_name("tokenizer.json")))
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A text to train on."""
+
+    tokens: list[int]
+    weights: list[float]  # of the loss of each token; 0 for what was given
+    digits: dict[int, list[float]] = field(default_factory=dict)  # where a token is a drawn digit: chances of 0 to 9
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of similar length, padded."""
+
+    tokens: Tensor  # (rows, length)
+    places: Tensor  # (trained,) of the tokens that are trained on, in all that `tokens[:, 1:]` holds
+    weights: Tensor  # (trained,) of their losses; they add up to 1
+    drawn: Tensor  # (drawn,) which of the trained were drawn digits,
+    chances: Tensor  # (drawn, 10) and what from
+    size: int  # tokens, padding not counted
+
+    @classmethod
+    def of(cls, rows: Sequence[Tokens]) -> "Batch":
+        longest = max(len(row.tokens) for row in rows)
+        tokens = torch.zeros(len(rows), longest, dtype=torch.long)
+        weights = torch.zeros(len(rows), longest)
+        chances = torch.zeros(len(rows), longest, 10)
+        for i, row in enumerate(rows):
+            tokens[i, : len(row.tokens)] = torch.tensor(row.tokens)
+            weights[i, : len(row.tokens)] = torch.tensor(row.weights)
+            for place, of in row.digits.items():
+                chances[i, place] = torch.tensor(of)
+        weights, chances = weights[:, 1:].flatten(), chances[:, 1:].flatten(0, 1)
+        places = weights.nonzero().squeeze(1)
+        weights, chances = weights[places], chances[places]
+        drawn = chances.sum(1).nonzero().squeeze(1)
+        size = sum(len(row.tokens) for row in rows)
+        return cls(tokens, places, weights / weights.sum(), drawn, chances[drawn], size)
+
+    def on(self, device: torch.device) -> "Batch":
+        moved = {
+            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+            for name, value in vars(self).items()
+        }
+        return Batch(**moved)
+
+
+def cut(rows: Iterable[Tokens], tokens: int) -> list[list[Tokens]]:
+    """Batches of rows of similar length, of at most `tokens` tokens each, padding included; the longest rows first."""
+    left = sorted(rows, key=lambda row: len(row.tokens), reverse=True)
+    batches = []
+    while left:
+        size = max(1, tokens // len(left[0].tokens))
+        batches.append(left[:size])
+        left = left[size:]
+    return batches
+
+
+def loss(model: Qwen3, batch: Batch, digits: Tensor | None) -> Tensor:
+    """Weighted mean cross-entropy of the tokens that are trained on; where a digit was drawn, against the chances that
+    it was drawn from (`digits`: the tokens of 0 to 9), which a single draw tells only roughly."""
+    with torch.autocast(batch.tokens.device.type, torch.bfloat16):
+        logits = model.logits(model.hidden(batch.tokens[:, :-1]).flatten(0, 1)[batch.places])
+    said = logits.float().log_softmax(-1)
+    losses = F.nll_loss(said, batch.tokens[:, 1:].flatten()[batch.places], reduction="none")
+    if digits is not None:
+        known = -(batch.chances * said[batch.drawn][:, digits]).sum(-1)
+        losses = losses.index_copy(0, batch.drawn, known)
+    return (losses * batch.weights).sum()
+
+
+def train(
+    model: Qwen3,
+    batches: Iterable[Batch],
+    schedule: Schedule,
+    told: Callable[[int, int, Tensor], None],
+    device: torch.device,
+    digits: Tensor | None = None,
+) -> int:
+    """Until the schedule's tokens are through, or the batches are; returns the steps. `told` after each: steps, tokens,
+    loss."""
+    matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
+    others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
+    optimizers = (
+        (Muon(matrices, MUON_RATE), MUON_RATE),
+        (torch.optim.AdamW(others, ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0), ADAM_RATE),
+    )
+    seen, step = 0, 0
+    for batch in batches:
+        scale = schedule.scale(seen, batch.size)
+        value = loss(model, batch.on(device), digits)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        for optimizer, rate in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * scale
+            optimizer.step()
+            optimizer.zero_grad()
+        seen += batch.size
+        step += 1
+        told(step, seen, value)
+        if seen >= schedule.tokens:
+            break
+    return step
+
+
+def finetune(options: Options, rows: Sequence[Row], out: Path, told: Told) -> Outcome:
+    """Train the model in a GGUF file on `rows`; writes `out`/model.gguf, in float32. Raises UserError."""
+    torch.set_num_threads(THREADS)
+    torch.manual_seed(options.seed)
+    with TemporaryDirectory(dir=out) as folder:
+        convert(options.model, Path(folder) / "model")
+        model, tokenizer = started_from(Path(folder) / "model" / WEIGHTS)
+        texts, left_out = encoded(tokenizer, Chat.of(Path(folder) / "model"), rows, model.shape.context)
+    made = [Tokens([*text.asked, *text.said], [0.0] * len(text.asked) + [1.0] * len(text.said)) for text in texts]
+    orders = passes([len(each.tokens) for each in made], options.epochs, options.tokens, options.seed)
+    batches = list(_batches(made, orders, options.seed))
+    tokens = sum(len(row.tokens) for batch in batches for row in batch)
+    schedule = Schedule.of_finetuning(tokens, options.rate / ADAM_RATE)
+    told.begin(len(batches), tokens)
+    train(
+        model,
+        map(Batch.of, batches),
+        schedule,
+        lambda step, seen, value: told.step(step, seen, value.item()),
+        torch.device("cpu"),
+    )
+    weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
+    rewrite(options.model, out / "model.gguf", weights)
+    return Outcome(
+        rows=len(texts),
+        left_out=left_out,
+        tokens=tokens,
+        trained_tokens=sum(len(texts[i].said) for order in orders for i in order),
+        device=f"cpu, {THREADS} thread",
+        peak_memory=peak_memory(),
+        versions={"torch": version("torch")},
+    )
+
+
+def _batches(rows: Sequence[Tokens], orders: Iterable[Sequence[int]], seed: int) -> Iterator[list[Tokens]]:
+    """Those of each pass by themselves, so that no batch holds a row twice; in random order."""
+    rng = random.Random(seed)
+    for order in orders:
+        for begin in range(0, len(order), POOL):
+            pool = cut((rows[i] for i in order[begin : begin + POOL]), BATCH)
+            yield from rng.sample(pool, len(pool))

@@ -1,0 +1,96 @@
+"""What a training is asked for, what it tells while it runs, and what it came to."""
+
+import math
+import resource
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.base.errors import UserError
+
+TELL_SECONDS = 3.0  # between lines
+RECORD = "train.json"  # in the folder of a training: what it came to
+LINE = "training: "  # how a line of progress begins
+
+
+@dataclass(frozen=True)
+class Options:
+    """`rate`: AdamW's peak; `lora_rank`: 0 for all weights; `tokens`: to train on so many, in place of `epochs`."""
+
+    model: Path
+    data: Path
+    out: Path
+    epochs: float = 3.0
+    rate: float = 2e-4
+    lora_rank: int = 16
+    seed: int = 0
+    adapter: Path | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`left_out`: rows that were too long; `tokens`: all that went through, prompts too; `trained_tokens`: those with
+    loss; `peak_memory`: bytes."""
+
+    rows: int
+    left_out: int
+    tokens: int
+    trained_tokens: int
+    device: str
+    peak_memory: int
+    versions: dict[str, str]
+
+
+def peak_memory() -> int:
+    """Bytes of memory that this process had at most. (On Linux, rusage tells no less than what the process held that
+    started it.)"""
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    told = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(told.partition("VmHWM:")[2].split()[0])
+
+
+@dataclass
+class Told:
+    """The losses so far, [tokens, loss] a step, and a line of progress every few seconds."""
+
+    losses: list[tuple[int, float]] = field(default_factory=list)
+    _steps: int = 0
+    _tokens: int = 0
+    _began: float = 0.0
+    _told: float = 0.0
+
+    def begin(self, steps: int, tokens: int) -> None:
+        self._steps, self._tokens, self._began = steps, tokens, time.monotonic()
+
+    def step(self, step: int, seen: int, loss: float) -> None:
+        """After each step: its number, the tokens so far, its loss. Raises UserError where that is no number."""
+        if not math.isfinite(loss):
+            raise UserError(f"the training went astray: its loss is {loss} after step {step:,}. Lower the rate (RATE)")
+        self.losses.append((seen, loss))
+        now = time.monotonic()
+        if now - self._told < TELL_SECONDS and step < self._steps:
+            return
+        self._told = now
+        speed = seen / max(1e-3, now - self._began)
+        left = max(0, self._tokens - seen) / speed
+        print(
+            f"{LINE}step {step:,} of {self._steps:,}, loss {loss:.3f}, {speed:,.0f} tokens/s, {left:,.0f} s left",
+            flush=True,
+        )
+
+    def mean(self, part: slice) -> float:
+        losses = [loss for _, loss in self.losses[part]]
+        return sum(losses) / len(losses)
+
+    @property
+    def first(self) -> float:
+        """The mean loss of the first tenth of the steps."""
+        return self.mean(slice(max(1, len(self.losses) // 10)))
+
+    @property
+    def last(self) -> float:
+        """The mean loss of the last tenth of the steps."""
+        return self.mean(slice(-max(1, len(self.losses) // 10), None))

@@ -1,0 +1,156 @@
+"""Training as a process of its own (scripts/finetune.py, in .venv-train): what it needs is checked before anything is
+spent. This knows no torch."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import UserError
+from core.base.files import ROOT, in_words, make_folder, read_json, set_up
+from core.engines import environment, gpus, llamacpp
+from core.engines import process as leash
+from core.engines.need import PROMPT_TOKENS
+from labs.training import memory, starts
+from labs.training.outcome import LINE, RECORD
+from labs.training.starts import Start
+
+MODULES = ("torch", "trl", "peft")  # what marks an environment that trains
+POLL = 0.5  # seconds between looks at its progress
+GB = 1e9
+
+
+def python_of() -> str:
+    """The interpreter that trains: TRAIN_PYTHON, else that of .venv-train, made or brought up to date by setup.sh.
+    Raises UserError (setup.sh's errors: SystemExit)."""
+    if named := environment.python("train"):
+        if not _finds(named, MODULES):
+            raise UserError(
+                f"TRAIN_PYTHON={named} does not import {', '.join(MODULES)}. Name one that does, or unset it"
+            )
+        return named
+    set_up("train")
+    return str(ROOT / ".venv-train" / "bin" / "python")
+
+
+def _finds(python: str, modules: Sequence[str]) -> bool:
+    """Whether they are there; importing them would take ten seconds."""
+    program = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {list(modules)!r})))"
+    try:
+        return subprocess.run([python, "-c", program], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int, adapter: Path | None = None) -> None:
+    """Raises UserError where the model at `weights` can't be trained by LoRA of this `rank` (0: all of it), in so many
+    `rounds` or iterations on what is sampled with a cap of `max_tokens`, or where the memory, or the disk of the
+    `folder` that keeps all of them, is too small for it."""
+    start = starts.start(weights, rank)
+    if adapter:
+        starts.adapter_alpha(adapter, start, rank)
+    _check_memory(start, rank, max_tokens)
+    _check_disk(start, rank, folder, rounds)
+
+
+def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
+    """By labs/training/memory.py, for rows as long as the sampling allows."""
+    room = llamacpp.memory()
+    longest = min(PROMPT_TOKENS + max_tokens, start.longest, memory.LONGEST)
+    how = f"LoRA of rank {rank}" if rank else "all weights"
+    if start.is_gguf:
+        need = memory.of_small(start.shape)
+    elif gpus.has_gpu():
+        _check_gpu(start, rank, longest, how)
+        # All of the new weights, and those of the largest file, old and new.
+        need = memory.PROGRAM + 2 * start.bytes + (0 if rank else 4 * start.shape.parameters)
+    else:
+        need = memory.on_cpu(start.shape, rank, longest * memory.rows_at_once(longest, "cpu"))
+    if need > room:
+        raise UserError(
+            f"to train {start.path.name} ({how}, rows of up to {longest:,} tokens) takes about {need / GB:.1f} GB of "
+            f"memory and there are {room / GB:.1f}. Lower MAX_TOKENS, take a smaller model"
+            + ("" if rank or start.is_gguf else ", or LORA_RANK=16")
+        )
+
+
+def _check_gpu(start: Start, rank: int, longest: int, how: str) -> None:
+    room = gpus.memory()
+    passing = longest * memory.rows_at_once(longest, "cuda")
+    need = memory.on_gpu(start.shape, rank, passing)
+    if not room or need <= room:
+        return
+    words = f"to train {start.path.name} ({how}, rows of up to {longest:,} tokens) takes about {need / GB:.1f} GB"
+    if rank and (less := memory.on_gpu(start.shape, rank, passing, bits=4)) <= room:
+        python = python_of()
+        if _finds(python, ["bitsandbytes"]):
+            return
+        raise UserError(
+            f"{words} of the GPU's {room / GB:.1f}; in 4 bits {less / GB:.1f}, which takes bitsandbytes: {python} -m "
+            "pip install bitsandbytes"
+        )
+    raise UserError(
+        f"{words} and the GPU has {room / GB:.1f}. Lower MAX_TOKENS or LORA_RANK, or take a smaller model"
+        + ("" if rank else ", or LORA_RANK=16")
+    )
+
+
+def _check_disk(start: Start, rank: int, folder: Path, rounds: int) -> None:
+    """Every training leaves its model, and its adapter in float32."""
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    adapter = 4 * memory.adapted(start.shape, rank) if rank else 0
+    need, free = rounds * (start.bytes + adapter), shutil.disk_usage(there).free
+    if need > free:
+        raise UserError(
+            f"{rounds} trainings of {start.path.name} leave as many models, {in_words(need)}, and {there} has "
+            f"{in_words(free)} free. Make room, train fewer times, or set RESULTS_DIR to a larger disk"
+        )
+
+
+def train(
+    weights: Path,
+    data: Path,
+    out: Path,
+    *,
+    epochs: float,
+    rate: float,
+    lora_rank: int,
+    seed: int,
+    adapter: Path | None = None,
+    tokens: int | None = None,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Train the model at `weights` (a GGUF file, or a folder) on the rows of `data` into the folder `out`, which
+    appears whole or not at all; returns its train.json. `say` is given lines of progress; all that is said goes to the
+    log beside `out`. Stopped with this process, however that ends. Raises UserError with the last error and the log."""
+    args = ["--model", str(weights), "--data", str(data), "--epochs", str(epochs), "--rate", str(rate)]
+    args += ["--lora-rank", str(lora_rank), "--seed", str(seed)]
+    args += ["--adapter", str(adapter)] if adapter else []
+    args += ["--tokens", str(tokens)] if tokens is not None else []
+    return on_leash("finetune.py", args, out, RECORD, say)
+
+
+def on_leash(script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]) -> dict[str, Any]:
+    """Run a script of training with these arguments and `--out`, as `train` does; returns its `record` in there."""
+    args = [python_of(), str(ROOT / "scripts" / script), *args, "--out", str(out)]
+    log, told = out.with_name(f"{out.name}.log"), ""
+    make_folder(out.parent)
+    with leash.running("training", args, 0, log) as process:
+        while (status := process.status()) is None:
+            time.sleep(POLL)
+            line = next((line for line in reversed(list(process.tail)) if line.startswith(LINE)), "")
+            if line != told:
+                say(line.rstrip())
+            told = line
+    if status:
+        raise UserError(f"training ended with status {status}: {_why(list(process.tail), status)}. Its log is {log}")
+    found: dict[str, Any] = read_json(out / record, "the record of a training", f"Remove {out}")
+    return found
+
+
+def _why(lines: Sequence[str], status: int) -> str:
+    if status == 128 + 9:
+        return "it was killed, most often because the machine's memory ran out"
+    return leash.last_words(lines).removeprefix("error: ") or "it said nothing"

@@ -1,0 +1,69 @@
+"""Rows to train on, in the JSON lines of Alpaca, and how often and in what order. It knows no torch."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import UserError
+from core.base.files import parse_json, read_lines
+
+FORM = 'A row is a line such as {"instruction": "…", "input": "", "output": "…"}'
+
+
+@dataclass(frozen=True)
+class Row:
+    """`asked`: the user's turn; `said`: the assistant's, with its thinking up to </think>, if it thought."""
+
+    asked: str
+    said: str
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a file. Raises UserError, with the line, for one that can't be trained on."""
+    rows = []
+    for number, line in enumerate(read_lines(path, "the data", FORM), 1):
+        if line.strip():
+            rows.append(_row(parse_json(line, f"{path} line {number}", FORM), f"{path} line {number}"))
+    if not rows:
+        raise UserError(f"{path} holds no rows. {FORM}")
+    return rows
+
+
+def _row(found: Any, where: str) -> Row:
+    if not isinstance(found, dict):
+        raise UserError(f"{where} does not hold an object. {FORM}")
+    texts = [found.get(name, "") for name in ("instruction", "input", "output")]
+    for name, text in zip(("instruction", "input", "output"), texts, strict=True):
+        if not isinstance(text, str):
+            raise UserError(f"{where}: {name} is no text. {FORM}")
+        if not text.strip() and name != "input":
+            raise UserError(f"{where} has no {name}. {FORM}")
+        if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+            raise UserError(f"{where}: {name} holds half a character (\\ud800 to \\udfff), which no tokenizer takes")
+    asked, more, said = texts
+    return Row("\n\n".join(filter(None, (asked, more))), said)
+
+
+def passes(lengths: Sequence[int], epochs: float, tokens: int | None, seed: int) -> list[list[int]]:
+    """The rows (`lengths`: their tokens) to train on, in passes over all of them, each in an order of its own: `epochs`
+    passes, of the last perhaps a part, and one row at least; or with `tokens` as many rows as it takes."""
+    rng = random.Random(seed)
+    everyone = range(len(lengths))
+    orders = []
+    if tokens is None:
+        whole, part = int(epochs), round(epochs % 1 * len(lengths))
+        if not whole:
+            part = max(1, part)
+        for count in [len(lengths)] * whole + [part] * bool(part):
+            orders.append(rng.sample(everyone, len(lengths))[:count])
+        return orders
+    while tokens > 0:
+        order = []
+        for i in rng.sample(everyone, len(lengths)):
+            if tokens > 0:
+                order.append(i)
+                tokens -= lengths[i]
+        orders.append(order)
+    return orders

@@ -1,0 +1,266 @@
+"""Supervised fine-tuning of a folder in Hugging Face's layout: trl's SFTTrainer, with peft's LoRA or on all weights.
+Nothing is fetched, nothing is reported to anyone. It imports torch: whoever imports it does so where it trains.
+
+On a GPU: bf16 (all weights: float32 beneath it), gradient checkpointing, and 4 bits where 16 do not fit and
+bitsandbytes is installed. On a CPU: float32, and on one machine equal data, seed and start give equal weights.
+"""
+
+import gc
+import importlib.util
+import json
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from itertools import accumulate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import datasets
+import torch
+import transformers
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedTokenizerFast, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from core.base.errors import UserError
+from core.engines.llamacpp import physical_cores
+from labs.training.architectures import UNUSED, linear_shapes, read_object
+from labs.training.chat import Chat
+from labs.training.encode import Encoded, encoded
+from labs.training.memory import LONGEST, STEP_ROWS, keeps_all, on_gpu, rows_at_once
+from labs.training.outcome import Options, Outcome, Told, peak_memory
+from labs.training.rows import Row, passes
+from labs.training.schedule import Schedule
+from labs.training.starts import ADAPTER, Start, adapter_alpha, lora_names, write_base
+
+ALPHA = 2  # of LoRA, by its rank: what the matrices add is scaled by it
+CLIP = 1.0  # norm of the gradient
+# What a folder holds beside its weights; other files may say what is not so of the new ones.
+COPIED = (
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "model.safetensors.index.json"),
+)
+SEEDS = 2**32  # as many as numpy takes
+IGNORED = -100  # the label of a token without loss
+
+
+def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, told: Told) -> Outcome:
+    """Train the model `start` on `rows`; writes `out`/model, and `out`/adapter where it was trained by LoRA. Raises
+    UserError."""
+    _quieten()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        torch.set_num_threads(physical_cores())
+        torch.use_deterministic_algorithms(True)
+    transformers.set_seed(options.seed % SEEDS)
+    chat = Chat.of(start.path)
+    tokenizer = Tokenizer.from_file(str(start.path / "tokenizer.json"))
+    texts, left_out = encoded(tokenizer, chat, rows, min(start.longest, LONGEST))
+    orders = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
+    steps = _steps(texts, orders)
+    tokens = [sum(map(len, step)) for step in steps]
+    told.begin(len(steps), sum(tokens))
+    longest = max(map(len, texts))
+    in_4_bits = device == "cuda" and _needs_4_bits(start, options.lora_rank, longest)
+    try:
+        model = _model(start, options, device, in_4_bits)
+        _train(model, chat, tokenizer, steps, options, start, device, Steps(told, tokens))
+        peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
+        lora = model.peft_config["default"] if options.lora_rank else None
+        trained = get_peft_model_state_dict(model) if lora else model.state_dict()
+        weights = {name: weight.detach().cpu() for name, weight in trained.items()}
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+            raise
+        raise UserError(
+            f"the {'GPU' if device == 'cuda' else 'machine'}'s memory does not suffice for rows of up to {longest:,} "
+            "tokens. Lower MAX_TOKENS, for shorter rows, or LORA_RANK, or end other programs"
+            + (" on it (nvidia-smi lists them)" if device == "cuda" else "")
+        ) from None
+    del model, trained
+    gc.collect()  # the trainer holds itself, and the model with it
+    try:
+        _write_model(start, weights, lora, out / "model")
+        _write_ends(start.path, out / "model", tokenizer.token_to_id(chat.end))
+        if lora:
+            (out / "adapter").mkdir()
+            lora.target_modules = sorted(lora.target_modules)  # a set: in another order each time
+            lora.save_pretrained(str(out / "adapter"))
+            save_file(weights, out / "adapter" / ADAPTER, metadata={"format": "pt"})
+            write_base(out / "adapter", start.path)
+    except SafetensorError as error:  # of a full disk too
+        raise OSError(str(error)) from None
+    kind = f"{torch.cuda.get_device_name()}, {'4 bits' if in_4_bits else 'bf16'}" if device == "cuda" else ""
+    return Outcome(
+        rows=len(texts),
+        left_out=left_out,
+        tokens=sum(tokens),
+        trained_tokens=sum(len(text.said) for step in steps for text in step),
+        device=kind or f"cpu, {torch.get_num_threads()} threads",
+        peak_memory=peak,
+        versions={name: version(name) for name in ("torch", "transformers", "peft", "trl")},
+    )
+
+
+def _quieten() -> None:
+    warnings.filterwarnings("ignore", category=FutureWarning)  # of trl, about transformers
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+
+
+def _steps(texts: Sequence[Encoded], orders: Sequence[Sequence[int]]) -> list[list[Encoded]]:
+    """The rows of each update, those of similar length side by side."""
+    drawn = [texts[i] for order in orders for i in order]
+    return [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
+
+
+def _needs_4_bits(start: Start, rank: int, longest: int) -> bool:
+    """Whether LoRA fits into the GPU's memory in 4 bits alone, and can be done so."""
+    room = torch.cuda.get_device_properties(0).total_memory
+    passing = longest * rows_at_once(longest, "cuda")
+    is_tight = bool(rank) and on_gpu(start.shape, rank, passing) > room
+    return is_tight and importlib.util.find_spec("bitsandbytes") is not None
+
+
+def _model(start: Start, options: Options, device: str, in_4_bits: bool) -> Any:
+    """The model, ready to be trained; by LoRA with new matrices, or those of the adapter to go on from."""
+    of_gpu = {"dtype": torch.bfloat16, "device_map": {"": 0}} if device == "cuda" else {"dtype": torch.float32}
+    if device == "cuda" and not options.lora_rank:
+        of_gpu["dtype"] = torch.float32  # in bf16 small steps would be rounded away
+    if in_4_bits:
+        of_gpu["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
+        )
+    model = AutoModelForCausalLM.from_pretrained(
+        start.path, local_files_only=True, use_safetensors=True, trust_remote_code=False, **of_gpu
+    )
+    if not options.lora_rank:
+        return model
+    alpha: float = ALPHA * options.lora_rank
+    if options.adapter:
+        alpha = adapter_alpha(options.adapter, start, options.lora_rank)
+    config = LoraConfig(
+        r=options.lora_rank, lora_alpha=alpha, target_modules="all-linear", lora_dropout=0.0, task_type="CAUSAL_LM"
+    )
+    model = get_peft_model(model, config)
+    if options.adapter:
+        set_peft_model_state_dict(model, load_file(options.adapter / ADAPTER))
+    return model
+
+
+class Steps(TrainerCallback):
+    """Tells each step's loss. `tokens`: of each step."""
+
+    def __init__(self, told: Told, tokens: Sequence[int]) -> None:
+        self.told, self.tokens, self.seen = told, tokens, 0
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any], **_: Any) -> None:
+        if "loss" in logs:
+            self.seen += self.tokens[state.global_step - 1]
+            self.told.step(state.global_step, self.seen, float(logs["loss"]))
+
+
+def _train(
+    model: Any,
+    chat: Chat,
+    tokenizer: Tokenizer,
+    steps: Sequence[Sequence[Encoded]],
+    options: Options,
+    start: Start,
+    device: str,
+    told: Steps,
+) -> None:
+    rows = [row for step in steps for row in step]
+    longest = max(map(len, rows))
+    at_once = rows_at_once(longest, device)
+    data = datasets.Dataset.from_dict(
+        {
+            "input_ids": [[*row.asked, *row.said] for row in rows],
+            "labels": [[*[IGNORED] * len(row.asked), *row.said] for row in rows],
+        }
+    )
+    is_on_gpu = device == "cuda"
+    with TemporaryDirectory() as folder:  # nothing is kept there
+        config = SFTConfig(
+            output_dir=folder,
+            dataset_kwargs={"skip_prepare_dataset": True},  # rows are tokens already, in the order of training
+            train_sampling_strategy="sequential",
+            max_length=None,
+            num_train_epochs=1,
+            per_device_train_batch_size=at_once,
+            gradient_accumulation_steps=STEP_ROWS // at_once,
+            max_grad_norm=CLIP,
+            seed=options.seed % SEEDS,
+            use_cpu=not is_on_gpu,
+            bf16=is_on_gpu,
+            gradient_checkpointing=is_on_gpu or not keeps_all(start.shape, options.lora_rank, at_once * longest),
+            dataloader_pin_memory=is_on_gpu,
+            logging_steps=1,
+            logging_nan_inf_filter=False,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        )
+        reader = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=chat.end, pad_token=chat.end)
+        trainer = SFTTrainer(
+            model,
+            config,
+            train_dataset=data,
+            processing_class=reader,
+            callbacks=[told],
+            optimizers=_optimizer(model, options.rate, told.tokens),
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+
+
+def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any]:
+    """AdamW and its schedule; `tokens`: of each step."""
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    # Fused on a GPU: else a step takes the weights' memory once more, and all of QED-Nano's don't fit in 80 GB.
+    optimizer = torch.optim.AdamW(trained, rate, weight_decay=0.0, fused=trained[0].is_cuda)
+    schedule, before = Schedule.of_finetuning(sum(tokens), 1.0), list(accumulate(tokens, initial=0))
+    scales = [schedule.scale(seen, size) for seen, size in zip(before, tokens, strict=False)]
+    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: scales[min(step, len(scales) - 1)])
+
+
+def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, folder: Path) -> None:
+    """The model with its new weights (those of `lora` added to the old ones), in the files and types of the old."""
+    folder.mkdir()
+    for name in COPIED:
+        if (start.path / name).is_file():
+            shutil.copy(start.path / name, folder / name)
+    adapted = linear_shapes(start.shape, start.architecture) if lora and start.architecture else {}
+
+    def new(name: str, old: Tensor) -> Tensor:
+        if name.endswith(UNUSED):
+            return old
+        if not lora:
+            return weights[name if name in weights else "model.embed_tokens.weight"]  # where the two are one
+        if name not in adapted:
+            return old
+        first, second = (weights[part].float() for part in lora_names(name))
+        return old.float() + lora.lora_alpha / lora.r * (second @ first)
+
+    for file in sorted(start.path.glob("*.safetensors")):
+        with safe_open(file, "pt") as stored:
+            old = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
+        made = {name: new(name, its).to(its.dtype).contiguous() for name, its in old.items()}
+        save_file(made, folder / file.name, metadata={"format": "pt"})
+
+
+def _write_ends(old: Path, folder: Path, end: int) -> None:
+    """generation_config.json with the token that ends a turn among those that end a completion."""
+    path = old / "generation_config.json"
+    config = read_object(path) if path.is_file() else {}
+    known = config.get("eos_token_id", [])
+    ends = [end, *(known if isinstance(known, list) else [known])]
+    config["eos_token_id"] = list(dict.fromkeys(ends))
+    (folder / path.name).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")

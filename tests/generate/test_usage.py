@@ -1,0 +1,298 @@
+"""Tokens that no server told are unknown, and never 0; replies that say nothing are called empty or filtered."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from core.base.errors import UserError
+from core.base.prices import Prices
+from core.engines.server import Server
+from core.generate.generator import Generator
+from core.generate.journal import Journal
+from core.plan import lengths
+from core.plan.progress import Expected, Forecast, Kind
+from core.report import compare, page, plot, tables
+from core.report.budgets import bought, in_unit
+from core.report.report import main as report
+from core.results.metrics import RunMetrics
+from core.results.read import StepResult, step_result
+from core.scaffolds.rsa import rsa
+from core.session.equal_compute import Budgeted
+from core.types import Completion, Member, Sampling, carried
+from tests.conftest import run
+from tests.fakes.http import answer
+from tests.fakes.model import PROBLEM, Model, constants_with
+from tests.generate.test_patience import Moody, ask, chat
+from tests.helpers import documents, reports
+from tests.labs.endpoint.test_app import Running
+from tests.results.test_results import SCHEMA, document, graded, member
+from tests.session.test_run import load
+
+
+@pytest.fixture
+def moody() -> Iterator[Moody]:
+    made = Moody()
+    yield made
+    made.close()
+
+
+def uncounted(answer: str = "\\boxed{42}") -> Member:
+    return member(answer, completion_tokens=0, prompt_tokens=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "counted"),
+    [
+        ({"answer": "x", "prompt_tokens": 5, "completion_tokens": 7, "cached_tokens": 2}, (5, 2, 7)),
+        ({"answer": "x"}, (None, None, None)),
+        ({"answer": "x", "completion_tokens": 7}, (None, None, 7)),
+        ({"answer": "x", "prompt_tokens": 5}, (5, 0, None)),
+        ({"thinking": "x", "prompt_tokens": 5}, (5, 0, None)),
+        ({"forced": "x", "prompt_tokens": 5}, (5, 0, None)),
+        ({"prompt_tokens": 5}, (5, 0, 0)),
+        ({}, (None, None, None)),
+        ({"error": "status 500", "finish_reason": None}, (0, 0, None)),
+    ],
+)
+def test_what_was_told_is_known(changes: dict[str, Any], counted: tuple[int | None, ...]) -> None:
+    made = Completion("0" * 32, 0, **{"finish_reason": "stop"} | changes)
+    assert made.counted == (counted if not made.error else (0, 0, 0))
+
+
+def test_tokens_that_nobody_told_are_unknown_in_results_table_and_warnings() -> None:
+    made = document(graded([[[uncounted(), uncounted("\\boxed{1}")], [uncounted()]]]))
+    jsonschema.validate(made, SCHEMA)
+    cost = made["problems"][0]["steps"][0]["members"][0]
+    assert cost["prompt_tokens"] is cost["cached_tokens"] is cost["completion_tokens"] is None
+    assert made["metrics"]["tokens"] == {"prompt": None, "cached": None, "completion": None}
+    assert [s["completion_tokens"] for s in made["metrics"]["steps"]] == [None, None]
+    assert [s["verification_tokens"] for s in made["metrics"]["steps"]] == [0, 0]
+    assert tables.table(made).count("unknown") == 2
+    assert "the server did not report the tokens of 3 completions and side calls: figures lack them" in made["warnings"]
+
+
+def test_what_is_known_is_summed_and_said_to_be_a_part() -> None:
+    checked = member("\\boxed{42}")
+    checked.side_calls = [Completion("1" * 32, 2, answer="?", finish_reason="stop")]
+    made = document(graded([[[checked, uncounted()]]]))
+    (step,) = made["metrics"]["steps"]
+    assert (step["completion_tokens"], step["verification_tokens"], step["uncounted"]) == (10, None, 2)
+    assert made["metrics"]["tokens"]["completion"] == 10
+    assert "≥ 10 + unknown" in tables.table(made)
+
+
+def test_a_run_of_failures_took_no_tokens_that_are_unknown() -> None:
+    made = document(graded([[[Member(Completion("0" * 32, 1, error="status 500")), member("\\boxed{42}")]]]))
+    (step,) = made["metrics"]["steps"]
+    assert step["completion_tokens"] == 10 and "uncounted" not in step
+
+
+USAGES: list[Any] = [
+    None,
+    {},
+    [],
+    {"total_tokens": 12},
+    {"prompt_tokens": 0, "completion_tokens": 0},
+    {"prompt_tokens": "9"},
+]
+
+
+@pytest.mark.parametrize("usage", USAGES)
+def test_whatever_a_server_says_without_counting_is_no_count(moody: Moody, tmp_path: Path, usage: Any) -> None:
+    moody.choose = lambda n, prompt: answer(200, chat("\\boxed{42}") | {"usage": usage})
+    made, _ = ask(moody, tmp_path, ["a", "b"])
+    again, _ = ask(moody, tmp_path, ["a", "b"])  # from the journal
+    assert [one.counted for one in (*made, *again)] == [(None, None, None)] * 4 and len(moody.prompts) == 2
+
+
+def test_a_run_on_a_server_that_counts_nothing(moody: Moody, results: Path) -> None:
+    moody.choose = lambda n, prompt: answer(200, chat("\\boxed{42}") | {"usage": None})
+    small = ("PROBLEMS=sums", "LIMIT=2", "N=2", "K=2", "T=1")
+    status, out, err = run("02_rsa_basic", *small, BASE_URL=moody.url)
+    assert status == 0 and ", unknown tokens, " in out and "tok/s unknown" in err, err
+    found = load(results, "02_rsa_basic")
+    assert found["metrics"]["tokens"]["completion"] is None
+    assert run("01_baseline", "PROBLEMS=sums", "LIMIT=2", "N=2", BASE_URL=moody.url)[0] == 0
+    shown = compare.table([compare.read(name, results) for name in ("01_baseline", "02_rsa_basic")])
+    assert shown.count("unknown") == 3
+    asked = len(moody.prompts)
+    status, out, err = run("02_rsa_basic", *small, BASE_URL=moody.url)  # from the journal
+    assert status == 0 and ", unknown tokens, " in out and len(moody.prompts) == asked, err
+
+
+def test_the_page_the_figures_and_the_logs_of_a_run_without_counts(results: Path, tmp_path: Path) -> None:
+    reports.results(results, counted=False)
+    (results / "02_rsa_basic.json").rename(results / "a.json")
+    reports.results(results)
+    first, second = page.read(results / "a.json"), page.read(results / "02_rsa_basic.json")
+    assert first.problems[0].steps[0].members[0].cost.completion_tokens is None
+    assert first.head.metrics.tokens["completion"] is None
+    known = page.data([first, second])
+    assert known["comparison"]["pairs"][0]["tokens"] is None
+    report([])
+    report(["--figures", str(tmp_path / "figures")])
+    plot.frontier([first.document, second.document], tmp_path / "frontier.png")
+    if find_spec("inspect_ai"):
+        report(["a", "--inspect", str(tmp_path / "logs")])
+
+
+def test_lengths_are_measured_on_what_was_counted(results: Path) -> None:
+    assert lengths.measured(reports.results(results, counted=False), "made-up") is None
+    path = reports.results(results) / "02_rsa_basic.json"
+    whole = lengths.measured(results, "made-up")
+    found = json.loads(path.read_text())
+    for problem in found["problems"]:
+        for step in problem["steps"]:
+            step["members"][0] |= {"completion_tokens": None, "prompt_tokens": None, "cached_tokens": None}
+    path.write_text(json.dumps(found))
+    part = lengths.measured(results, "made-up")
+    assert whole is not None and part is not None and part.solutions[0].mean() == whole.solutions[0].mean() == 100
+
+
+def test_completions_of_unknown_length_are_as_long_as_the_plan_has_them() -> None:
+    expected: dict[Kind, Expected] = {(0,): Expected(10, 100.0, 10.0), (1,): Expected(10, 100.0, 30.0)}
+    told, untold = Forecast(expected), Forecast(expected)
+    for _ in range(5):
+        told.arrived((0,), 100)
+        untold.arrived((0,), None)
+    assert untold.seconds_left(5.0) == told.seconds_left(5.0) == 35.0
+
+
+def test_compute_cannot_be_matched_without_counts_and_that_is_said_at_once(tmp_path: Path) -> None:
+    model = Model(lambda names, prompt: Completion("", 0, "", "x", finish_reason="stop"))
+    config = constants_with({"SEED": 0, "N": 8, "K": 2, "T": 3, "CARRY": "answer", "MAX_TOKENS": 9, "ANSWER_TOKENS": 0})
+
+    async def collect() -> int:
+        return len([p async for p in Budgeted(rsa, float("inf"))(PROBLEM, model, config)])
+
+    with pytest.raises(UserError, match="counts no tokens, so that scaffolds can't be compared at equal tokens"):
+        asyncio.run(collect())
+    path = tmp_path / "a.json"
+
+    def write(*tokens: int | None) -> None:
+        samples = documents.step(0, [documents.member(count) for count in tokens])
+        path.write_text(json.dumps(documents.document([documents.problem("p", [samples])])))
+
+    write(None, None)
+    with pytest.raises(UserError, match="counts no tokens"):
+        in_unit((2.5,), [path])
+    write(100, 150, 50, None)
+    assert in_unit((2.5,), [path]) == [250], "one of unknown length is left out"
+
+
+def test_a_budget_does_not_buy_a_step_of_unknown_length() -> None:
+    def step(tokens: int | None, right: float) -> StepResult:
+        one = documents.member(tokens, prompt_tokens=None, cached_tokens=None)
+        return step_result(documents.step(0, [one], majority=right))
+
+    found = bought([step(10, 0.5), step(None, 1.0), step(10, 0.0)], 1000)
+    assert (found.score, found.tokens, found.calls, found.prompt) == (0.5, 10, 1, 0)
+
+
+def test_a_tail_is_cut_by_characters_where_tokens_are_unknown() -> None:
+    made = Completion("0" * 32, 0, thinking="t" * 6000, answer="a" * 100, finish_reason="stop")
+    tail = carried(made, constants_with({"CARRY": "tail", "CARRY_TOKENS": 100}))
+    assert 100 < len(tail) < 1000 and tail.endswith("a" * 100)
+
+
+@pytest.mark.parametrize("context", [100, 4000])
+def test_an_answer_is_forced_within_the_context_where_tokens_are_unknown(
+    moody: Moody, tmp_path: Path, context: int
+) -> None:
+    thought = chat("<think>" + "So it goes on. " * 3000, finish_reason="length") | {"usage": None}
+    moody.choose = lambda n, prompt: answer(200, thought if n == 0 else chat(" \\boxed{42}") | {"usage": None})
+    server = Server("vllm", moody.url, "m", "x", context=context)
+
+    async def one() -> Completion:
+        with Journal(tmp_path / "a.jsonl") as journal:
+            async with Generator(server, journal, 1, 60.0) as generator:
+                sampling = Sampling(max_tokens=9000, answer_tokens=200)
+                return await generator([{"role": "user", "content": "?"}], 1, sampling)
+
+    made = asyncio.run(one())
+    assert made.forced is not None and "\\boxed{42}" in made.forced
+    assert len(moody.prompts[1]) < max(200, 5 * context) and made.counted == (None, None, None)
+
+
+def test_rsa_as_a_model_tells_no_usage_that_it_does_not_know(moody: Moody, tmp_path: Path) -> None:
+    moody.choose = lambda n, prompt: answer(200, chat("\\boxed{42}") | {"usage": None})
+    running = Running(Server("other", moody.url, "m", "x"), tmp_path)
+    try:
+        with running.client() as client:
+            asked: Any = [{"role": "user", "content": "?"}]
+            made = client.chat.completions.create(model=running.model, messages=asked)
+            assert made.usage is None and "42" in (made.choices[0].message.content or "")
+            options: Any = {"stream": True, "stream_options": {"include_usage": True}}
+            chunks = list(client.chat.completions.create(model=running.model, messages=asked, **options))
+            assert chunks[-1].usage is None and not chunks[-1].choices
+    finally:
+        running.close()
+
+
+# Replies that say nothing
+
+
+def test_empty_and_filtered_replies_are_called_so_and_are_not_identical() -> None:
+    def silent(reason: str) -> Member:
+        return Member(Completion("0" * 32, 1, finish_reason=reason, prompt_tokens=5))
+
+    filtered = [silent(reason) for reason in ("content_filter", "SAFETY", "refusal")]
+    begun = member("It is", finish_reason="content_filter")
+    made = document(graded([[[silent("stop"), silent("stop"), silent("eos"), *filtered, begun, begun]]]))
+    jsonschema.validate(made, SCHEMA)
+    (step,) = made["metrics"]["steps"]
+    assert (step["empty"], step["filtered"], step["identical"], step["failed"]) == (3, 5, 0, 0)
+    doubts = [m["doubt"] for m in made["problems"][0]["steps"][0]["members"]]
+    assert doubts == ["empty"] * 3 + ["filtered"] * 5
+    assert "37.5% of 8 completions are empty: the server sent no text" in made["warnings"]
+    assert "62.5% of 8 completions were ended by a filter" in made["warnings"]
+
+
+def test_blank_space_is_empty_and_what_was_cut_off_or_thought_is_not() -> None:
+    blank = Member(Completion("0" * 32, 1, answer=" \n", finish_reason="stop", prompt_tokens=5, completion_tokens=1))
+    cut = Member(Completion("1" * 32, 1, finish_reason="length", prompt_tokens=5))
+    made = document(graded([[[blank, blank, cut, cut, member(""), member("")]]]))
+    (step,) = made["metrics"]["steps"]
+    assert (step["empty"], step["truncated"], step["identical"]) == (2, 2, 1), "two with the same thought"
+
+
+def test_checks_that_say_nothing_are_counted() -> None:
+    checked = member("\\boxed{42}")
+    checked.side_calls = [Completion("1" * 32, 2, finish_reason=r, prompt_tokens=5) for r in ("stop", "content_filter")]
+    made = document(graded([[[checked]]]))
+    assert made["metrics"]["checks"] == {"completions": 2, "truncated": 0, "failed": 0, "empty": 1, "filtered": 1}
+    assert "1 of 2 side calls empty" in made["warnings"] and "1 of 2 side calls filtered" in made["warnings"]
+
+
+def test_a_prompt_that_a_filter_refuses_is_one_failure_and_ends_no_run(moody: Moody, results: Path) -> None:
+    said = {"error": {"message": "The response was filtered", "code": "content_filter", "param": "prompt"}}
+    moody.choose = lambda n, prompt: answer(400, said) if n == 0 else answer(200, chat("\\boxed{42}"))
+    status, out, err = run("01_baseline", "PROBLEMS=sums", "LIMIT=1", "N=4", "CONCURRENCY=1", BASE_URL=moody.url)
+    assert status == 0 and "25.0% of 4 completions failed; most often: filtered: The response was filtered" in out, err
+
+
+def test_dollars_stand_in_results_table_comparison_and_page_where_prices_are_known(results: Path) -> None:
+    prices = Prices(1.0, 0.1, 10.0, "2026-11-23")
+    known, unknown = member("\\boxed{42}", prompt_tokens=50, cached_tokens=20, completion_tokens=100), uncounted()
+    made = document(graded([[[known, unknown], [known, known]]])) | {"prices": asdict(prices)}
+    counted = RunMetrics(1, prices=prices)
+    for each_step in made["problems"][0]["steps"]:
+        counted.add(0, each_step)
+    made["metrics"], made["problems"][0]["cost"] = counted.metrics(1.0), counted.costs()[0]["cost"]
+    jsonschema.validate(made, SCHEMA)
+    each = (30 * 1.0 + 20 * 0.1 + 100 * 10.0) / 1e6
+    assert [step["cost"] for step in made["metrics"]["steps"]] == pytest.approx([each, 2 * each])
+    assert made["metrics"]["cost"] == pytest.approx(3 * each)
+    assert "≥ $0.00103" in tables.table(made) and "≥ $0.0031" in tables.final(made)
+    (results / "a.json").write_text(json.dumps(made))
+    shown = compare.table([compare.read("a", results), compare.read("a", results)])
+    assert "≥ $0.0031" in shown and "cost" in shown
+    known_by_page = page.data([page.read(results / "a.json")])["runs"][0]["head"]
+    assert known_by_page["metrics"]["cost"] == pytest.approx(3 * each) and known_by_page["prices"]["written"] == 10

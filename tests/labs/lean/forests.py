@@ -1,0 +1,75 @@
+"""Searches that never were, with embeddings that hold as much of a signal as a test wants."""
+
+from pathlib import Path
+
+import numpy as np
+
+from core.base.seeds import rng
+from labs.lean import embeddings, trajectories
+from labs.lean.embeddings import Embedded, text_of
+from labs.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
+
+WIDTH = 24
+MODEL = "toy@000000000000"
+
+
+def rows(theorem: str, depth: int = 3, beside: int = 3, is_proved: bool = True) -> list[Row]:
+    """A search whose proof takes `depth` tactics and one more; each state on the path has `beside` children off it, and
+    each of these one child."""
+    told: list[Row] = []
+
+    def add(parent: int | None, state: str, depth_: int, is_on: bool) -> int:
+        number = len(told)
+        is_end = is_on and not state
+        told.append(
+            {
+                "theorem_name": theorem,
+                "state_id": number,
+                "state_pp": state,
+                "tactic_applied": "" if parent is None else f"t{number}",
+                "parent_state_id": parent,
+                "label": POSITIVE if is_on else NEGATIVE,
+                "depth_from_root": depth_,
+                "remaining_depth": depth + 1 - depth_ if is_on else OFF_PATH,
+                "llm_log_prob": 0.0 if parent is None else -1.0,
+                "ebm_score": None,
+                "is_proof_complete": is_end,
+                "timestamp_ms": 1,
+            }
+        )
+        return number
+
+    at: int | None = None
+    for level in range(depth + 1):
+        at = add(at, f"{theorem}\n⊢ on {level}", level, is_proved)
+        for number in range(beside):
+            off = add(at, f"{theorem}\n⊢ off {level} {number}", level + 1, False)
+            add(off, f"{theorem}\n⊢ far {level} {number}", level + 2, False)
+    if is_proved:
+        add(at, "", depth + 1, True)
+    return told
+
+
+def written(folder: Path, theorems: int = 40, signal: float = 3.0, seed: int = 0) -> tuple[Path, Path]:
+    """A folder of trajectories, and one of embeddings: noise around a vector of the theorem. Along one direction states
+    on the path and off it are `signal` times its deviation apart; another tells how much is left of a proof."""
+    searches, vectors = folder / "trajectories", folder / "embeddings"
+    searches.mkdir(parents=True)
+    random, drawn = rng("forest", seed), {}
+    along, ahead = np.eye(WIDTH)[3], np.eye(WIDTH)[5]
+    for number in range(theorems):
+        name, middle = f"lemma_{number}", 2 * random.normal(size=WIDTH)
+        told = rows(name, depth=2 + number % 3, is_proved=number % 8 != 7)
+        (searches / f"{number}.parquet").write_bytes(trajectories.encoded(told))
+        for row in told:
+            if text := text_of(row["state_pp"]):
+                is_on = row["label"] == POSITIVE
+                left = row["remaining_depth"] if is_on else random.integers(1, 5)
+                drawn[text] = middle + random.normal(size=WIDTH) + signal * (is_on * along + left * ahead)
+    store(vectors, drawn)
+    return searches, vectors
+
+
+def store(folder: Path, drawn: dict[str, "np.typing.NDArray[np.float64]"], model: str = MODEL) -> None:
+    made = Embedded(np.array(list(drawn.values()), np.float32), np.zeros(len(drawn), np.bool_))
+    embeddings.write(folder, model, [(list(drawn), made)])

@@ -1,0 +1,182 @@
+"""A server that embeds beside one that generates: the memory of both, the flags, and a start on stand-ins of GPUs."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from core.base.errors import UserError
+from core.engines import attach, embedding, flags, gpus, need, weights
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.gpus import Gpu
+from core.engines.need import Need, embedding_bytes, embedding_settings, settings
+from core.engines.server import Server
+from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape
+from core.engines.weights import Model
+from labs.lean import served
+from labs.lean.constants import LeanConstants
+from labs.training.served import Weights
+from labs.training.to_hf import convert
+from tests.engines.test_server import GPU, stand_in
+from tests.fakes import sglang
+from tests.labs.lean.test_embeddings import asked
+
+GIB = 2**30
+MODEL = Model(Path("/weights/policy"), "policy@0123456789ab", QED_NANO, 262144)
+CONFIG = LeanConstants(MAX_TOKENS=128)
+PROVER_8B = Shape(36, 4096, 32, 8, 128, 12288, 151936, tied=False)  # as Qwen3-8B's config.json has it
+# Says with what it was started, and is a stand-in then.
+SGLANG = f"""[ "$1" = -c ] || echo "$CUDA_VISIBLE_DEVICES $*" >>"$STARTS"
+{sglang.STARTED}"""
+
+
+def test_the_memory_of_both_on_a_4090_by_hand() -> None:
+    """4,022,468,096 parameters in bf16, keys and values of 8,192 tokens in bf16, 0.5 GiB for CUDA, 1 GiB to compute."""
+    taken = 2 * 4_022_468_096 + 8192 * 4 * 36 * 8 * 128 + 1.5 * GIB
+    gpu = gpus.named("4090")
+    beside = settings(QED_NANO, 262144, gpu, Need(0, 128, 0, embeds=True))
+    left = gpu.memory - taken
+    kept = 2.5 * GIB + 0.04 * left
+    assert embedding_bytes(QED_NANO) == taken
+    assert beside.fraction == round(1 - kept / (left - RUNTIME_BYTES), 3)
+    assert beside.tokens == pytest.approx(
+        (left - RUNTIME_BYTES - kept - 2 * 4_022_468_096) / (2 * 36 * 8 * 128), rel=0.01
+    )
+    assert beside.context == need.PROMPT_TOKENS + 128 and beside.tokens > 10 * beside.context
+    assert beside.share == left / gpu.memory
+    assert settings(QED_NANO, 262144, gpu, Need(0, 128, 0)).share == 1, "alone, it has all of it"
+
+
+@given(st.floats(1, 200), st.integers(1, 100), st.integers(1, 64).map(lambda heads: 64 * heads))
+def test_what_both_are_given_is_what_the_gpu_has(gib: float, layers: int, hidden: int) -> None:
+    shape = Shape(layers, hidden, 32, 8, 128, 3 * hidden, 150_000, tied=True)
+    gpu = Gpu("any", gib * GIB, 1e12, 1e14, fp8=True)
+    try:
+        other = embedding_settings(shape, 40960, gpu)
+        mine = settings(shape, 40960, gpu, Need(0, 128, 0, embeds=True))
+    except UserError:
+        with suppress(UserError):
+            settings(shape, 40960, gpu, Need(0, 128, 0))  # alone it may fit
+        return
+    assert mine.share + other.share == pytest.approx(1)
+    taken = mine.tokens * shape.kv_bytes(mine.kv) + shape.weight_bytes + RUNTIME_BYTES
+    assert taken + embedding_bytes(shape) <= gpu.memory
+    assume(mine.tokens > 0)
+    assert settings(shape, 40960, gpu, Need(0, 128, 0)).tokens > mine.tokens
+
+
+def test_where_the_gpu_does_not_hold_both_it_is_said_before_anything_starts() -> None:
+    gpu = gpus.named("4090")
+    assert settings(PROVER_8B, 40960, gpu, Need(0, 128, 0)).tokens > 10_000, "alone it fits"
+    with pytest.raises(UserError, match=r"RTX 4090 does not hold the model twice: .* takes 17.9 GiB.*ENERGY=0"):
+        settings(PROVER_8B, 40960, gpu, Need(0, 128, 0, embeds=True))
+    small = Gpu("small", 10 * GIB, 1e12, 1e14, fp8=False)
+    with pytest.raises(UserError, match=r"small has 10.0 GiB of memory, and to embed by this model takes 10.1"):
+        embedding_settings(QED_NANO, 40960, small)
+
+
+def test_the_flags_of_servers_that_embed() -> None:
+    chosen = embedding_settings(QED_NANO, 262144, gpus.named("4090"))
+    sglang = flags.embedding("sglang", MODEL, chosen, "127.0.0.1", 30001)
+    vllm = flags.embedding("vllm", MODEL, chosen, "127.0.0.1", 30001)
+    assert "--is-embedding" in sglang and _of(sglang, "--max-total-tokens") == "8192"
+    assert _of(sglang, "--served-model-name") == "policy-last@0123456789ab"
+    assert _of(vllm, "--served-model-name") == "policy-mean@0123456789ab", "vectors that are pooled otherwise"
+    assert json.loads(_of(vllm, "--pooler-config")) == {"pooling_type": "MEAN"}
+    assert float(_of(vllm, "--gpu-memory-utilization")) == pytest.approx(
+        embedding_bytes(QED_NANO) / 24564 / 2**20, abs=1e-3
+    )
+    for args in (sglang, vllm):
+        assert "--trust-remote-code" not in args and _of(args, "--host") == "127.0.0.1"
+    beside = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0, embeds=True))
+    alone = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0))
+    share = float(_of(flags.vllm(MODEL, beside, "127.0.0.1", 30000), "--gpu-memory-utilization"))
+    assert 0.4 < share < 0.9 * beside.share + 1e-3 and share + chosen.share < 1
+    assert "--gpu-memory-utilization" not in flags.vllm(MODEL, alone, "127.0.0.1", 30000)
+
+
+def _of(args: list[str], flag: str) -> str:
+    return args[args.index(flag) + 1]
+
+
+@pytest.fixture
+def policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Weights]:
+    """The embedded model as a folder, on a machine with a stand-in of one GPU and of SGLang."""
+    convert(EMBEDDED_GGUF, tmp_path / "policy")
+    monkeypatch.setenv("PATH", stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=SGLANG))
+    monkeypatch.setenv("SGLANG_PYTHON", str(tmp_path / "bin" / "sglang-python"))
+    monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
+    monkeypatch.setenv("MODEL", str(tmp_path / "policy"))
+    monkeypatch.setenv("PORT", "29871")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("BASE_URL", raising=False)
+    gpus.has_gpu.cache_clear()
+    yield Weights(tmp_path / "policy")
+    gpus.has_gpu.cache_clear()
+
+
+def test_a_policy_on_a_gpu_is_embedded_by_a_server_of_its_own(policy: Weights, tmp_path: Path) -> None:
+    texts = ["⊢ p → p", "h : p\n⊢ q", "x " * 6000]
+
+    def embedded(server: Server) -> np.ndarray:
+        made = asked(server, lambda embedder: embedder(texts))
+        assert made.cut.tolist() == [False, False, True]
+        return made.vectors
+
+    with served.embedding(policy, tmp_path) as embeds:
+        digest = weights.digest(policy.path)[:12]
+        assert embeds.model == f"policy-last@{digest}" and embeds.base_url != "http://127.0.0.1:29871/v1"
+        on_gpu = embedded(embeds)
+    with embedding.on_llamacpp() as embeds:
+        assert np.allclose(on_gpu, embedded(embeds), atol=0.05)
+    assert attach.probe(embeds.base_url, "x") is None, "it is gone"
+    (started,) = (tmp_path / "starts").read_text().splitlines()
+    assert started.startswith(" -m sglang.launch_server --is-embedding")
+    assert (tmp_path / "sglang-embedding.log").exists()
+
+
+def test_a_search_beside_it_is_planned_with_what_is_left(policy: Weights) -> None:
+    assert served.need(policy, CONFIG, beside=True).embeds and not served.need(policy, CONFIG).embeds
+    served.check_embeds(policy, CONFIG)
+    config = json.loads((policy.path / "config.json").read_text())
+    config |= {"num_hidden_layers": 36, "hidden_size": 4096, "intermediate_size": 12288, "vocab_size": 151936}
+    (policy.path / "config.json").write_text(json.dumps(config | {"head_dim": 128, "tie_word_embeddings": False}))
+    with pytest.raises(UserError, match="does not hold the model twice"):
+        served.check_embeds(policy, CONFIG)
+
+
+@pytest.mark.parametrize(("visible", "second"), [("", "1"), ("3,2", "2"), ("GPU-a, GPU-b", "GPU-b")])
+def test_of_two_gpus_the_second_embeds(
+    policy: Weights, visible: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = GPU.replace('4090" ||', "4090\" && echo 'GPU 1: NVIDIA GeForce RTX 4090' ||")
+    stand_in(tmp_path / "bin", nvidia_smi=two)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert not embedding.shares_gpu() and not served.need(policy, CONFIG, beside=True).embeds
+    with served.embedding(policy, tmp_path):
+        assert os.environ.get("CUDA_VISIBLE_DEVICES", "") == visible
+    assert (tmp_path / "starts").read_text().startswith(f"{second} -m")
+
+
+def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(policy: Weights, tmp_path: Path) -> None:
+    gguf = Weights(EMBEDDED_GGUF)
+    assert not served.need(gguf, CONFIG, beside=True).embeds
+    with served.embedding(gguf, tmp_path) as embeds:
+        assert embeds.kind == "llama.cpp"
+    assert not (tmp_path / "starts").exists()
+
+
+def test_one_that_does_not_start_is_one_line(policy: Weights, tmp_path: Path) -> None:
+    stand_in(tmp_path / "bin", sglang_python='[ "$1" = -c ] && exit 0; echo "CUDA out of memory"; exit 1')
+    with (
+        pytest.raises(UserError, match="SGLang ended with status 1: the GPU's memory does not suffice"),
+        served.embedding(policy, tmp_path),
+    ):
+        pass

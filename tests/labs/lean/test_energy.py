@@ -1,0 +1,451 @@
+"""The energy, trained for real: it learns what there is to learn, low is good, and a kill costs little."""
+
+import asyncio
+import json
+import re
+import shutil
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from core.base.errors import UserError
+from core.engines import embedding as embeds
+from core.engines.server import Server
+from labs.lean import embeddings, energy, trajectories, trees
+from labs.lean.embedder import Embedder
+from labs.lean.embeddings import Embedded, text_of
+from labs.lean.energy import LAYERS, Energy
+from labs.lean.guide import Guide
+from labs.lean.search import search
+from labs.lean.trees import NEGATIVES, Draws, Tree
+from tests.labs.lean.forests import MODEL, WIDTH, rows, store, written
+from tests.labs.lean.worlds import State, Toy, constants, distance, tree
+from tests.labs.training import helpers as training
+
+# Each of its arguments is a command line, run one after the other in a process of its own: one import of torch for all.
+# Steps are few and large, checkpoints 10 apart; "kill" kills at the first; a limit is that of the size of files.
+COMMANDS = """
+import os, resource, signal, sys
+import torch
+from pathlib import Path
+from labs.lean import energy_torch
+from labs.lean.energy_training import main
+energy_torch.CHECKPOINT, energy_torch.BATCH, energy_torch.RATE = 10, 16, 2e-3
+torch.optim.AdamW([torch.zeros(1, requires_grad=True)])  # imports, once and not in each child, what it needs
+
+for line in sys.argv[1:]:
+    how, *args = line.split()
+    sys.stdout.flush()
+    if child := os.fork():
+        out = Path(args[args.index("--out") + 1])
+        while how == "kill" and not Path(f"{out}.checkpoint").exists():
+            os.sched_yield()
+        if how == "kill":
+            os.kill(child, signal.SIGKILL)
+        print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    else:
+        if how.isdigit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (int(how), resource.RLIM_INFINITY))
+        try:
+            main(args)
+        except SystemExit as end:
+            sys.stdout.flush()
+            os._exit(end.code or 0)
+        sys.stdout.flush()
+        os._exit(0)
+
+from labs.lean.energy import Energy, names
+from safetensors.torch import load_file
+folder = Path(sys.argv[1].split()[sys.argv[1].split().index("--out") + 1])
+stored = load_file(folder / "energy.safetensors")
+head = energy_torch.head_of(stored["mean"].numel()).eval()
+linear = [module for module in head if isinstance(module, torch.nn.Linear)]
+with torch.no_grad():
+    for layer, module in enumerate(linear):
+        for parameter, name in zip((module.weight, module.bias), names(layer)):
+            parameter.copy_(stored[name])
+    vectors = 3 * torch.randn(200, stored["mean"].numel())
+    there = head((vectors - stored["mean"]) / stored["scale"])[:, 0].numpy()
+here = Energy.load(folder)(vectors.numpy())
+print("apart", max(abs(a - b) for a, b in zip(here, there.tolist())), "energies of", there.std())
+"""
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("energy")
+    written(made / "signal")
+    written(made / "noise", signal=0.0)
+    missing = made / "missing"
+    shutil.copytree(made / "signal", missing)
+    (missing / "trajectories" / "new.parquet").write_bytes(trajectories.encoded(rows("new")))
+    collapsed = made / "collapsed"
+    searches, _ = written(collapsed, theorems=6)
+    near = np.eye(WIDTH) * 1e-3
+    drawn = {text: 1 + near[i % WIDTH] * i for i, text in enumerate(trees.texts_in([searches]))}
+    shutil.rmtree(collapsed / "embeddings")
+    store(collapsed / "embeddings", drawn)
+    return made
+
+
+def line(folder: Path, name: str, data: str = "signal", how: str = "run", more: str = "") -> str:
+    at = folder / data
+    paths = f"--trajectories {at / 'trajectories'} --embeddings {at / 'embeddings'} --out {folder / name}"
+    return f"{how} {paths} {more if '--steps' in more else f'--steps {STEPS} {more}'}"
+
+
+@pytest.fixture(scope="module")
+def said(folder: Path) -> str:
+    made = training.run(
+        COMMANDS,
+        line(folder, "once"),
+        line(folder, "blind", "noise"),
+        line(folder, "again", how="kill"),
+        line(folder, "again"),
+        line(folder, "anew", how="kill"),
+        line(folder, "anew", how="100000", more="--steps 2 --seed 5"),
+        line(folder, "anew", more="--resume none"),
+        line(folder, "collapsed_energy", "collapsed", more="--steps 1"),
+        line(folder, "missing_energy", "missing"),
+        line(folder, "once"),
+    )
+    return made.stdout + made.stderr.replace("\n  ", " ")
+
+
+def record(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "energy.json").read_text())
+    return found
+
+
+def forest(folder: Path, data: str = "signal") -> trees.Forest:
+    return trees.forest([folder / data / "trajectories"], embeddings.load(folder / data / "embeddings"))
+
+
+@training.needed
+def test_on_held_out_theorems_it_tells_the_path_from_its_siblings(folder: Path, said: str) -> None:
+    assert {path.name for path in (folder / "once").iterdir()} == {"energy.safetensors", "energy.json"}, said
+    once = record(folder / "once")
+    assert once["auc"]["held_out"]["value"] >= 0.75 and once["auc"]["held_out"]["low"] > 0.5
+    assert once["auc"]["held_out"]["n"] >= 4 and once["auc"]["trained"]["n"] >= 20
+    assert (once["width"], once["steps"], once["model"], once["layers"]) == (WIDTH, STEPS, MODEL, [512, 256, 128, 1])
+    assert once["loss"][-1][1] < once["loss"][0][1] / 2 and once["temperature"] > 0 and once["resumed"] == 0
+    assert once["states"] == len(forest(folder).vectors) and once["cosine"]["within"] > once["cosine"]["between"]
+    assert once["sha256"] == forest(folder).sha256 and f"training: step {STEPS} of {STEPS}, loss " in said
+
+
+@training.needed
+def test_of_noise_it_learns_nothing_that_holds_elsewhere(folder: Path, said: str) -> None:
+    found = record(folder / "blind")["auc"]["held_out"]
+    assert found["low"] <= 0.5 <= found["high"], said
+
+
+@training.needed
+def test_low_is_good(folder: Path, said: str) -> None:
+    whole = forest(folder)
+    energies = np.array(Energy.load(folder / "once")(whole.vectors))
+    held_out = [each for each in whole.trees if each.is_held_out and each.on_path]
+    on = [number for each in held_out for number in each.on_path]
+    off = [number for each in held_out for number in each.off_path]
+    assert energies[on].mean() < energies[off].mean() - 0.1, said
+    assert trees.auc(held_out, energies).value > 0.75 > 0.25 > trees.auc(held_out, -energies).value
+    paths = [each for each in whole.trees if not each.is_held_out]
+    left = [number for each in paths for number in each.remaining]
+    near = energies[[number for each in paths for number in each.on_path]]
+    assert np.corrcoef(near, left)[0, 1] > 0.2  # and lowest near the end
+
+
+@training.needed
+def test_numpy_says_what_torch_says(said: str) -> None:
+    apart = next(each for each in said.splitlines() if each.startswith("apart")).split()
+    assert float(apart[1]) < 1e-5 and float(apart[-1]) > 0.05
+
+
+@training.needed
+def test_a_training_that_was_killed_goes_on_to_the_same_bits(folder: Path, said: str) -> None:
+    assert "status -9" in said and record(folder / "again")["resumed"] >= 10
+    assert (folder / "again" / "energy.safetensors").read_bytes() == (
+        folder / "once" / "energy.safetensors"
+    ).read_bytes()
+    assert record(folder / "again")["loss"] == record(folder / "once")["loss"]
+    assert not [path for path in folder.iterdir() if path.name.startswith((".again", "again.checkpoint"))]
+
+
+@training.needed
+def test_it_goes_on_with_nothing_but_its_own_checkpoint_and_not_where_it_must_not(folder: Path, said: str) -> None:
+    assert "anew.checkpoint is of another training, and is not gone on with" in said
+    assert record(folder / "anew")["resumed"] == 0
+
+
+@training.needed
+def test_bad_input_and_a_full_disk_are_one_line_and_leave_nothing(folder: Path, said: str) -> None:
+    assert re.search(r"error: \d+ of [\d,]+ states have no embedding. Embed them: the same command", said), said
+    assert "anew: writing failed" in said and "once exists. Remove it" in said
+    assert said.count("status 2") == 3 and "Traceback" not in said
+    assert not [path for path in folder.iterdir() if path.name.startswith((".", "missing_energy"))]
+    assert "warning: states of one theorem have a mean cosine of 1.000" in said
+    assert "hardly tells a theorem's states apart" in record(folder / "collapsed_energy")["warning"]
+
+
+@training.needed
+def test_it_runs_as_a_process_of_its_own(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAIN_PYTHON", str(training.PYTHON))
+    paths, told = folder / "signal", list[str]()
+    args = [paths / "trajectories"], paths / "embeddings", folder / "leash"
+    assert energy.train(*args, steps=2, say=told.append)["steps"] == 2 and "step 2 of 2" in told[-1]
+    with pytest.raises(UserError, match=r"training ended with status 2: .*leash exists.* Its log is .*leash\.log"):
+        energy.train(*args, steps=2)
+
+
+def head(width: int = WIDTH, seed: int = 0) -> dict[str, Any]:
+    """The tensors of an energy that nobody trained."""
+    rng = np.random.default_rng(seed)
+    made = {"mean": np.zeros(width, np.float32), "scale": np.ones(width, np.float32)}
+    for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
+        weight, bias = energy.names(layer)
+        made |= {weight: rng.normal(0, inputs**-0.5, (outputs, inputs)).astype(np.float32)}
+        made |= {bias: np.zeros(outputs, np.float32)}
+    return made
+
+
+def kept(folder: Path, tensors: dict[str, Any] | None = None, model: str = MODEL) -> Path:
+    folder.mkdir()
+    save_file(tensors or head(), folder / "energy.safetensors")
+    (folder / "energy.json").write_text(json.dumps({"model": model}))
+    return folder
+
+
+def test_an_energy_of_another_width_or_model_is_one_line(tmp_path: Path) -> None:
+    found = Energy.load(kept(tmp_path / "energy"))
+    with pytest.raises(UserError, match=r"an energy of another width: .* embeddings of 24 numbers, and these have 128"):
+        found(np.ones((3, 128), np.float32))
+    with pytest.raises(UserError, match="trained on embeddings of toy@000000000000, and these are of model@1"):
+        found.check_made_for("model@1")
+
+
+def edit(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], object]:
+    def edited(folder: Path) -> None:
+        tensors = load_file(folder / "energy.safetensors")
+        change(tensors)
+        save_file(tensors, folder / "energy.safetensors")
+
+    return edited
+
+
+def header(said: Any) -> Callable[[Path], object]:
+    content = json.dumps(said).encode()
+    return lambda folder: (folder / "energy.safetensors").write_bytes(
+        struct.pack("<Q", len(content)) + content + bytes(8)
+    )
+
+
+def about(begin: int, end: int, shape: Sequence[int] = (2,), dtype: str = "F32") -> dict[str, Any]:
+    return {"mean": {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}}
+
+
+SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no record": (lambda f: (f / "energy.json").unlink(), "energy.json can't be read"),
+    "a record of nothing": (lambda f: (f / "energy.json").write_text("[]"), "does not say which model"),
+    "no weights": (lambda f: (f / "energy.safetensors").unlink(), "energy.safetensors can't be read"),
+    "empty": (lambda f: (f / "energy.safetensors").write_bytes(b""), "can't be read"),
+    "no safetensors": (lambda f: (f / "energy.safetensors").write_bytes(b"\xff" * 100), "no safetensors file"),
+    "cut off": (
+        lambda f: (f / "energy.safetensors").write_bytes((f / "energy.safetensors").read_bytes()[:-4]),
+        "it is cut off",
+    ),
+    "a layer less": (edit(lambda t: t.pop("layers.2.bias")), r"it holds layers\.2\.bias, or lacks them"),
+    "another layer": (edit(lambda t: t.update({"layers.1.bias": t["mean"]})), r"layers\.1\.bias is \[24\]"),
+    "float64": (edit(lambda t: t.update(mean=t["mean"].astype(np.float64))), "mean is no tensor of float32"),
+    "nan": (edit(lambda t: t.update(mean=t["mean"] * np.nan)), "mean is not finite"),
+    "a list": (header([]), "can't be read"),
+    "overlong": (header(about(0, 16, (4,))), "it is cut off"),
+    "backwards": (header(about(8, 0)), "no tensor of float32"),
+    "negative": (header(about(-8, 0)), "it is cut off"),
+    "huge": (header(about(0, 8, (2**70,))), "no tensor of float32"),
+    "no shape": (header({"mean": 3}), "can't be read"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_a_damaged_energy_is_one_line(case: str, tmp_path: Path) -> None:
+    spoil, words = SPOILT[case]
+    spoil(kept(tmp_path / "energy"))
+    with pytest.raises(UserError, match=words) as raised:
+        Energy.load(tmp_path / "energy")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_states_energy_does_not_depend_on_those_beside_it(tmp_path: Path) -> None:
+    found = Energy.load(kept(tmp_path / "energy"))
+    vectors = np.random.default_rng(1).normal(size=(50, WIDTH)).astype(np.float32)
+    assert found(vectors) == [found(vectors[n : n + 1])[0] for n in range(50)]
+    assert np.isfinite(found(np.full((1, WIDTH), 1e30, np.float32))).all()
+
+
+# The trees
+
+
+def distinct(texts: Sequence[str]) -> dict[str, "np.typing.NDArray[np.float64]"]:
+    """Vectors that say nothing."""
+    return {text: np.arange(1, WIDTH + 1, dtype=np.float64) + number for number, text in enumerate(texts)}
+
+
+def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) -> None:
+    first, second = rows("a", depth=2, beside=1), rows("a", depth=2, beside=1)
+    swapped = {"a\n⊢ on 1": "a\n⊢ off 0 0", "a\n⊢ off 0 0": "a\n⊢ on 1"}
+    for row in second:  # there, what was beside the path leads to the end at once
+        row["state_pp"] = swapped.get(row["state_pp"], row["state_pp"])
+        row["remaining_depth"] -= row["remaining_depth"] > 1
+    others = rows("b") + rows("c", is_proved=False)
+    for name, told in (("1", first), ("2", second + others)):
+        (tmp_path / f"{name}.parquet").write_bytes(trajectories.encoded(told))
+    texts = trees.texts_in([tmp_path])
+    assert len(texts) == len(set(texts)) and "" not in texts
+    store(tmp_path / "e", distinct(texts))
+    stored = embeddings.load(tmp_path / "e")
+    paths = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
+    made = trees.forest(paths, stored)
+    assert trees.forest(paths[::-1], stored).sha256 == made.sha256
+    a, b, c = made.trees
+    names = {int(n): text for text, n in zip(sorted(texts, key=embeddings.hash_of), range(len(texts)), strict=True)}
+    on = {names[n]: left for n, left in zip(a.on_path, a.remaining, strict=True)}
+    assert on == {"a\n⊢ on 0": 2, "a\n⊢ on 1": 2, "a\n⊢ off 0 0": 1, "a\n⊢ on 2": 1}
+    assert {names[n] for n in a.siblings} == {"a\n⊢ off 1 0", "a\n⊢ off 2 0"}
+    assert {names[n] for n in a.others} == {f"a\n⊢ far {n} 0" for n in range(3)}
+    assert [({names[n] for n in on}, {names[n] for n in off}) for on, off in a.families] == 2 * [
+        ({"a\n⊢ on 2"}, {"a\n⊢ off 1 0"})
+    ]
+    assert len(b.families) == 3 and not c.on_path and not c.families and len(c.off_path) > 20
+    # Of the policy's own tactics: all but those with the log probability of a probe, which one sibling of "b" gets.
+    assert a.own == a.families and not any(each.own for each in trees.forest(paths, stored, probe=-1.0).trees)
+    next(row for row in others if row["state_pp"] == "b\n⊢ off 1 0")["llm_log_prob"] = -2.0
+    (tmp_path / "2.parquet").write_bytes(trajectories.encoded(second + others))
+    own = trees.forest(paths, stored).trees[1].own
+    assert [(len(on), len(off)) for on, off in own] == [(1, 3), (1, 2), (1, 3)]
+
+
+def plain_tree(theorem: str, on: int, siblings: int, others: int, begin: int) -> Tree:
+    numbers = iter(range(begin, begin + on + siblings + others))
+    one, two, three = (tuple(next(numbers) for _ in range(count)) for count in (on, siblings, others))
+    return Tree(theorem, one, (1,) * on, two, three, ())
+
+
+def in_training(count: int) -> list[str]:
+    """Names of theorems that are not held out."""
+    names = (f"t{number}" for number in range(10_000))
+    return list(islice((name for name in names if not plain_tree(name, 0, 0, 0, 0).is_held_out), count))
+
+
+def test_the_seven_others_are_of_the_three_kinds_by_their_shares() -> None:
+    forest = [plain_tree(name, 3, 20, 20, 1000 * n) for n, name in enumerate(in_training(10))]
+    batch = Draws(forest).batch(2000, np.random.default_rng(0))
+    assert batch.is_there.all() and batch.states.shape == (2000, 1 + NEGATIVES)
+    kinds = np.zeros(3)
+    for states in batch.states:
+        its = forest[states[0] // 1000]
+        assert states[0] in its.on_path and len(set(states)) == 1 + NEGATIVES
+        for state in states[1:]:
+            kind = 0 if state in its.siblings else 1 if state in its.others else 2
+            assert kind < 2 or state // 1000 != states[0] // 1000
+            kinds[kind] += 1
+    assert kinds / kinds.sum() == pytest.approx([0.3, 0.4, 0.3], abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("siblings", "others", "beside", "expected"),
+    [(0, 0, 50, 7), (2, 0, 50, 7), (0, 3, 50, 7), (2, 1, 0, 3), (9, 9, 0, 7), (1, 1, 2, 4), (0, 0, 3, 3)],
+)
+def test_where_a_kind_has_too_few_the_others_stand_in(siblings: int, others: int, beside: int, expected: int) -> None:
+    first, second = in_training(2)
+    forest = [plain_tree(first, 2, siblings, others, 0), plain_tree(second, 0, beside, 0, 1000)]
+    batch = Draws(forest).batch(50, np.random.default_rng(0))
+    assert (batch.is_there.sum(axis=1) == 1 + expected).mean() > 0.7  # of very few from elsewhere, not all are drawn
+    for states, there in zip(batch.states, batch.is_there, strict=True):
+        assert len(set(states[there])) == there.sum() and not set(states[there][1:]) & set(forest[0].on_path)
+
+
+def test_a_theorem_is_held_out_by_its_name_alone() -> None:
+    held = [n for n in range(2000) if plain_tree(f"lemma {n}", 0, 0, 0, 0).is_held_out]
+    assert 300 < len(held) < 500
+    first, *_ = in_training(1)
+    held_out = plain_tree(f"lemma {held[0]}", 2, 2, 2, 0)
+    assert {place for place, _, _ in Draws([held_out, plain_tree(first, 2, 2, 2, 10)]).examples} == {0}
+    assert Draws([held_out, plain_tree(first, 2, 2, 2, 10)]).examples[0][1] == 10
+
+
+def test_trajectories_without_a_proof_teach_nothing(tmp_path: Path) -> None:
+    (tmp_path / "1.parquet").write_bytes(trajectories.encoded(rows("a", is_proved=False)))
+    store(
+        tmp_path / "e",
+        {text: np.arange(1, WIDTH + 1, dtype=np.float64) + n for n, text in enumerate(trees.texts_in([tmp_path]))},
+    )
+    with pytest.raises(UserError, match="no proof with states beside its path, so there is nothing to learn"):
+        trees.forest([tmp_path], embeddings.load(tmp_path / "e"))
+
+
+# The guide
+
+
+class Told(Embedder):
+    """Vectors that `of` gives, without a server."""
+
+    def __init__(self, of: Callable[[str], Any], model: str = MODEL) -> None:
+        self.model, self.asked, self._given = model, list[str](), of
+
+    async def __call__(self, texts: Sequence[str]) -> Embedded:
+        self.asked += texts
+        return Embedded(np.array([self._given(text) for text in texts], np.float32), np.zeros(len(texts), np.bool_))
+
+
+@training.needed
+def test_a_search_that_is_guided_goes_straight_to_the_proof(folder: Path, said: str) -> None:
+    learned = Energy.load(folder / "once")
+    graph = tree(depth=4, good=(2, 2, 1, 2))
+    far = distance(graph)
+    random = np.random.default_rng(2)
+    drawn = {str(state): random.normal(size=WIDTH) + 3 * np.eye(WIDTH)[3] * (far(state) < 99) for state in graph}
+
+    def nodes(turned: int) -> int:
+        toy = Toy(graph)
+        guide = Guide(learned, Told(lambda text: drawn[text]))
+
+        async def energies(states: Sequence[Any]) -> list[float]:
+            return [turned * each for each in await guide(states) or []]
+
+        world = replace(toy.world, energy=energies)
+        found = asyncio.run(search("toy", world, constants(ALPHA=0.0, MAX_NODES=500), lambda: 0.0))
+        assert found.is_proved
+        return found.applied
+
+    assert nodes(1) < 40 < 100 < nodes(-1), said
+
+
+def test_a_state_is_embedded_once_however_it_is_spaced(tmp_path: Path) -> None:
+    told = Told(lambda text: np.full(WIDTH, float(len(text))))
+    guide = Guide(Energy.load(kept(tmp_path / "energy")), told)
+    first = asyncio.run(guide([State("p : Prop\n⊢ p"), State("⊢ q"), State("p :  Prop\n⊢ p\n")]))
+    assert first and first[0] == first[2] != first[1] and told.asked == ["p : Prop\n⊢ p", "⊢ q"]
+    assert asyncio.run(guide([State("⊢ q")])) == first[1:2] and len(told.asked) == 2
+    with pytest.raises(UserError, match="Serve that model"):
+        Guide(Energy.load(tmp_path / "energy"), Told(lambda text: text, "another@1"))
+
+
+def test_the_real_engine_guides(tmp_path: Path) -> None:
+    async def guided(server: Server, found: Energy) -> Any:
+        async with Embedder(server) as embedder:
+            return await Guide(found, embedder)([State("p : Prop\n⊢ p → p"), State("⊢ True")])
+
+    with embeds.on_llamacpp() as server:
+        narrow = Energy.load(kept(tmp_path / "narrow", model=server.model))
+        with pytest.raises(UserError, match="an energy of another width"):
+            asyncio.run(guided(server, narrow))
+        wide = Energy.load(kept(tmp_path / "wide", head(128), server.model))
+        first, second = asyncio.run(guided(server, wide))
+        assert first != second and text_of("⊢ True") == "⊢ True"

@@ -1,0 +1,80 @@
+"""The lemmas that come along: what the files hold, with real Lean on a sample of them."""
+
+import asyncio
+import random
+
+from core.base.files import DATA, read_json
+from labs.lean import theorems
+from labs.lean.accept import accept
+from labs.lean.theorem import Theorem
+from labs.lean.toolchain import Toolchain
+from labs.lean.workers import Workers
+from scripts.lean import logic
+from scripts.lean.make_lemmas import TAUGHT, is_held_out
+
+FOLDER = DATA / "lean"
+SAMPLE = 5  # of each file
+
+
+def rows(part: str) -> list[dict[str, object]]:
+    path = FOLDER / f"lemmas_{part}.json"
+    read = theorems.read(path)
+    found: list[dict[str, object]] = read_json(path, "the lemmas", "")["theorems"]
+    assert [theorem.statement for theorem in read] == [row["statement"] for row in found]
+    return found
+
+
+def test_the_files_are_split_by_a_hash_graded_and_small() -> None:
+    train, tune, test = rows("train"), rows("tune"), rows("test")
+    statements = [str(row["statement"]) for row in (*train, *tune, *test)]
+    assert len(set(statements)) == len(statements)
+    assert not any(is_held_out(str(row["statement"])) for row in train)
+    assert all(is_held_out(str(row["statement"])) for row in (*tune, *test))
+    assert len(train) >= 250 and len(tune) >= 70 and len(test) >= 150
+    for part in (train, tune, test):
+        lengths = {len(row["proof"]) for row in part if isinstance(row["proof"], list)}
+        assert lengths >= set(range(2, 11))
+    for row in train:
+        assert isinstance(row["proof"], list) and row["teach"] == (len(row["proof"]) <= TAUGHT)
+    assert sum(path.stat().st_size for path in FOLDER.glob("lemmas_*.json")) < 150_000
+
+
+def test_the_proofs_of_a_sample_are_accepted(lean: Toolchain) -> None:
+    rng = random.Random(3)
+    sample = [row for part in ("train", "tune", "test") for row in rng.sample(rows(part), SAMPLE)]
+    for row in sample:
+        proof = row["proof"]
+        assert isinstance(proof, list)
+        verdict = asyncio.run(accept(lean, Theorem("a", str(row["statement"])), proof))
+        assert verdict.proved, (row, verdict)
+
+
+def test_the_false_statements_elaborate_and_no_tactic_proves_them(lean: Toolchain) -> None:
+    false = theorems.read(FOLDER / "lemmas_false.json")
+    tactics = (
+        "trivial",
+        "rfl",
+        "assumption",
+        "contradiction",
+        "constructor",
+        "left",
+        "apply Classical.byContradiction",
+    )
+
+    async def body() -> None:
+        async with Workers(lean, 2) as workers:
+            await theorems.check(false, workers, "the file")
+            for theorem in false[::3]:
+                for tactic in tactics:
+                    step = await workers.apply(theorem.statement, [], tactic)
+                    assert step.state is None or step.state.goals, (theorem, tactic)
+
+    asyncio.run(body())
+
+
+def test_the_search_for_proofs_finds_the_shortest() -> None:
+    p, q = logic.Formula("atom", ("p",)), logic.Formula("atom", ("q",))
+    pair = logic.Formula("and", (p, q))
+    assert logic.proof(logic.Formula("imp", (pair, p))) == ["intro h1", "rcases h1 with ⟨h2, h3⟩", "assumption"]
+    middle = logic.Formula("or", (p, logic.Formula("not", (p,))))
+    assert logic.is_true(middle) and logic.proof(middle) is None

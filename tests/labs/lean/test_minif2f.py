@@ -1,0 +1,191 @@
+"""miniF2F: files of the published shape, made here; statements as Lean's source has them; and what a user is told."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import UserError
+from labs.lean import minif2f, statements
+from labs.lean.guard import refused_statement
+from labs.lean.toolchain import Toolchain
+from tests.conftest import run
+
+HEADER = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat\n\n"
+OPENS = "open BigOperators Real Nat Topology Rat\n"
+MATHLIB = Toolchain(("lean",), "import Mathlib\nset_option autoImplicit false\n", "a Lean with Mathlib")
+
+
+def row(
+    name: str, split: str = "test", said: str = "(a b : ℕ) (h₀ : a < b) :\n  a + 1 ≤ b", **changes: Any
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "split": split,
+        "informal_prefix": "/-- Show that it is so.-/\n",
+        "formal_statement": f"theorem {name} {said} := by\n",
+        "goal": "a b : ℕ\nh₀ : a < b\n⊢ a + 1 ≤ b",
+        "header": HEADER,
+    } | changes
+
+
+def published(folder: Path, *changed: dict[str, Any], count: int = minif2f.EACH) -> Path:
+    """The file, with `changed` rows in the place of the first of test."""
+    rows = [row(f"valid_{i}", "valid") for i in range(count)]
+    rows += [*changed, *(row(f"test_{i}") for i in range(count - len(changed)))]
+    path = folder / "minif2f.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+    return path
+
+
+def test_the_splits_are_apart_and_statements_are_binders_and_a_type(tmp_path: Path) -> None:
+    path = published(tmp_path, row("one", said=": 2 + 2 = 4"))
+    theorems, lean = minif2f.given("minif2f", MATHLIB, tmp_path)
+    assert path.exists() and len(theorems) == minif2f.EACH
+    assert [(each.name, each.statement) for each in theorems[:2]] == [
+        ("one", ": 2 + 2 = 4"),
+        ("test_0", "(a b : ℕ) (h₀ : a < b) : a + 1 ≤ b"),
+    ]
+    assert lean.head == MATHLIB.head + minif2f.IMPLICIT + OPENS
+    valid, _ = minif2f.given("minif2f:valid", MATHLIB, tmp_path)
+    assert {each.name for each in valid} == {f"valid_{i}" for i in range(minif2f.EACH)}
+
+
+def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    published(
+        tmp_path,
+        row("a", header=HEADER.replace("Rat", "Rat Filter")),
+        row("b", formal_statement="def b := 1\n"),
+        row("c", said=": let x := 2; x = 2"),
+        row("d", said=": 5! = 120"),
+    )
+    theorems, _ = minif2f.given("minif2f", MATHLIB, tmp_path)
+    assert [each.name for each in theorems[:2]] == ["d", "test_0"] and len(theorems) == minif2f.EACH - 3
+    said = "".join(capfd.readouterr())
+    assert "3 of 244 problems are left out" in said and "another header 1" in said and "no theorem 1" in said
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("∑ k in Finset.range n, k = 3", "∑ k ∈ Finset.range n, k = 3"),
+        ("(∏ i in s, ∑ j in t i, j) = 1", "(∏ i ∈ s, ∑ j ∈ t i, j) = 1"),
+        ("∑ k : ℤ in Finset.Icc 1 12, k = 78", "∑ k ∈ (Finset.Icc 1 12 : Finset ℤ), k = 78"),
+        ("∑ k:ℤ in Finset.Icc 1 12, k = 78", "∑ k ∈ (Finset.Icc 1 12 : Finset ℤ), k = 78"),
+        ("∑ k ∈ s, k = 3", "∑ k ∈ s, k = 3"),
+        ("x in s", "x in s"),
+    ],
+)
+def test_sums_are_written_as_mathlib_reads_them(said: str, read: str) -> None:
+    assert minif2f.modern(said) == read
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 489 is not valid JSON"),
+        ("[1]", "line 489 has no texts name, split"),
+        (json.dumps(row("x") | {"header": None}), "line 489 has no texts name, split"),
+        (json.dumps(row("x")), "has 245 problems of test and not 244"),
+    ],
+)
+def test_another_file_is_one_line(line: str, said: str, tmp_path: Path) -> None:
+    path = published(tmp_path)
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(UserError, match=said):
+        minif2f.read(path, "test")
+    with pytest.raises(UserError, match="of different names"):
+        minif2f.read(published(tmp_path, row("test_0")), "test")
+
+
+def test_mistakes_are_one_line_before_anything_is_fetched(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no split of miniF2F"):
+        minif2f.given("minif2f:train", MATHLIB, tmp_path)
+    with pytest.raises(UserError, match="is written with Mathlib, and x has none. Set LEAN"):
+        minif2f.given("minif2f", Toolchain(("lean",), "", "x"), tmp_path)
+
+
+@pytest.mark.usefixtures("lean")
+@pytest.mark.parametrize("experiment", ["23_lean_baseline", "24_lean_iteration"])
+def test_without_mathlib_the_experiments_say_so_in_one_line(experiment: str, tmp_path: Path) -> None:
+    status, out, err = run(experiment, "THEOREMS=minif2f", RESULTS_DIR=str(tmp_path))
+    assert status == 2 and "Set LEAN to a lake project" in err and err.count("error: ") == 1, (out, err)
+    assert not list(tmp_path.iterdir())
+
+
+# Statements
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "statement"),
+    [
+        ("theorem a : True := by", "a", ": True"),
+        ("theorem a : True := by sorry", "a", ": True"),
+        ("theorem a : True :=\n  sorry\n", "a", ": True"),
+        ("theorem a : True :=", "a", ": True"),
+        ("theorem a : True", "a", ": True"),
+        ("theorem a (x : ℕ) : x = x := by\n  rfl", "a", "(x : ℕ) : x = x"),
+        ("lemma A.b' {x : ℕ} (h : x = 1 := by simp) : x = 1 := by", "A.b'", "{x : ℕ} (h : x = 1 := by simp) : x = 1"),
+        ("theorem a(x : ℕ):x = x := rfl", "a", "(x : ℕ):x = x"),
+        ("theorem a.{u, v} {α : Type u} : α = α := by", "a", "{α : Type u} : α = α"),
+        ("@[simp, norm_cast (attr := a[b])] @[x]\nprotected nonrec theorem a : True := by", "a", ": True"),
+        ("/-- of x : y := z -/\ntheorem a -- (h :\n  : /- a /- b -/ := -/ True := by", "a", ": True"),
+        ("theorem a : let x := 2; x = 2 := by", "a", ": let x := 2; x = 2"),
+        ("theorem a (f : ℕ → ℕ) : (∀ x : ℕ, f x = 0) := by", "a", "(f : ℕ → ℕ) : (∀ x : ℕ, f x = 0)"),
+        ("theorem a ⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x := by", "a", "⦃x : ℕ⦄ [inst : Fact (x = 1)] : ⌊x⌋ = x"),
+    ],
+)  # fmt: skip
+def test_statements_are_read_out_of_leans_source(source: str, name: str, statement: str) -> None:
+    assert statements.theorem_in(source) == (name, statement)
+
+
+@pytest.mark.parametrize(
+    "source", ["", "def a : ℕ := 1", "theorem", "theorem a", "theorem a (x : ℕ) := by", "instance : A := b", "@[simp"]
+)
+def test_what_is_no_theorem_gives_none(source: str) -> None:
+    assert statements.theorem_in(source) is None
+
+
+WORDS = st.sampled_from(["x", "h₀", "x + 1 = 2", "∀ y, y ≤ 3", "f x", "{y | y < 2}", "⟨1, 2⟩", "[MOD 7]", "⌊x⌋", "5!"])
+TYPES = st.recursive(
+    WORDS, lambda inner: st.tuples(inner, inner).map(lambda two: f"({two[0]} : {two[1]})") | inner.map("({})".format)
+)
+NAMES = st.sampled_from(["x", "h₀", "x y", "_", "f'"])
+BINDERS = st.tuples(
+    st.sampled_from(["()", "{}", "[]", "⦃⦄"]), NAMES, TYPES, st.sampled_from(["", " := 1", " := by simp"])
+)
+BLANKS = st.sampled_from([" ", "\n  ", "  ", " -- (a : b) := by\n ", " /- { := -/ "])
+
+
+@given(
+    st.from_regex(r"[a-z][a-z0-9_']{0,8}(\.[a-z]{1,3})?", fullmatch=True),
+    st.lists(BINDERS, max_size=4),
+    TYPES,
+    st.data(),
+    st.sampled_from([":= by\n", ":= by", ":=", ":= by\n  sorry", ":= sorry\n\n"]),
+)
+def test_any_binders_and_type_come_back_as_they_were_written(
+    name: str, binders: list[tuple[str, str, str, str]], kind: str, data: st.DataObject, end: str
+) -> None:
+    shown = [f"{pair[0]}{names} : {of}{value}{pair[1]}" for pair, names, of, value in binders]
+    wanted = " ".join([*shown, ":", kind])
+    parts = ["theorem", name, *shown, ":", kind, end]
+    source = "".join(part + (data.draw(BLANKS) if number < len(parts) - 1 else "") for number, part in enumerate(parts))
+    assert statements.theorem_in(source) == (name, " ".join(wanted.split()))
+
+
+@given(st.text(st.sampled_from("theorm a:=({[⟨}])-/\n by|@⦃x"), max_size=60))
+def test_any_text_is_read_or_none(text: str) -> None:
+    for source in (text, f"theorem x {text}"):
+        found = statements.theorem_in(source)
+        if found:
+            assert found[1] == " ".join(found[1].split()) and ":" in found[1]
+
+
+def test_the_fetched_file_is_pinned_by_a_commit() -> None:
+    assert re.search(r"/[0-9a-f]{40}/", minif2f.FILE.url) and minif2f.FILE.licence == "MIT"
+    assert not refused_statement(": Nat.gcd 20! 200000 = 40000") and refused_statement("(h : exact?) : x")

@@ -1,0 +1,223 @@
+"""The policy: seeded single requests, tactics out of whatever a model writes, a real engine's log probabilities."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base import seeds
+from core.base.errors import UserError
+from core.engines.server import Server
+from core.generate.generator import Generator
+from core.generate.journal import Journal
+from core.types import Completion, Message, Sampling
+from labs.lean.constants import LeanConstants
+from labs.lean.policy import Policy, asked, tactic_in
+from labs.lean.search import Failed, TooLong, search
+from tests.fakes.http import Proxy, answer
+from tests.fakes.model import Jumbled, Model
+from tests.generate.test_generator import chat
+from tests.labs.lean.worlds import PROOF, State, Toy, constants
+
+STATE = State("p q : Prop\nh : p\n⊢ p ∨ q")
+
+WRITTEN = {
+    "intro h": "intro h",
+    "  intro h  \n": "intro h",
+    "\n\nintro h": "intro h",
+    "": "",
+    " \n ": "",
+    "```lean\nintro h\n```": "intro h",
+    "```lean4\nintro h\n```\n": "intro h",
+    "```\nintro h\n```": "intro h",
+    "```lean": "",
+    "```": "",
+    "``````": "",
+    "```lean\n```": "",
+    "```simp```": "simp",
+    "```simp": "simp",
+    "```lean simp": "simp",
+    "```lean\nconstructor\n  · simp\n": "constructor\n  · simp",
+    "  constructor\n  · simp": "constructor\n· simp",
+    "`exact h`": "exact h",
+    "exact `h`": "exact `h`",
+    "``": "``",
+    "leanify": "leanify",
+    "```leanify\n```": "leanify",
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_the_tactic_is_what_stands_within_fences_and_spaces(text: str) -> None:
+    assert tactic_in(text) == WRITTEN[text]
+
+
+@given(st.text(st.sampled_from("`\n aé⊢\t") | st.characters(), max_size=40))
+def test_any_text_has_a_tactic_or_none(text: str) -> None:
+    made = tactic_in(text)
+    assert made == made.strip() and len(made) <= len(text)
+
+
+def said(answers: Sequence[Completion | str], logprobs: Sequence[float | None] = ()) -> Model:
+    """A model that gives the answer of a request's number, with its log probability."""
+
+    def reply(names: tuple[str | int, ...], prompt: str) -> Completion:
+        number = int(names[-1])
+        made = answers[number]
+        if isinstance(made, Completion):
+            return made
+        logprob = logprobs[number] if logprobs else -1.0 - number
+        return Completion("", 0, answer=made, finish_reason="stop", logprob=logprob)
+
+    return Model(reply)
+
+
+def proposed(model: Any, **changes: Any) -> tuple[list[tuple[str, float]], dict[str, int]]:
+    policy = Policy("lemma_1", model, constants(**changes))
+    return asyncio.run(policy(STATE)), {name: count for name, count in policy.counts.items() if count}
+
+
+def test_tactics_are_merged_with_the_best_log_probability_and_the_likeliest_comes_first() -> None:
+    model = said(["simp", "exact h", "simp ", "left", "", "``` "], [-3.0, -1.5, -0.5, -2.0, -0.1, -0.1])
+    found, counts = proposed(model, CANDIDATES=6)
+    assert found == [("simp", -0.5), ("exact h", -1.5), ("left", -2.0)]
+    assert counts == {"requests": 6, "repeated": 1, "empty": 2}
+
+
+def test_a_tactic_is_asked_for_by_single_requests_that_the_state_names() -> None:
+    model = said(["simp"] * 4)
+    proposed(model, TEMPERATURE=1.2, MAX_TOKENS=64)
+    names = [names for names, *_ in model.asked]
+    assert [each[-1] for each in names] == [0, 1, 2, 3] and len({each[:-1] for each in names}) == 1
+    assert names[0][:2] == ("tactic", "lemma_1") and STATE.pp in model.asked[0][1]
+    assert [{"role": "user", "content": model.asked[0][1]}] == asked(STATE.pp)
+    sampling = replace(Sampling(), **model.asked[0][2])
+    assert sampling == Sampling(temperature=1.2, max_tokens=64, stop="\n", sum_logprobs=True)
+    other = said(["simp"] * 4)
+    asyncio.run(Policy("lemma_1", other, constants(CANDIDATES=4))(State("⊢ q")))
+    assert other.asked[0][0][:2] == names[0][:2] and other.asked[0][0][2] != names[0][2]
+    ended = said(["simp\nrfl"] * 4)
+    assert proposed(ended, ENDS="model", OPENING="By ")[0] == [("simp\nrfl", -1.0)]
+    assert ended.asked[0][2]["stop"] == "" and ended.asked[0][2]["opening"] == "By "
+
+
+def test_an_opening_is_no_part_of_the_tactic_and_a_line_is_a_line() -> None:
+    assert proposed(said(["Tactic: simp\nrfl"] * 4), OPENING="Tactic:")[0] == [("simp", -1.0)]
+
+
+def test_what_a_server_takes_for_thinking_is_the_tactic_where_nothing_else_was_said() -> None:
+    taken = Completion("", 0, thinking="simp", finish_reason="stop", logprob=-1.0)
+    thought = Completion("", 0, thinking="We try simp.", answer="exact h", finish_reason="stop", logprob=-2.0)
+    lost = Completion("", 0, thinking="We try", finish_reason="length", logprob=-0.5)
+    assert proposed(said([taken, thought, lost, ""]))[0] == [("simp", -1.0), ("exact h", -2.0)]
+
+
+def test_what_is_cut_off_or_has_no_sum_is_no_tactic() -> None:
+    cut = Completion("", 0, answer="exact fun", finish_reason="length", logprob=-9.0)
+    failed = Completion("", 0, error="context overflow: …")
+    model = said([cut, failed, "rcases h with ⟨x⟩", "simp"], [None, None, None, -1.0])
+    assert proposed(model) == ([("simp", -1.0)], {"requests": 4, "cut off": 1, "failed": 1, "no sum": 1})
+
+
+def test_where_every_request_fails_the_state_has_no_proposal() -> None:
+    with pytest.raises(Failed, match="silent for 300 s"):
+        proposed(said([Completion("", 0, error="silent for 300 s and longer")] * 4))
+
+
+def test_a_state_beyond_the_context_is_a_dead_end_asked_about_once_if_it_is_long() -> None:
+    refusal = Completion("", 0, error="context overflow: 9000 tokens exceed the context of 2304")
+    for pp, asked_for in (("⊢ p", 4), ("p" * 8001, 1)):
+        model = said([refusal] * 4)
+        with pytest.raises(TooLong, match="context overflow"):
+            asyncio.run(Policy("x", model, constants())(State(pp)))
+        assert len(model.asked) == asked_for
+    assert len(asyncio.run(Policy("x", said(["a", "b", "c", "d"]), constants())(State("p" * 8001)))) == 4
+
+
+def test_a_policy_without_log_probabilities_is_refused_in_one_line() -> None:
+    with pytest.raises(UserError, match="does not give the log probabilities") as raised:
+        proposed(said(["simp"] * 4, [None] * 4))
+    assert "\n" not in str(raised.value)
+    assert proposed(said([""] * 4, [None] * 4))[0] == [], "nothing was said, so nothing is known"
+
+    async def later() -> None:
+        replies = {"a": said(["simp"] * 4), "b": said(["rfl"] * 4, [None] * 4)}
+
+        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+            return await replies["a" if "⊢ a" in messages[0]["content"] else "b"](messages, *names, **changes)
+
+        policy = Policy("x", ask, constants(CANDIDATES=4))
+        assert await policy(State("⊢ a")) == [("simp", -1.0)]
+        assert await policy(State("⊢ b")) == [] and policy.counts["no sum"] == 4
+
+    asyncio.run(later())
+
+
+def test_a_state_of_any_text_can_be_named() -> None:
+    for pp in ("\ud800", "\x00", "☃" * 100_000):
+        asyncio.run(Policy("x", said(["simp"] * 4), constants())(State(pp)))
+
+
+def by_seed(names: tuple[str | int, ...], prompt: str) -> Completion:
+    """A tactic of a toy, drawn with the seed that the names give."""
+    number = seeds.derive(7, *names)
+    return Completion("", 0, answer="abcd"[number % 4], finish_reason="stop", logprob=-0.1 - number % 31)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_equal_seeds_give_equal_searches_in_whatever_order_the_tactics_come(batch: int) -> None:
+    graph = {n: {t: (0.0, (3 * n + i) % 11 if i or n < 9 else PROOF) for i, t in enumerate("abcd")} for n in range(11)}
+
+    def searched(model: Model, jitter: int | None) -> Any:
+        toy = Toy(graph, jitter=jitter)
+        world = replace(toy.world, propose=Policy("toy", model, constants()))
+        return asyncio.run(search("toy", world, constants(BATCH=batch, MAX_NODES=40), lambda: 0.0))
+
+    calm = searched(Model(by_seed), None)
+    assert calm.applied > 5 and all(1 <= count <= 4 for count in calm.unique)
+    assert all(searched(Jumbled(by_seed, number), number) == calm for number in range(5))
+
+
+def on(server: Server, folder: Path, config: LeanConstants) -> tuple[list[tuple[str, float]], dict[str, int]]:
+    """What the policy of a real server proposes for STATE."""
+
+    async def propose() -> tuple[list[tuple[str, float]], dict[str, int]]:
+        with Journal(folder / "tactics.jsonl") as journal:
+            async with Generator(server, journal, 8, 60) as generator:
+
+                async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+                    sampling = replace(Sampling.of(config), **changes)
+                    return await generator(messages, seeds.derive(config.SEED, *names), sampling)
+
+                policy = Policy("lemma_1", ask, config)
+                return await policy(STATE), dict(policy.counts)
+
+    return asyncio.run(propose())
+
+
+def test_the_embedded_engine_gives_tactics_with_their_sums(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    """The embedded model knows no Lean; what it writes has log probabilities all the same."""
+    config = constants(CANDIDATES=6, TEMPERATURE=3.0, MAX_TOKENS=40, OPENING="9*15=")
+    found, counts = on(replace(engine, base_url=proxy.url), tmp_path, config)
+    assert found and all(tactic and "\n" not in tactic and logprob < 0 for tactic, logprob in found)
+    assert counts.pop("requests") == 6 == len(found) + sum(counts.values())
+    asked_for = len(proxy.bodies)
+    assert on(replace(engine, base_url=proxy.url), tmp_path, config)[0] == found
+    assert len(proxy.bodies) == asked_for, "what is in the journal is not asked again"
+    again = on(engine, tmp_path / "again", config)[0]
+    assert [tactic for tactic, _ in again] == [tactic for tactic, _ in found]
+    assert [logprob for _, logprob in again] == pytest.approx([logprob for _, logprob in found], abs=1e-3)
+
+
+def test_a_real_server_without_log_probabilities_is_refused(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [answer(200, chat({"role": "assistant", "content": "intro h"}))] * 4
+    with pytest.raises(UserError, match="logprobs"):
+        on(replace(engine, base_url=proxy.url), tmp_path, constants(CANDIDATES=4))
+    silent = replace(engine, card=replace(engine.card, never=("logprobs",)))
+    with pytest.raises(UserError, match="logprobs"):
+        on(silent, tmp_path / "card", constants(CANDIDATES=2, OPENING="9*15=", MAX_TOKENS=40))

@@ -1,0 +1,534 @@
+"""The search: within its limits, the best first, and the same tree whatever comes first."""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import UserError
+from labs.lean.search import (
+    BUDGET,
+    EMPTY,
+    ERROR,
+    START,
+    TIME,
+    Found,
+    TooLong,
+    merged,
+    plain,
+    priorities,
+    scaled,
+    search,
+)
+from tests.labs.lean.worlds import PROOF, Graph, State, Step, Target, Toy, constants, distance, run, tree
+
+TACTICS = ("a", "b", "c", "d")
+GRAPHS = st.dictionaries(
+    st.integers(0, 7),
+    st.dictionaries(
+        st.sampled_from(TACTICS),
+        st.tuples(
+            st.floats(-20, 0),
+            st.one_of(st.integers(0, 7), st.integers(0, 7), st.sampled_from([PROOF, "bad", "timed out", "died"])),
+        ),
+        max_size=4,
+    ),
+)
+ENERGIES = st.none() | st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=8).map(lambda them: them.__getitem__)
+
+
+def edges(graph: Graph) -> int:
+    return sum(len(each) for each in graph.values())
+
+
+def breadth_first(graph: Graph, depth: int) -> int | None:
+    """Tactics of the shortest proof of at most `depth`, None where there is none."""
+    level: set[Target] = {0}
+    for number in range(1, depth + 1):
+        level = {to for state in level if isinstance(state, int) for _, to in graph.get(state, {}).values()}
+        if PROOF in level:
+            return number
+    return None
+
+
+def whole(found: Found, graph: Graph) -> None:
+    """What holds of every result."""
+    assert [node.number for node in found.nodes] == list(range(len(found.nodes)))
+    for node in found.nodes[1:]:
+        assert node.parent is not None and node.parent < node.number
+        parent = found.nodes[node.parent]
+        assert node.parent in found.proposed and parent.same_as is None and not parent.error
+        assert node.depth == parent.depth + 1 and node.total == pytest.approx(parent.total + node.logprob)
+        assert bool(node.error) == (node.state is None) or "not accepted" in node.error
+    held = [plain(node.state) for node in found.nodes if node.state and node.goals and node.same_as is None]
+    assert len(set(held)) == len(held), "a state stands for itself once"
+    for number, proposed in found.proposed.items():
+        assert len(merged(proposed)) == len(proposed)
+        assert found.nodes[number].depth < 50
+    if found.is_proved:
+        assert not found.reason and found.path[0] == 0 and found.nodes[found.path[-1]].ends
+        at: Target = 0
+        for tactic in found.tactics:
+            assert isinstance(at, int)
+            at = graph[at][tactic][1]
+        assert at == PROOF
+    else:
+        assert found.reason in (BUDGET, EMPTY, TIME, START, ERROR) and found.why and found.tactics == []
+
+
+@given(GRAPHS, ENERGIES, st.integers(1, 40), st.integers(1, 8), st.floats(0, 1), st.integers(1, 8))
+def test_never_more_nodes_than_the_limit_and_every_result_is_whole(
+    graph: Graph, energy: Callable[[int], float] | None, most: int, batch: int, alpha: float, asked: int
+) -> None:
+    toy = Toy(graph, energy)
+    found = run(toy, MAX_NODES=most, BATCH=batch, ALPHA=alpha, CANDIDATES=asked)
+    whole(found, graph)
+    assert found.applied <= len(toy.asked("apply")) <= most
+    assert not found.is_proved or breadth_first(graph, 50) is not None
+    if found.reason == BUDGET:
+        assert found.applied == most
+
+
+@given(GRAPHS, ENERGIES, st.integers(1, 8), st.floats(0, 1), st.integers(1, 9))
+def test_a_budget_that_covers_the_space_finds_a_proof_exactly_where_breadth_first_does(
+    graph: Graph, energy: Callable[[int], float] | None, batch: int, alpha: float, depth: int
+) -> None:
+    """Whatever is known of the states, and whatever order that makes."""
+    found = run(Toy(graph, energy), MAX_NODES=edges(graph) + 1, BATCH=batch, ALPHA=alpha, MAX_DEPTH=50)
+    assert found.is_proved == (breadth_first(graph, 50) is not None)
+    assert found.is_proved or found.reason == EMPTY
+    shallow = run(Toy(graph), MAX_NODES=edges(graph) + 1, BATCH=batch, MAX_DEPTH=depth)
+    assert len(shallow.tactics) <= depth and (not shallow.is_proved or breadth_first(graph, depth) is not None)
+
+
+@given(GRAPHS, ENERGIES, st.integers(1, 30), st.integers(1, 8), st.integers(0, 99))
+def test_equal_answers_make_equal_trees_in_whatever_order_they_come(
+    graph: Graph, energy: Callable[[int], float] | None, most: int, batch: int, jitter: int
+) -> None:
+    limits: dict[str, Any] = {"MAX_NODES": most, "BATCH": batch}
+
+    def accepts(tactics: Sequence[str]) -> bool:
+        return len(tactics) != 2
+
+    calm, hasty = (run(Toy(graph, energy, accepts, jitter=seed), **limits) for seed in (None, jitter))
+    assert calm == hasty
+
+
+# Order
+
+DEEP = tree(4, (2, 0, 1, 2))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5])
+def test_with_a_perfect_energy_the_path_alone_is_expanded(alpha: float) -> None:
+    found = run(Toy(DEEP, distance(DEEP)), ALPHA=alpha)
+    assert found.is_proved and tuple(found.proposed) == found.path[:-1]
+    assert found.applied <= 3 * 5
+
+
+def test_with_the_sign_turned_the_energy_does_worse_than_none() -> None:
+    """And with less than a wrong order takes, nothing is found: whoever turns the sign is told so here."""
+    perfect = distance(DEEP)
+    right, none, wrong = (
+        run(Toy(DEEP, energy), MAX_NODES=1000) for energy in (perfect, None, lambda state: -perfect(state))
+    )
+    assert right.applied < none.applied and right.applied < wrong.applied
+    assert run(Toy(DEEP, perfect), MAX_NODES=20).is_proved
+    assert run(Toy(DEEP, lambda state: -perfect(state)), MAX_NODES=20).reason == BUDGET
+
+
+def test_the_likeliest_path_is_expanded_first_where_nothing_else_is_known() -> None:
+    graph: Graph = {
+        0: {"likely": (-1.0, 1), "unlikely": (-2.0, 2)},
+        1: {"worse": (-3.0, 3)},
+        2: {"good": (-0.5, PROOF)},
+        3: {"last": (0.0, PROOF)},
+    }
+    found = run(Toy(graph))
+    assert list(found.proposed) == [0, 1, 2] and found.tactics == ["unlikely", "good"]
+    assert found.nodes[found.path[-1]].total == -2.5
+
+
+def test_of_states_that_are_worth_the_same_the_older_is_expanded_first() -> None:
+    found = run(Toy(tree(2)), MAX_NODES=39)
+    assert len(found.proposed) > 5 and list(found.proposed) == sorted(found.proposed)
+
+
+def test_of_long_paths_the_mean_may_count_in_place_of_the_sum() -> None:
+    graph: Graph = {
+        0: {"long": (-1.0, 1), "short": (-2.5, 2)},
+        1: {"long": (-1.0, 3)},
+        3: {"long": (-1.0, 4)},
+        4: {"last": (-1.0, PROOF)},
+        2: {"last": (-1.0, PROOF)},
+    }
+    assert run(Toy(graph)).tactics == ["short", "last"]
+    assert run(Toy(graph), LENGTH_NORMALISED=1).tactics == ["long", "long", "long", "last"]
+
+
+@given(st.lists(st.floats(-1e300, 1e300), max_size=9))
+def test_a_column_is_scaled_to_mean_0_and_deviation_1_or_says_nothing(column: list[float]) -> None:
+    told = scaled(column)
+    assert len(told) == len(column) and all(map(math.isfinite, told))
+    if any(told):
+        assert math.fsum(told) == pytest.approx(0, abs=1e-6)
+        assert math.fsum(x * x for x in told) == pytest.approx(len(told))
+    for (a, x), (b, y) in zip(zip(column, told, strict=True), zip(column[1:], told[1:], strict=True), strict=False):
+        assert not a < b or x <= y
+
+
+def test_a_column_of_equal_values_leaves_the_order_to_the_other() -> None:
+    assert priorities([-1.0, -1.0, -1.0], [3.0, 1.0, 2.0], 0.5) == [-0.5 * x for x in scaled([3.0, 1.0, 2.0])]
+    assert priorities([-1.0, -2.0], [0.3, 0.1 + 0.2], 0.5) == [0.5 * x for x in scaled([-1.0, -2.0])]
+    assert priorities([-1.0, -2.0], [5.0, 5.0], 0.0) == [0.0, 0.0]
+
+
+def test_without_all_energies_the_log_probability_decides_alone() -> None:
+    assert priorities([-1.0, -2.0], [None, 7.0], 0.5) == scaled([-1.0, -2.0]) == [1.0, -1.0]
+
+    async def none(states: Any) -> None:
+        asked.append(len(states))
+
+    asked: list[int] = []
+    world = replace(Toy(DEEP).world, energy=none)
+    found = asyncio.run(search("toy", world, constants(MAX_NODES=30), lambda: 0.0))
+    assert found == run(Toy(DEEP), MAX_NODES=30) and asked == [1], "asked once: there are none"
+
+
+# States and tactics that are met again
+
+
+def test_a_cycle_ends() -> None:
+    graph: Graph = {0: {"a": (0.0, 1), "b": (0.0, 0)}, 1: {"a": (0.0, 0), "b": (0.0, 1)}}
+    found = run(Toy(graph), MAX_NODES=1000)
+    assert found.reason == EMPTY and found.applied == 4 and found.failures == {"repeated state": 3}
+    assert [node.same_as for node in found.nodes] == [None, None, 0, 0, 1]
+
+
+def test_a_state_met_again_by_a_better_path_keeps_that() -> None:
+    graph: Graph = {
+        0: {"far": (-5.0, 3), "a": (-1.0, 1)},
+        1: {"b": (-1.0, 3)},
+        3: {"end": (-1.0, PROOF)},
+    }
+    found = run(Toy(graph))
+    assert found.tactics == ["a", "b", "end"] and found.nodes[found.path[-1]].total == -3.0
+    assert found.nodes[1].same_as == 3, "the node of the worse path"
+    scored = Toy(graph, lambda state: 0.0)
+    assert run(scored).nodes[3].energy == 0 and scored.asked("energy") == [("0",), ("3", "1")]
+
+
+def test_a_state_that_was_expanded_keeps_the_path_that_its_tree_was_made_by() -> None:
+    energies = [0.0, 5.0, 0.0, -9.0, 6.0]
+    graph: Graph = {
+        0: {"far": (-5.0, 3), "a": (-1.0, 1)},
+        1: {"b": (-1.0, 3)},
+        3: {"no": (-1.0, 4)},
+        4: {"end": (0.0, PROOF)},
+    }
+    found = run(Toy(graph, energies.__getitem__), ALPHA=0.0)
+    assert found.tactics == ["far", "no", "end"] and found.nodes[4].same_as == 1
+
+
+def test_depth_counts_before_the_log_probability_where_a_state_could_not_be_expanded() -> None:
+    path: Graph = {1: {"b": (-1.0, 2)}, 2: {"c": (-1.0, 3)}, 3: {"end": (-1.0, PROOF)}}
+    first_too_deep = {0: {"a": (-1.0, 1), "d": (-9.0, 5)}, 5: {"e": (-1.0, 3)}, **path}
+    assert run(Toy(first_too_deep), MAX_DEPTH=3).tactics == ["d", "e", "end"]
+    then_too_deep = {0: {"a": (-1.0, 1), "d": (-9.0, 3)}, **path}
+    assert run(Toy(then_too_deep), MAX_DEPTH=3).tactics == ["d", "end"]
+    assert run(Toy(then_too_deep), MAX_DEPTH=4).tactics == ["a", "b", "c", "end"]
+
+
+def test_states_are_the_same_whatever_their_spaces_and_tactics_too() -> None:
+    assert plain("h : p\n⊢  p ∧ q ") == plain("h :  p\n\n ⊢ p ∧ q") != plain("h : p ⊢ p ∧ q")
+    assert merged([("simp", -3.0), ("  simp ", -1.0), ("exact  h", -2.0), ("exact h", -5.0)]) == [
+        ("simp", -1.0),
+        ("exact  h", -2.0),
+    ]
+    lines = [("have : p := by\n  simp\n  rfl", -1.0), ("have : p := by\n    simp\n  rfl", -1.0)]
+    assert merged(lines) == lines
+
+
+# Probes, refusals, acceptance
+
+
+def test_probes_come_first_and_are_none_of_the_models_tactics() -> None:
+    graph: Graph = {
+        0: {"assumption": (-0.5, "no"), "a": (-1.0, 1), "rfl": (-7.0, "no")},
+        1: {"b": (-0.1, 2), "rfl": (-3.0, PROOF)},
+    }
+    found = run(Toy(graph), PROBES="rfl; assumption", PROBE_LOGPROB=-2.0)
+    assert found.tactics == ["a", "rfl"]
+    assert found.proposed[0] == (("rfl", -2.0), ("assumption", -0.5), ("a", -1.0))
+    assert [node.is_probe for node in found.nodes] == [False, True, True, False, True]
+    assert found.unique == (3, 2), "of the model's own"
+
+
+def test_what_is_refused_never_gets_there_and_is_no_node() -> None:
+    graph: Graph = {0: {"run_tac x": (-0.1, PROOF), "a": (-1.0, 1), "axiom": (-1.0, 1)}, 1: {"b": (-1.0, PROOF)}}
+    toy = Toy(graph, refused=lambda tactic: "command" if tactic == "axiom" else "code" if " x" in tactic else "")
+    found = run(toy, MAX_NODES=2)
+    assert found.tactics == ["a", "b"] and found.applied == 2 == len(toy.asked("apply"))
+    assert found.failures == {"refused: code": 1, "refused: command": 1}
+    assert found.proposed == {0: (("a", -1.0),), 1: (("b", -1.0),)} and found.unique == (3, 1)
+
+
+def test_an_unaccepted_proof_is_noted_and_the_search_goes_on() -> None:
+    graph: Graph = {0: {"cheat": (-0.1, PROOF), "a": (-1.0, 1)}, 1: {"cheat": (-0.1, PROOF), "b": (-1.0, PROOF)}}
+    toy = Toy(graph, accepts=lambda tactics: "cheat" not in tactics)
+    found = run(toy)
+    assert found.tactics == ["a", "b"] and [node.tactic for node in found.unaccepted] == ["cheat", "cheat"]
+    assert {node.error for node in found.unaccepted} == {"not accepted: sorry"} and found.failures["not accepted"] == 2
+    none = run(Toy(graph, accepts=lambda tactics: False))
+    assert none.reason == EMPTY and none.failures["not accepted"] == 3 and none.path == ()
+
+
+def test_the_first_accepted_proof_ends_it_and_what_stands_behind_is_dropped() -> None:
+    graph: Graph = {0: {"a": (-3.0, "no"), "b": (-2.0, PROOF), "c": (-1.0, PROOF)}}
+    for jitter in range(20):
+        found = run(Toy(graph, jitter=jitter))
+        assert found.tactics == ["b"] and found.applied == 2 and len(found.proposed[0]) == 3
+
+
+# Failures
+
+
+def test_a_theorem_that_does_not_start_says_why() -> None:
+    for begins, why in ((Step(None, "unknown identifier"), "unknown"), (Step(State("", 0)), "nothing to prove")):
+        found = run(Toy({}, begins=begins))
+        assert found.reason == START and why in found.why and found.nodes == () and found.applied == 0
+    broken = run(Toy({}, failing=lambda what, of: what == "start"))
+    assert (broken.reason, broken.why) == (ERROR, "start of None broke")  # not the theorem's fault: searched anew
+    died = run(Toy({}, begins=Step(None, "died")))
+    assert (died.reason, died.why) == (ERROR, "died")
+
+
+def test_what_goes_wrong_with_a_tactic_is_counted_by_its_reason() -> None:
+    graph: Graph = {
+        0: {"a": (0.0, "unknown x"), "b": (0.0, "timed out"), "c": (0.0, "died"), "d": (0.0, "type mismatch")}
+    }
+    found = run(Toy(graph))
+    assert found.reason == EMPTY and found.failures == {"Lean's error": 2, "died": 1, "timed out": 1}
+    assert [node.error for node in found.nodes[1:]] == ["unknown x", "timed out", "died", "type mismatch"]
+
+
+def test_where_a_proposal_fails_the_others_go_on_and_an_empty_frontier_is_no_verdict() -> None:
+    graph: Graph = {0: {"a": (-1.0, 1), "b": (-2.0, 2)}, 1: {"a": (0.0, PROOF)}, 2: {"c": (0.0, PROOF)}}
+    first = run(Toy(graph, failing=lambda what, of: (what, of) == ("propose", "1")))
+    assert first.tactics == ["b", "c"] and first.failures == {"no proposal": 1}
+    both = run(Toy(graph, failing=lambda what, of: what == "propose" and of != "0"))
+    assert both.reason == ERROR and both.why == "policy: propose of 2 broke"
+    toy = Toy(graph, failing=lambda what, of: what == "propose" and of != "0", failure=TooLong)
+    ended = run(toy)  # these states are dead ends, and the verdict stands
+    assert ended.reason == EMPTY and ended.failures == {"state too long": 2}
+
+
+def test_an_application_that_breaks_is_a_failed_tactic_and_no_verdict_either() -> None:
+    graph: Graph = {0: {"a": (-1.0, 1), "b": (-2.0, 2)}, 1: {"a": (0.0, PROOF)}, 2: {"c": (0.0, PROOF)}}
+    one = run(Toy(graph, failing=lambda what, of: (what, of) == ("apply", ("a",))))
+    assert one.tactics == ["b", "c"] and one.nodes[1].error == "apply of ('a',) broke"
+    all_of_them = run(Toy(graph, failing=lambda what, of: what == "apply"))
+    assert all_of_them.reason == ERROR and all_of_them.applied == 2
+
+
+def test_an_acceptance_that_breaks_is_no_proof() -> None:
+    graph: Graph = {0: {"a": (-1.0, PROOF), "b": (-2.0, 1)}, 1: {"c": (0.0, PROOF)}}
+    found = run(Toy(graph, failing=lambda what, of: (what, of) == ("accept", ("a",))))
+    assert found.tactics == ["b", "c"] and found.unaccepted[0].error.startswith("not accepted: acceptance: accept of")
+    assert run(Toy(graph, failing=lambda what, of: what == "accept")).reason == ERROR
+
+
+def test_a_search_without_its_energy_is_another_search_and_ends() -> None:
+    found = run(Toy(DEEP, distance(DEEP), failing=lambda what, of: what == "energy" and of != ("0",)))
+    assert found.reason == ERROR and found.why.startswith("energy: energy of")
+
+
+class Broken(Exception):
+    pass
+
+
+@pytest.mark.parametrize("what", ["start", "propose", "apply", "accept", "energy"])
+@pytest.mark.parametrize("error", [UserError("the server is lost"), Broken()], ids=["user's", "bug"])
+def test_what_is_no_failure_of_one_answer_ends_it_with_nothing_left_running(what: str, error: Exception) -> None:
+    graph: Graph = {0: {"a": (-1.0, 1), "b": (-1.0, PROOF), "c": (-1.0, 2)}}
+    running: set[str] = set()
+
+    class Breaking(Toy):
+        async def _said(self, kind: str, of: Any) -> None:
+            if kind == what and of in (None, "0", ("a",), ("b",), ("0",)):
+                await asyncio.sleep(0)
+                raise error
+            running.add(repr(of))
+            try:
+                await super()._said(kind, of)
+                if kind == what:
+                    await asyncio.sleep(3600)
+            finally:
+                running.remove(repr(of))
+
+    async def tried() -> None:
+        with pytest.raises(type(error)):
+            await search("toy", Breaking(graph, distance(graph)).world, constants(BATCH=4), lambda: 0.0)
+        assert not running and len(asyncio.all_tasks()) == 1
+
+    asyncio.run(tried())
+
+
+def test_what_ends_a_search_waits_for_none_of_the_others() -> None:
+    async def propose(state: Any) -> Any:
+        if state.pp == "1":
+            await asyncio.sleep(3600)
+        if state.pp == "2":
+            raise UserError("the server is lost")
+        return await toy._propose(state)
+
+    toy = Toy({0: {"a": (-1.0, 1), "b": (-2.0, 2)}})
+    with pytest.raises(UserError, match="lost"):
+        asyncio.run(search("toy", replace(toy.world, propose=propose), constants(BATCH=2), lambda: 0.0))
+
+
+def test_a_search_that_is_stopped_leaves_nothing_running() -> None:
+    async def forever(*_: Any) -> Any:
+        await asyncio.sleep(3600)
+
+    async def tried() -> None:
+        world = replace(Toy(DEEP).world, apply=forever)
+        task = asyncio.create_task(search("toy", world, constants()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert len(asyncio.all_tasks()) == 1 and task.cancelled()
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_no_order_is_made_of_what_is_no_number(value: float) -> None:
+    with pytest.raises(ValueError, match="no log probability"):
+        run(Toy({0: {"a": (value, 1)}}))
+    with pytest.raises(ValueError, match="no energy"):
+        run(Toy(DEEP, lambda state: value))
+
+
+def test_a_log_probability_above_0_is_0() -> None:
+    assert run(Toy({0: {"a": (1e-6, PROOF)}})).nodes[1].logprob == 0
+
+
+def test_as_many_energies_as_states() -> None:
+    async def one(states: Any) -> list[float]:
+        return [1.0, 2.0]
+
+    with pytest.raises(ValueError, match="zip"):
+        asyncio.run(search("toy", replace(Toy(DEEP).world, energy=one), constants(), lambda: 0.0))
+
+
+# Time
+
+
+class Clock:
+    """Seconds that pass when something is done."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Slow(Toy):
+    """Every answer takes the seconds that `takes` has for its kind."""
+
+    clock: Clock
+    takes: dict[str, float]
+
+    async def _said(self, what: str, of: Any) -> None:
+        await super()._said(what, of)
+        self.clock.now += self.takes.get(what, 0.0)
+
+
+def slow(graph: Graph, energy: Callable[[int], float] | None, takes: dict[str, float]) -> Slow:
+    made = Slow(graph, energy)
+    made.clock, made.takes = Clock(), takes
+    return made
+
+
+def test_the_time_is_up_after_so_many_seconds() -> None:
+    toy = slow(DEEP, None, {"apply": 1.0})
+    found = run(toy, toy.clock, SECONDS=30, MAX_NODES=1000)
+    assert (found.reason, found.why) == (TIME, "30 s") and found.applied == 30
+    assert found.seconds["all"] == found.seconds["lean"] == 30
+    assert [node.seconds for node in found.nodes[:3]] == [0, 3, 3], "three at once, on one clock"
+
+
+@pytest.mark.parametrize(
+    ("what", "where", "times"), [("start", "lean", 1), ("propose", "policy", 2), ("energy", "energy", 2)]
+)
+def test_the_time_may_be_up_wherever_it_is_spent(what: str, where: str, times: int) -> None:
+    toy = slow(DEEP, distance(DEEP), {what: 40 / times})
+    found = run(toy, toy.clock, SECONDS=30, MAX_NODES=1000)
+    assert found.reason == TIME and len(toy.asked(what)) == times
+    assert found.seconds[where] == found.seconds["all"] == 40 and toy.log[-1][0] == what
+
+
+def test_seconds_are_told_by_what_they_went_into() -> None:
+    toy = slow(DEEP, distance(DEEP), {"start": 0.5, "propose": 2.0, "apply": 1.0, "energy": 4.0, "accept": 8.0})
+    found = run(toy, toy.clock)
+    assert found.is_proved
+    counts = {what: len(toy.asked(what)) for what in ("start", "propose", "apply", "energy", "accept")}
+    assert found.seconds == {
+        "policy": 2.0 * counts["propose"],
+        "lean": 0.5 + counts["apply"],
+        "energy": 4.0 * counts["energy"],
+        "accept": 8.0,
+        "all": 2.0 * counts["propose"] + 0.5 + counts["apply"] + 4.0 * counts["energy"] + 8.0,
+    }
+
+
+def test_a_hanging_tactic_is_left_and_a_proof_behind_it_counts() -> None:
+    graph: Graph = {0: {"hangs": (-1.0, "no"), "b": (-2.0, PROOF), "hangs too": (-3.0, PROOF)}}
+    stopped: list[str] = []
+
+    async def apply(tactics: Sequence[str], tactic: str) -> Any:
+        try:
+            await asyncio.sleep(3600 if "hangs" in tactic else 0)
+        except asyncio.CancelledError:
+            stopped.append(tactic)
+            raise
+        return await toy._apply(tactics, tactic)
+
+    toy = Toy(graph)
+    config = constants(SECONDS=0.1)
+    found = asyncio.run(search("toy", replace(toy.world, apply=apply), config))
+    assert found.tactics == ["b"] and found.failures == {"unfinished": 1} and found.applied == 1
+    assert stopped == ["hangs", "hangs too"]
+    alone = {0: {"hangs": (-1.0, PROOF)}}
+    toy = Toy(alone)
+    found = asyncio.run(search("toy", replace(toy.world, apply=apply), config))
+    assert found.reason == TIME and found.failures == {"unfinished": 1}
+
+
+# Limits
+
+
+def test_no_more_states_are_asked_about_than_the_nodes_left_can_use() -> None:
+    for batch in (1, 4, 32):
+        toy = Toy(tree(3))
+        found = run(toy, MAX_NODES=20, BATCH=batch, CANDIDATES=3)
+        assert found.reason == BUDGET and found.applied == 20 and len(toy.asked("propose")) == 7
+
+
+def test_states_are_expanded_together_up_to_the_batch() -> None:
+    toy = Toy(tree(3))
+    run(toy, MAX_NODES=39, BATCH=2, CANDIDATES=3)
+    rounds = "".join(what[0] for what, _ in toy.log if what in ("propose", "apply"))
+    assert rounds.startswith("paaa" + "ppaaaaaa" * 3)
+
+
+def test_an_empty_frontier_is_told_even_where_the_budget_is_spent_with_it() -> None:
+    found = run(Toy({0: {"a": (0.0, "no")}}), MAX_NODES=1)
+    assert (found.reason, found.why) == (EMPTY, "after 1 nodes")

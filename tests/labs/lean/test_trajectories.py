@@ -1,0 +1,264 @@
+"""Trajectories: what was searched comes back as it was, and other files are refused in one line."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import UserError
+from core.base.files import storable
+from labs.lean import trajectories
+from labs.lean.search import Failed, Found, Node
+from labs.lean.trajectories import SCHEMA, encoded, harvest, part, read, rows, siblings, to_harvest, write
+from tests.labs.lean.test_search import GRAPHS
+from tests.labs.lean.worlds import PROOF, Graph, State, Step, Toy, run
+
+COLUMNS = [
+    *("theorem_name", "state_id", "state_pp", "tactic_applied", "parent_state_id", "label", "depth_from_root"),
+    *("remaining_depth", "llm_log_prob", "ebm_score", "is_proof_complete", "timestamp_ms"),
+]
+GRAPH: Graph = {
+    0: {"good": (-2.0, 1), "bad": (-1.0, 2), "wrong": (-0.5, "unknown"), "same": (-0.1, 0), "late": (-9.0, 5)},
+    1: {"cheat": (-0.5, PROOF), "end": (-1.0, PROOF), "more": (-1.5, 3), "back": (-2.5, 2), "slow": (-3.0, "died")},
+    2: {"on": (-0.5, 4)},
+}
+
+
+def found(**changes: Any) -> Found:
+    """A proof of two tactics, and beside it what else may come of a tactic."""
+    toy = Toy(GRAPH, lambda state: float(state), lambda tactics: "cheat" not in tactics)
+    return run(toy, **{"ALPHA": 1.0, "BATCH": 2, "CANDIDATES": 5} | changes)
+
+
+def test_a_proof_has_its_path_and_what_lies_beside_it() -> None:
+    told = rows(found(), 1_700_000_000_000)
+    assert [list(row) for row in told] == [COLUMNS] * len(told) and SCHEMA.names == COLUMNS
+    shown = [
+        tuple(row[name] for name in ("state_pp", "tactic_applied", "label", "depth_from_root", "remaining_depth"))
+        for row in told
+    ]
+    assert sorted(shown) == [
+        ("", "end", "positive", 2, 0),
+        ("0", "", "positive", 0, 2),
+        ("1", "good", "positive", 1, 1),
+        ("2", "bad", "negative", 1, -1),
+        ("4", "on", "negative", 2, -1),
+        ("5", "late", "negative", 1, -1),
+    ]
+    by_state = {row["state_pp"]: row for row in told}
+    assert by_state["0"]["parent_state_id"] is None and by_state["0"]["llm_log_prob"] == 0
+    assert by_state["1"]["parent_state_id"] == by_state["0"]["state_id"] == 0
+    assert by_state["1"]["llm_log_prob"] == -2.0 and by_state["4"]["llm_log_prob"] == -0.5
+    assert by_state["5"]["ebm_score"] == 5.0 and by_state[""]["ebm_score"] is None
+    assert [row["state_pp"] for row in told if row["is_proof_complete"]] == [""]
+    assert {row["theorem_name"] for row in told} == {"toy"} and {row["timestamp_ms"] for row in told} == {1.7e12}
+
+
+def test_without_a_proof_all_is_off_the_path() -> None:
+    lost = found(MAX_NODES=5)
+    assert not lost.is_proved and siblings(lost) == [] and to_harvest(lost) == []
+    told = rows(lost, 0)
+    assert len(told) == 4
+    assert {(row["label"], row["remaining_depth"], row["is_proof_complete"]) for row in told} == {
+        ("negative", -1, False)
+    }
+
+
+def test_siblings_are_the_states_beside_the_path() -> None:
+    assert [node.state for node in siblings(found())] == ["2", "5"]
+
+
+def test_what_was_proposed_on_the_path_and_not_applied_makes_more_siblings() -> None:
+    proof = found()
+    due = [(number, tactic) for number, tactic, _ in to_harvest(proof)]
+    assert due == [(1, "more"), (1, "back"), (1, "slow")] and to_harvest(proof, 1) == [(1, "more", -1.5)]
+    toy = Toy(GRAPH)
+    more = asyncio.run(harvest(proof, toy.world.apply))
+    assert toy.asked("apply") == [("good", "more"), ("good", "back"), ("good", "slow")]
+    assert more.applied == proof.applied and more.path == proof.path and more.tactics == proof.tactics
+    assert [(node.state, node.error, node.same_as is None) for node in more.nodes if node.is_harvested] == [
+        ("3", "", True),
+        ("2", "", False),
+        (None, "died", True),
+    ]
+    assert [node.state for node in siblings(more)] == ["2", "5", "3"] and to_harvest(more) == []
+    assert rows(more, 0)[-1]["state_pp"] == "3" and rows(more, 0)[: len(rows(proof, 0))] == rows(proof, 0)
+
+
+def test_another_end_that_is_harvested_is_no_sibling_and_a_broken_answer_is_a_failed_tactic() -> None:
+    graph: Graph = {0: {"a": (-1.0, PROOF), "b": (-2.0, PROOF), "c": (-3.0, 7)}}
+    proof = run(Toy(graph))
+    more = asyncio.run(harvest(proof, Toy(graph, failing=lambda what, of: of == ("c",)).world.apply))
+    assert [(node.state, node.error) for node in more.nodes[2:]] == [("", ""), (None, "apply of ('c',) broke")]
+    assert siblings(more) == [] and len(rows(more, 0)) == 2
+
+
+def test_a_harvest_that_ends_leaves_nothing_running() -> None:
+    async def apply(tactics: Sequence[str], tactic: str) -> Step:
+        if tactic == "back":
+            raise UserError("lost")
+        await asyncio.sleep(3600)
+        return Step(State("1"))
+
+    proof = found()
+
+    async def tried() -> None:
+        with pytest.raises(UserError, match="lost"):
+            await harvest(proof, apply)
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(tried())
+
+
+HOSTILE = st.text(st.characters(), max_size=30) | st.sampled_from(
+    ["\ud800", "a\x00b", "\udc00\ud800", "\ud83d\ude00", "é ⊢ ∀ x, x = x\n\r\u2028", "☃" * 350_000, "'; DROP", "\ufeff"]
+)
+
+
+@given(
+    HOSTILE,
+    st.lists(st.tuples(HOSTILE, HOSTILE, st.floats(-1e9, 0), st.none() | st.floats(allow_nan=False)), max_size=4),
+    st.integers(0, 2**41),
+)
+def test_what_is_written_is_read_again_whatever_the_texts(
+    tmp_path_factory: pytest.TempPathFactory, theorem: str, told: list[tuple[Any, ...]], began: int
+) -> None:
+    nodes = [Node(0, None, "", 0.0, 0.0, 0, "start", 1)]
+    for state, tactic, logprob, energy in told:
+        nodes.append(Node(len(nodes), 0, tactic, logprob, logprob, 1, state, 1, energy=energy, seconds=1.5))
+    made = Found(theorem, "budget", "5 nodes", tuple(nodes), (), {}, (), {})
+    folder = tmp_path_factory.mktemp("trajectories")
+    path = write(folder, made, began)
+    table = read(path)
+    assert table.schema.equals(SCHEMA) and read(folder).equals(table) and path == part(folder, theorem)
+    assert table.to_pylist() == rows(made, began)
+    texts = [(storable(state), storable(tactic)) for state, tactic, *_ in told]
+    assert [(row["state_pp"], row["tactic_applied"]) for row in table.to_pylist()[1:]] == texts
+    assert {row["theorem_name"] for row in table.to_pylist()} == {storable(theorem)}
+    assert [row["timestamp_ms"] - began for row in table.to_pylist()] == [0, *[1500] * len(told)]
+
+
+@given(GRAPHS, st.integers(1, 30))
+def test_every_row_of_a_search_fits_the_others(graph: Graph, most: int) -> None:
+    made = run(Toy(graph), MAX_NODES=most, BATCH=4)
+    told = {row["state_id"]: row for row in rows(made, 0)}
+    assert [row["state_id"] for row in told.values() if row["label"] == "positive"] == list(made.path)
+    texts = [row["state_pp"] for row in told.values() if not row["is_proof_complete"]]
+    assert len(set(texts)) == len(texts), "no state stands on the path and off it"
+    for row in told.values():
+        parent = told.get(row["parent_state_id"])
+        assert (parent is None) == (row["state_id"] == 0)
+        assert parent is None or row["depth_from_root"] == parent["depth_from_root"] + 1
+        if row["label"] == "positive" and parent:
+            assert row["remaining_depth"] == parent["remaining_depth"] - 1 >= 0
+
+
+def test_a_theorem_that_did_not_start_leaves_a_part_without_rows(tmp_path: Path) -> None:
+    made = run(Toy({}, begins=Step(None, "unknown")))
+    assert read(write(tmp_path, made, 0)).num_rows == 0 == read(tmp_path).num_rows
+
+
+def test_a_folder_is_read_as_its_parts_and_a_part_is_written_again(tmp_path: Path) -> None:
+    one, other = found(), replace(found(MAX_NODES=5), theorem="../other/.\x00")
+    for each in (one, other, one):
+        write(tmp_path / "made", each, 7)
+    (tmp_path / "made" / ".x.parquet.new").write_bytes(b"left by a killed writer")
+    (tmp_path / "made" / ".x.parquet").write_bytes(b"hidden")
+    assert read(tmp_path / "made").num_rows == len(rows(one, 7)) + len(rows(other, 7))
+    assert len(list((tmp_path / "made").glob("[!.]*"))) == 2 and not (tmp_path / "other").exists()
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, found(), 1)
+    before = path.read_bytes()
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="the disk is full"):
+        write(tmp_path, found(), 2)
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def table(**changes: Any) -> Any:
+    made = pyarrow.Table.from_pylist(rows(found(), 0), SCHEMA)
+    for name, column in changes.items():
+        at = made.schema.get_field_index(name)
+        made = made.remove_column(at) if column is None else made.set_column(at, name, column(made[name]))
+    return made
+
+
+SHAPES: dict[str, tuple[Any, str]] = {
+    "no column": (lambda: table(label=None), "lacks label (string)"),
+    "another type": (
+        lambda: table(state_id=lambda column: column.cast(pyarrow.string())),
+        "lacks state_id (int64) and has state_id (string)",
+    ),
+    "one more": (lambda: table().append_column("x\n", [[1] * 6]), "has x (int64)"),
+    "another order": (lambda: table().select(COLUMNS[::-1]), "has them in another order or twice"),
+    "twice": (lambda: table().append_column("label", table()["label"]), "has them in another order or twice"),
+    "nulls": (lambda: table(state_pp=lambda c: pyarrow.array([None, *c.to_pylist()[1:]])), "has no state_pp in some"),
+    "labels": (lambda: table(label=lambda c: pyarrow.array(["good"] * len(c))), "has the label 'good'"),
+    "other rows": (lambda: pyarrow.table({"question": ["1+1"], "answer": [2]}), "lacks theorem_name (string), state"),
+}
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_parquet_of_another_shape_is_refused_in_one_line(tmp_path: Path, kind: str) -> None:
+    make, words = SHAPES[kind]
+    pyarrow.parquet.write_table(make(), tmp_path / "x.parquet")
+    for path in (tmp_path / "x.parquet", tmp_path):
+        with pytest.raises(UserError) as raised:
+            read(path)
+        assert words in str(raised.value) and "\n" not in str(raised.value) and "x.parquet" in str(raised.value)
+
+
+def test_what_is_no_parquet_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    whole = encoded(rows(found(), 0))
+    for content in (b"", b"PAR1", b"{}", whole[:-9], whole[: len(whole) // 2], b"PAR1" + whole[9:], whole[4:]):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match="is no parquet file that can be read") as raised:
+            read(path)
+        assert "\n" not in str(raised.value)
+    with pytest.raises(UserError, match="can't be read"):
+        read(tmp_path / "none.parquet")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="without parquet files"):
+        read(tmp_path / "empty")
+
+
+@given(st.integers(0, 10**6), st.integers(1, 255))
+def test_a_damaged_file_is_read_or_refused_in_one_line(
+    tmp_path_factory: pytest.TempPathFactory, place: int, flip: int
+) -> None:
+    path = tmp_path_factory.mktemp("damaged") / "x.parquet"
+    content = bytearray(encoded(rows(found(), 0)))
+    content[place % len(content)] ^= flip
+    path.write_bytes(content)
+    try:
+        assert read(path).schema.equals(SCHEMA)
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+def test_a_table_that_another_program_wrote_is_read(tmp_path: Path) -> None:
+    """With its own notes, compression and parts."""
+    made = table().replace_schema_metadata({"pandas": "{}"})
+    pyarrow.parquet.write_table(made, tmp_path / "x.parquet", compression="snappy", row_group_size=2)
+    assert read(tmp_path / "x.parquet").to_pylist() == rows(found(), 0) and trajectories.OFF_PATH == -1
+
+
+def test_as_many_answers_as_tactics_are_harvested() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        trajectories.harvested(found(), to_harvest(found()), [Failed("x")])

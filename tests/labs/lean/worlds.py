@@ -1,0 +1,143 @@
+"""Toy worlds for the search: graphs whose states are numbers and whose tactics are edges. Nothing in them is Lean."""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from labs.lean.constants import LeanConstants
+from labs.lean.search import Candidate, Failed, Found, World, search
+
+PROOF = "proof"
+Target = int | str  # a state; PROOF; or an error
+
+
+@dataclass(frozen=True)
+class State:
+    pp: str
+    goals: int = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    state: State | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    proved: bool
+    reason: str = ""
+
+
+Graph = Mapping[int, Mapping[str, tuple[float, Target]]]  # by state and tactic: its log probability, and where it leads
+
+
+@dataclass
+class Toy:
+    """A world over `graph`, from state 0. `accepts(tactics)` says which proofs hold; `energy(state)` a state's, None
+    for a world without; `jitter`: a seed for how often each answer lets others go first. `log`: what was asked."""
+
+    graph: Graph
+    energy: Callable[[int], float] | None = None
+    accepts: Callable[[Sequence[str]], bool] = lambda tactics: True
+    refused: Callable[[str], str] = lambda tactic: ""
+    jitter: int | None = None
+    begins: Step = field(default_factory=lambda: Step(State("0")))
+    failing: Callable[[str, Any], bool] = lambda what, of: False
+    failure: type[Failed] = Failed
+    log: list[tuple[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._rng = random.Random(self.jitter)
+
+    async def _said(self, what: str, of: Any) -> None:
+        self.log.append((what, of))
+        for _ in range(self._rng.randrange(12) if self.jitter is not None else 0):
+            await asyncio.sleep(0)
+        if self.failing(what, of):
+            raise self.failure(f"{what} of {of} broke")
+
+    async def _start(self) -> Step:
+        await self._said("start", None)
+        return self.begins
+
+    async def _propose(self, state: Any) -> list[Candidate]:
+        await self._said("propose", state.pp)
+        return [(tactic, logprob) for tactic, (logprob, _) in self.graph.get(int(state.pp), {}).items()]
+
+    async def _apply(self, tactics: Sequence[str], tactic: str) -> Step:
+        await self._said("apply", (*tactics, tactic))
+        at: Target = 0
+        for each in (*tactics, tactic):
+            assert isinstance(at, int), "nothing is applied behind a proof or an error"
+            at = self.graph[at][each][1] if each in self.graph.get(at, {}) else f"unknown {each}"
+        if at == PROOF:
+            return Step(State("", 0))
+        return Step(State(str(at))) if isinstance(at, int) else Step(None, at)
+
+    async def _accept(self, tactics: Sequence[str]) -> Verdict:
+        await self._said("accept", tuple(tactics))
+        return Verdict(True) if self.accepts(tactics) else Verdict(False, "sorry")
+
+    async def _energies(self, states: Sequence[Any]) -> list[float]:
+        assert self.energy
+        await self._said("energy", tuple(state.pp for state in states))
+        return [self.energy(int(state.pp)) for state in states]
+
+    @property
+    def world(self) -> World:
+        return World(
+            self._start,
+            self._propose,
+            self._apply,
+            self._accept,
+            self._energies if self.energy else None,
+            self.refused,
+        )
+
+    def asked(self, what: str) -> list[Any]:
+        return [of for kind, of in self.log if kind == what]
+
+
+def constants(**changes: Any) -> LeanConstants:
+    given: dict[str, Any] = {"PROBES": "", "BATCH": 1} | changes
+    return LeanConstants(**given)
+
+
+def run(toy: Toy, clock: Callable[[], float] = lambda: 0.0, **changes: Any) -> Found:
+    """Search `toy`; the clock stands still unless one is given."""
+    return asyncio.run(search("toy", toy.world, constants(**changes), clock))
+
+
+def tree(depth: int, good: Sequence[int] = (), width: int = 3) -> dict[int, dict[str, tuple[float, Target]]]:
+    """A tree of `width` tactics in each state, all as likely, whose only proof takes the tactics `good`, one a level,
+    and one more; the tactics of leaves fail."""
+    good = good or (1,) * depth
+    graph: dict[int, dict[str, tuple[float, Target]]] = {}
+    level, on_path, count = [0], 0, 1
+    for place in range(depth + 1):
+        below = []
+        ahead = -1
+        for state in level:
+            graph[state] = {}
+            for number in range(width):
+                is_good = state == on_path and number == (good[place] if place < depth else 0)
+                target: Target = (PROOF if is_good else "no") if place == depth else count
+                if place < depth:
+                    below.append(count)
+                    ahead = count if is_good else ahead
+                    count += 1
+                graph[state][f"t{number}"] = (-1.0, target)
+        level, on_path = below, ahead
+    return graph
+
+
+def distance(graph: Graph) -> Callable[[int], float]:
+    """The perfect energy: how many tactics a state is from a proof, 99 where it leads to none."""
+    steps: dict[Target, float] = {PROOF: 0.0}
+    for _ in graph:
+        for state, edges in graph.items():
+            steps[state] = min([steps.get(state, 99.0), *(steps.get(to, 99.0) + 1 for _, to in edges.values())])
+    return lambda state: steps.get(state, 99.0)

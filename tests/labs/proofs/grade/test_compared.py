@@ -1,0 +1,121 @@
+"""A comparison at equal compute on proofs: written by one server, graded by another, and what its table then says."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.report import report as cli
+from core.report.budgets import counting
+from core.report.matched import Matched
+from core.results import read
+from tests.conftest import ended, python
+from tests.fakes.grader import GradingServer, points_of
+from tests.fakes.server import ScriptedServer
+from tests.labs.proofs.grade.conftest import grade, the_error
+
+PROOFS = [{"id": f"p{i}", "problem": f"Show that {i} is {i}.", "grading_scheme": f"7: say {i}"} for i in range(3)]
+ENTRIES = """
+stepwise = replace(RSA, run=partial(rsa, stop=lambda *_: False))
+entries = [
+    entry("12_majority", proofs="samples", STAGE=1, N=5),
+    entry("12_majority", name="12_hot", N=4),
+    entry("02_rsa_basic", stepwise, N=2, K=2, T=3),
+]
+if __name__ == "__main__":
+    compare(Comparison(entries, (1.2, 4.2), (0, 1)), globals())
+"""
+
+
+@pytest.fixture
+def compared(results: Path) -> str:
+    """What such a comparison prints; its server is gone."""
+    experiment, problems = results / "99_small.py", results / "problems.jsonl"
+    experiment.write_text(Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0] + ENTRIES)
+    problems.write_text("".join(f"{json.dumps(each)}\n" for each in PROOFS))
+    server = ScriptedServer()
+    try:
+        status, out, err = ended(python(str(experiment), f"PROBLEMS={problems}", BASE_URL=server.url))
+    finally:
+        server.close()
+    assert status == 0, err
+    return out
+
+
+def rows(folder: Path) -> dict[tuple[str, float], dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "table.jsonl").read_text().splitlines()[1:]]
+    return {(line["scaffold"], line["budget"]): line for line in lines}
+
+
+def test_proofs_are_written_graded_where_budgets_stop_and_compared_by_points(
+    compared: str,
+    grader: GradingServer,
+    card: Callable[..., str],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "not graded: bash scripts/grade.sh 99_small GRADER=card" in compared
+    assert "left out: 12_hot (it goes by answers that say the same, and proofs have none)" in compared
+    folder = results / "99_small"
+    before = rows(folder)
+    assert {line["accuracy"]["n"] for line in before.values() if line["unanswered"] < 1} == {0} and not (
+        folder / "frontier.png"
+    ).exists()
+    assert {name for name, _ in before} == {"samples", "02_rsa_basic"}
+
+    status, out, err = grade("99_small", card())
+    assert status == 0, err
+    matched, after = Matched.kept(folder), rows(folder)
+    said = {
+        line["key"]: line["completion"]["answer"]
+        for line in map(json.loads, (results / "journal" / "99_small.jsonl").read_text().splitlines())
+    }
+    low, high = matched.budgets
+    asked = set()
+    means: dict[tuple[str, float], list[list[float]]] = {key: [[] for _ in PROOFS] for key in after}
+    for name, paths in matched.paths().items():
+        for path in paths:
+            for place, problem in enumerate(read.read(path)[1]):
+                wanted = counting(problem.steps, matched.budgets)
+                for step in problem.steps:
+                    assert all((m.points is not None) == (step.step in wanted) for m in step.members)
+                for budget in matched.budgets:
+                    [number] = counting(problem.steps, [budget]) or [None]
+                    if number is None:
+                        means[name, budget][place].append(0.0)
+                        continue
+                    proofs = [said[m.cost.key] for m in problem.steps[number].members]
+                    asked |= {(problem.id, each) for each in proofs}
+                    means[name, budget][place].append(sum(map(points_of, proofs)) / 7 / len(proofs))
+    assert len(asked) == grader.asked, "what no budget buys is sent to nobody"
+    for key, by_problem in means.items():
+        if after[key]["unanswered"] < 1:
+            expected = sum(sum(of) / len(of) for of in by_problem) / len(PROOFS)
+            assert after[key]["accuracy"]["value"] == pytest.approx(expected) and after[key]["accuracy"]["n"] == 3
+    against = after["02_rsa_basic", high]["against"]
+    assert against["n"] == 3 and against["p_holm"] >= against["p"] and after["samples", low]["against"] is None
+    assert all(after[key]["tokens"] == before[key]["tokens"] for key in after), "budgets stay as they were"
+    table = (folder / "table.txt").read_text()
+    assert table in out and "mean points / 7" in table and "accuracy" not in table and "majority" not in table
+    assert (folder / "frontier.png").read_bytes()[:4] == b"\x89PNG"
+    kept = grader.asked
+    assert grade("99_small", card())[0] == 0 and grader.asked == kept and rows(folder) == after
+    cli.main(["99_small"])
+    assert table in capsys.readouterr().out
+
+
+def test_a_comparison_of_answers_and_one_that_says_too_little_are_one_line(
+    compared: str, card: Callable[..., str], results: Path
+) -> None:
+    path = results / "99_small" / "table.jsonl"
+    first, *others = path.read_text().splitlines()
+    for changes, said in (
+        ({"of_proofs": False}, "99_small compares answers"),
+        ({"runs": {"samples": ["../x.json"]}}, "names results outside its folder"),
+        ({"budgets": None, "unit": 5}, "an earlier version wrote it"),
+    ):
+        path.write_text("\n".join([json.dumps(json.loads(first) | changes), *others]) + "\n")
+        status, _, err = grade("99_small", card())
+        assert status == 2 and said in the_error(err)

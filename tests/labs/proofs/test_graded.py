@@ -1,0 +1,104 @@
+"""Proofs with the points that people gave them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from core.base.errors import UserError
+from core.base.files import DATA
+from core.problems import sets
+from labs.proofs import graded
+from labs.proofs.graded import PUBLISHED, check, scheme_of
+from scripts.embedded import make_graded, sums
+from scripts.embedded.make_sums import proof_rows
+
+# Of a set that changes, the version must be raised: graded.BUNDLED_VERSION.
+HASH = "5f37d42ade313f2b604ecff0e689c8c1b723de98fe870225a4028fac1d6db8f1"
+
+
+def test_the_bundled_proofs_are_of_held_out_problems_and_their_points_are_those_of_their_lines() -> None:
+    made = graded.load("sums_graded")
+    assert (made.sha256, made.version, made.licence, made.problems) == (HASH, graded.BUNDLED_VERSION, "MIT", 40)
+    rows = proof_rows("sums_graded", make_graded.SEED, make_graded.PROBLEMS, *make_graded.TERMS)
+    asked = {row["id"]: (row["problem"], row["solution"], row["grading_guidelines"]) for row in rows}
+    others = {p.statement for name in sets.BUNDLED for p in sets.load(name).problems}
+    for proof in made.proofs:
+        of = proof.problem
+        assert asked[of.id] == (of.statement, of.solution, of.guidelines) and of.statement not in others
+        terms = [sums.Term(*map(int, each)) for each in re.findall(r"(\d)\*(\d\d)", of.statement)]
+        assert sums.is_held_out(terms)
+        right = 0
+        for (a, b), line in zip(terms, proof.text.split("\n"), strict=False):
+            right += bool(re.match(rf"{a}\*{b}={a * b}(,|$)", line))
+        assert proof.points == round(7 * right / len(terms)) == sums.points_of(terms, proof.text)
+        assert f"{proof.points} " in of.guidelines, "what the guidelines say"
+    assert {proof.writer for proof in made.proofs} == {"greedy", "sampled"}
+    assert {proof.points for proof in made.proofs} == set(range(8))
+    cut = sum("remainder" not in proof.text for proof in made.proofs)
+    assert cut >= 10 and len({(p.problem.id, p.text) for p in made.proofs}) == len(made.proofs)
+    wrong_sums = [p for p in made.proofs if any(int(a) + int(b) != int(c) for a, b, c in
+                  re.findall(r"(\d+)\+(\d+)=(\d+)", p.text))]  # fmt: skip
+    assert len(wrong_sums) >= 10, "and they cost nothing, by the guidelines"
+
+
+def test_limit_is_of_problems_with_all_their_proofs() -> None:
+    whole = graded.load("sums_graded")
+    few = whole.first(2)
+    assert few.name == "sums_graded[:2]" and few.problems == 2 and few.proofs == whole.proofs[: len(few.proofs)]
+    assert whole.first(0) is whole is whole.first(99)
+
+
+def test_points_may_be_text_or_a_whole_float_and_thinking_is_no_part_of_a_proof() -> None:
+    rows = [
+        {"problem": "x", "proof": "<think>hm</think>\nSo.", "points": p, "rubric": "7: all"} for p in ("7", 7.0, " 3 ")
+    ]
+    assert [proof.points for proof in check([("row", row) for row in rows], "a file")] == [7, 7, 3]
+    assert {proof.text for proof in check([("row", row) for row in rows], "a file")} == {"So."}
+    for wrong in ("7.5", "-1", "8", "", "٣", [7]):
+        with pytest.raises(UserError, match="row has points|needs"):
+            check([("row", rows[0] | {"points": wrong})], "a file")
+
+
+def test_equal_statements_are_one_problem_and_ids_that_begin_anew_are_told_apart() -> None:
+    rows = [{"problem_idx": 1, "problem": text, "proof": "So.", "points": 1} for text in ("a", "b", "a")]
+    assert [p.problem.id for p in check([("row", row) for row in rows], "a file")] == ["1", "1 (row 2)", "1"]
+
+
+def test_no_grader_is_shown_what_people_gave_by_the_scheme() -> None:
+    details = [
+        {"title": "Start", "grading_scheme_desc": "begins", "max_points": 3, "points": 2, "desc": "He began well"}
+    ]
+    for cell in (details, json.dumps(details)):
+        told = scheme_of(cell)
+        assert told == "title: Start; grading_scheme_desc: begins; max_points: 3"
+    assert scheme_of([{"title": "All", "points": 7}]) == "title: All; points: 7"
+    assert scheme_of("[not JSON") == "[not JSON" and scheme_of(None) == ""
+
+
+def test_published_sets_read_local_copies_under_their_own_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sets, "COPIES", tmp_path)
+    row = {"problem_id": "a", "text": "Show it.", "model_solution": "So.", "points": 5, "solution": "Thus.",
+           "schema_0": [{"title": "All", "points": 7}]}  # fmt: skip
+    (tmp_path / "olympiads_graded.json").write_text(json.dumps([row]))
+    [proof] = graded.load("olympiads_graded").proofs
+    assert (proof.problem.statement, proof.problem.grading_scheme) == ("Show it.", "title: All; points: 7")
+    row = {"problem_idx": 1, "problem": "Show it.", "answer": "So.", "points": 5,
+           "details": [{"title": "All", "grading_scheme_desc": "x", "max_points": 7, "points": 5}]}  # fmt: skip
+    (tmp_path / "matharena_graded.jsonl").write_text(json.dumps(row) + "\n")
+    [proof] = graded.load("matharena_graded").proofs
+    assert (proof.text, proof.points, "points: 5" in proof.problem.grading_scheme) == ("So.", 5, False)
+    (tmp_path / "imo_gradingbench.csv").write_text(
+        "Grading ID,Problem ID,Problem,Solution,Grading guidelines,Response,Points,Reward\n"
+        "GB-1,PB-1,Show.,So.,7: all,It is.,6,Almost\n"
+    )
+    with pytest.raises(UserError, match="has 1 proofs and not 1000"):
+        graded.load("imo_gradingbench")
+
+
+def test_the_names_of_graded_sets_are_nobody_elses() -> None:
+    assert not {*PUBLISHED, *graded.BUNDLED} & {*sets.PUBLISHED, *sets.BUNDLED}
+    assert all((DATA / f"{name}.json").exists() for name in graded.BUNDLED)

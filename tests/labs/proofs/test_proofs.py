@@ -1,0 +1,108 @@
+"""Grading a proof: mean and spread, what is asked once more, what is missing, and what no grader is asked."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from core.types import Completion, Message, Problem
+from labs.proofs.proofs import ATTEMPTS, Points, grade
+
+PROOF = Problem("p1", "Show that n is even.", None, "proof", grading_scheme="7 for all")
+MADE = Completion("k", 0, "I think: Points: 7", "n is 2k. Points: 7", finish_reason="stop", completion_tokens=9)
+ANSWER = Problem("p2", "How much is 6*7?", "42", "math")
+
+
+def graded(
+    reply: Callable[[int, int], str | Completion], count: int = 1, problem: Problem = PROOF, made: Completion = MADE
+) -> tuple[Points, list[tuple[Any, ...]]]:
+    """`reply(number, attempt)`: what a grader says. What came of it, and the names of what was asked."""
+    names: list[tuple[Any, ...]] = []
+
+    async def ask(messages: Sequence[Message], *asked: str | int, **changes: Any) -> Completion:
+        assert not changes
+        names.append(asked)
+        said = reply(int(asked[-2]), int(asked[-1]))
+        return said if isinstance(said, Completion) else Completion("", 0, "", said, finish_reason="stop")
+
+    return asyncio.run(grade(problem, made, ask, count)), names
+
+
+def test_points_come_with_the_reasons_and_the_scheme() -> None:
+    found, names = graded(lambda number, attempt: "It holds.\nPoints: 6")
+    assert (found.grade, found.counted, found.spread, found.missing, found.scheme) == (6, 6, None, None, "7 for all")
+    assert found.gradings[0].reason == "It holds.\nPoints: 6" and len(names) == 1 == len(found.calls)
+
+
+def test_several_gradings_have_a_mean_and_a_spread() -> None:
+    found, names = graded(lambda number, attempt: f"Points: {(2, 4, 6)[number]}", count=3)
+    assert (found.grade, found.spread, len(names)) == (4, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ("Points: 9", "unreadable"),
+        ("", "unreadable"),
+        (Completion("", 0, "", "Points: 7", finish_reason="length"), "cut off"),
+        (Completion("", 0, error="status 500"), "failed"),
+        (Completion("", 0, "", "Points: 7", finish_reason="content_filter"), "filtered"),
+    ],
+)
+def test_what_is_missing_is_asked_once_more_and_never_0(bad: str | Completion, why: str) -> None:
+    found, names = graded(lambda number, attempt: bad)
+    assert len(names) == ATTEMPTS == 2 and len(set(names)) == 2
+    assert (found.grade, found.counted, found.missing) == (None, None, f"grading {why}") and len(found.calls) == 2
+    found, names = graded(lambda number, attempt: "Points: 0" if attempt else bad)
+    assert (found.grade, found.missing, len(names), len(found.calls)) == (0, None, 2, 2)
+    found, _ = graded(lambda number, attempt: bad if number else "Points: 5", count=2)
+    assert (found.grade, found.spread, [each.why for each in found.gradings]) == (5, None, [None, why])
+
+
+@pytest.mark.parametrize(
+    ("made", "ungraded", "counted"),
+    [
+        (replace(MADE, finish_reason="length"), "cut off", 0),
+        (replace(MADE, answer=" \n"), "empty", 0),
+        (replace(MADE, error="status 500"), "failed", None),
+        (replace(MADE, finish_reason="content_filter"), "filtered", None),
+    ],
+)
+def test_what_is_no_proof_is_sent_to_nobody(made: Completion, ungraded: str, counted: int | None) -> None:
+    found, names = graded(lambda number, attempt: "Points: 7", made=made)
+    assert names == [] and (found.ungraded, found.grade, found.counted) == (ungraded, None, counted)
+    assert found.missing == (None if counted == 0 else ungraded)
+
+
+def test_a_self_evaluation_is_left_out_and_noted() -> None:
+    asked: list[str] = []
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        asked.append(messages[0]["content"])
+        return Completion("", 0, "", "Points: 3", finish_reason="stop")
+
+    made = replace(MADE, answer="n is 2k.\n\n## Self-evaluation\nPerfect.\nScore: 1")
+    found = asyncio.run(grade(PROOF, made, ask, 1))
+    assert found.left_out > 20 and "Perfect" not in asked[0] and "n is 2k." in asked[0] and found.grade == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "points", "by"),
+    [
+        ("So \\boxed{42}.", 7, "math-verify"),
+        ("So \\boxed{41}.", 0, "math-verify"),
+        ("\\boxed{41} or \\boxed{42}", 7, "grader"),
+        ("It is forty-two.", 7, "grader"),
+    ],
+)
+def test_of_answers_a_grader_decides_what_math_verify_leaves_in_doubt(text: str, points: int, by: str) -> None:
+    found, names = graded(lambda number, attempt: "Points: 7", problem=ANSWER, made=replace(MADE, answer=text))
+    assert (found.grade, found.by, len(names)) == (points, by, by == "grader")
+
+
+def test_an_answer_is_right_or_wrong_to_a_grader_too() -> None:
+    made = replace(MADE, answer="It is forty-two.")
+    found, names = graded(lambda number, attempt: "Points: 5", problem=ANSWER, made=made)
+    assert found.missing == "grading unreadable" and len(names) == 2

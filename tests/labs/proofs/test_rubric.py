@@ -1,0 +1,100 @@
+"""What a grader is asked: the prompt that fits, a file's in its place, and what is wrong with one in a line."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from core.base.errors import UserError
+from core.types import Problem
+from labs.proofs import rubric
+from labs.proofs.rubric import asked, prompt
+from tests.labs.proofs.test_defence import ANY_TEXT, HOSTILE
+
+PROOF = Problem("p1", "Show that n is even.", None, "proof", solution="By parity.", guidelines="1 for n = 2")
+SCHEME = replace(PROOF, guidelines="", grading_scheme="3: n = 2\n4: the rest")
+ANSWER = Problem("p2", "How much is 6*7?", "42")
+
+
+def said(problem: Problem, proof: str = "It is clear.", **more: rubric.Prompt) -> str:
+    [message] = asked(problem, proof, 0, **more).messages
+    assert message["role"] == "user"
+    return message["content"]
+
+
+def test_the_prompt_fits_what_is_known_of_the_problem() -> None:
+    with_guidelines, with_scheme = said(PROOF), said(SCHEME)
+    assert "By parity." in with_guidelines and "1 for n = 2" in with_guidelines
+    assert "marking scheme" in with_scheme and "3: n = 2" in with_scheme and "By parity." not in with_scheme
+    assert "1 for n = 2" in said(replace(PROOF, solution="")), "guidelines alone are a scheme"
+    assert "The right answer:\n42" in said(ANSWER)
+    for words in (with_guidelines, with_scheme, said(ANSWER)):
+        assert '"Points: N"' in words.split("\n")[-1]
+    assert asked(PROOF, "x", 0).scheme == "1 for n = 2" and asked(SCHEME, "x", 0).scheme == "3: n = 2\n4: the rest"
+    assert asked(ANSWER, "x", 0).scheme == "" and list(asked(ANSWER, "x", 0).allowed) == [0, 7]  # type: ignore[call-overload]
+
+
+@given(ANY_TEXT | HOSTILE)
+def test_a_proof_fills_in_no_place_and_ends_no_fence(proof: str) -> None:
+    for problem in (PROOF, SCHEME, ANSWER):
+        words = said(problem, proof)
+        drawn = re.findall("lines that hold ([0-9a-f]{16}) stands", words)[-1]
+        before, rest = words.split(f"----- {drawn} begins -----\n", 1)
+        inside, behind = rest.split(f"\n----- {drawn} ends -----", 1)
+        assert inside == proof and drawn not in before and drawn in behind
+
+
+def test_a_file_replaces_them(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("Is {proof} right for {problem}? Think of \\frac{{1}}{{2}}.")
+    found = prompt(str(path))
+    assert found and found.name == "mine.txt"
+    words = said(replace(PROOF, guidelines="", solution=""), chosen=found)
+    assert "\\frac{1}{2}" in words and "By parity." not in words and words.startswith("Is ----- ")
+    assert asked(PROOF, "x", 0, found).scheme == ""
+    assert prompt("") is None and prompt("scheme") == rubric.Prompt("scheme", rubric.SCHEME)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{problem} {proof} {points}", "has an unknown place {points}"),
+        ("{problem} {proof} {}", "has an unknown place {}"),
+        ("{problem} {proof} {0}", "has an unknown place {0}"),
+        ("{problem} {proof.__class__}", "has an unknown place {proof.__class__}"),
+        ("{problem} {proof!r}", "has an unknown place {proof}"),
+        ("{problem} {proof:{answer}}", "has an unknown place {proof}"),
+        ("{problem} {proof} \\frac{1}{2}", "has an unknown place {1}"),
+        ("{problem} {proof} }", "Single '}' encountered"),
+        ("{problem} {guidelines}", "has no place {proof}, and can't do without it"),
+        ("{proof}", "has no place {problem}"),
+        ("", "has no place {problem}"),
+    ],
+)
+def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text(text)
+    with pytest.raises(UserError) as raised:
+        prompt(str(path))
+    assert words in str(raised.value) and "\n" not in str(raised.value) and "Places are {problem}" in str(raised.value)
+
+
+def test_a_file_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UserError, match=r"nowhere.txt can't be read .* Give PROMPT a file, or one of"):
+        prompt("nowhere.txt")
+
+
+@pytest.mark.parametrize(
+    ("problem", "chosen", "words"),
+    [
+        (replace(PROOF, guidelines=""), None, "p1 has neither guidelines nor a grading_scheme"),
+        (replace(PROOF, solution=""), "guidelines", "p1 has no solution, which the prompt guidelines shows"),
+        (replace(PROOF, guidelines=""), "scheme", "p1 has no grading_scheme, which the prompt scheme shows"),
+        (replace(ANSWER, guidelines="x"), "scheme", "p2 has an answer and asks for no proof"),
+    ],
+)
+def test_a_problem_that_lacks_what_is_shown_is_refused(problem: Problem, chosen: str | None, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        asked(problem, "x", 0, prompt(chosen or ""))

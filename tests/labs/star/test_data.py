@@ -1,0 +1,419 @@
+"""The problems that STaR trains on and is evaluated on: held out by their statements, never among both."""
+
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.base.errors import UserError
+from core.problems import sets
+from core.problems.check import can_be_sent
+from core.problems.openr1 import OPENR1
+from core.types import Problem
+from labs.star.constants import StarConstants
+from labs.star.data import LONGEST, REASONS, Split, drawn, split
+from labs.star.statements import hash_of
+from tests.problems.test_hub import Hub, told_by
+from tests.problems.test_rows import parquet, written
+
+OWN = ("sums_star", "sums_star_eval")
+NONE = ("", "")
+
+Row = dict[str, Any]
+
+
+def rows(count: int, **more: Any) -> list[Row]:
+    return [
+        {"id": f"p{i}", "problem": f"What is {i} + {i}?", "answer": 2 * i % 1000} | more for i in range(1, count + 1)
+    ]
+
+
+def of(folder: Path, made: Iterable[Any], **changes: Any) -> Split:
+    """The split of a file with these rows: five held out, rounds of ten."""
+    constants: Row = {"HELD_OUT": 5, "TRAIN_PROBLEMS": 10}
+    path = folder / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
+    return split(StarConstants(**constants | {"DATA": str(path)} | changes), NONE)
+
+
+def deep(levels: int) -> list[Any]:
+    return [] if not levels else [deep(levels - 1)]
+
+
+def refusal(folder: Path, made: Iterable[Any], **changes: Any) -> str:
+    with pytest.raises(UserError) as raised:
+        of(folder, made, **changes)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def hashes(problems: Iterable[Problem]) -> set[str]:
+    return {hash_of(problem.statement) for problem in problems}
+
+
+# Which sets
+
+
+def test_the_embedded_model_trains_on_and_is_evaluated_on_its_own_sets() -> None:
+    found = split(StarConstants(), OWN)
+    assert (found.name, len(found.train)) == ("sums_star", 1500)
+    assert found.held_out == sets.load("sums_star_eval") and not found.left_out
+    assert not hashes(found.train) & hashes(found.held_out.problems)
+    assert found.origin.licence == "MIT" and found.origin.version == sets.BUNDLED_VERSION
+
+
+@pytest.mark.parametrize(
+    ("constants", "own", "name", "held_out"),
+    [
+        ({"DATA": "sums_star"}, OWN, "sums_star", "sums_star_eval"),
+        ({"DATA": "sums_star"}, NONE, "sums_star", "sums_star:held_out"),
+        ({"DATA": "sums_card", "HELD_OUT": 20, "TRAIN_PROBLEMS": 200}, OWN, "sums_card", "sums_card:held_out"),
+        ({"EVAL": "sums_hard"}, OWN, "sums_star", "sums_hard"),
+        ({"EVAL": "sums_hard", "LIMIT": 7}, OWN, "sums_star", "sums_hard[:7]"),
+    ],
+)
+def test_what_auto_stands_for(constants: Row, own: tuple[str, str], name: str, held_out: str) -> None:
+    found = split(StarConstants(**constants), own)
+    assert (found.name, found.held_out.name) == (name, held_out)
+    assert not hashes(found.train) & hashes(found.held_out.problems)
+
+
+def test_a_model_without_sets_of_its_own_takes_openr1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match=r"openr1 can't be fetched .* DATA=path/to/openr1.json"):
+        split(StarConstants(), NONE)
+
+
+def test_all_kinds_of_files_hold_the_same(tmp_path: Path) -> None:
+    found = []
+    for path in written(tmp_path, rows(30)):
+        config = StarConstants(DATA=str(path), HELD_OUT=5, TRAIN_PROBLEMS=10)
+        found.append(split(config, NONE))
+    assert len({each.sha256 for each in found}) == 1 and len({each.train for each in found}) == 1
+
+
+# What is held out
+
+
+def test_the_same_is_held_out_for_every_seed_and_order_of_rows(tmp_path: Path) -> None:
+    made = [
+        *rows(60),
+        *rows(3),
+        {"problem": "what is 7+7", "answer": "14"},
+        {"problem": "What is 8 + 8?", "answer": 99},
+    ]
+    first = of(tmp_path, made)
+    assert first.left_out == {"two answers": 2, "repeated": 4} and len(first.train) == 54
+    for seed in range(5):
+        random.Random(seed).shuffle(made)
+        again = of(tmp_path, made, SEED=seed)
+        assert again == first
+        assert [each.columns for each in again.train] == [each.columns for each in first.train]
+
+
+def test_a_larger_held_out_set_holds_the_smaller_one(tmp_path: Path) -> None:
+    small, large = of(tmp_path, rows(60)), of(tmp_path, rows(60), HELD_OUT=20)
+    assert large.held_out.problems[:5] == small.held_out.problems and len(large.held_out.problems) == 20
+    assert {*large.train} | {*large.held_out.problems} == {*small.train} | {*small.held_out.problems}
+
+
+def test_what_repeats_a_held_out_statement_is_not_trained_on(tmp_path: Path) -> None:
+    plain = of(tmp_path, rows(60))
+    leaks = [
+        {"problem": leak, "answer": problem.answer, "id": f"leak{n}"}
+        for problem in plain.held_out.problems
+        for n, leak in enumerate(
+            (
+                problem.statement.upper(),
+                f"  {problem.statement.replace(' ', '  ')}",
+                problem.statement.rstrip("?") + " .",
+                problem.statement.replace("What is ", "What is $").replace("?", "$?"),
+                "\u200b".join(problem.statement),
+            )
+        )
+    ]
+    planted = of(tmp_path, [*leaks, *rows(60)])
+    assert planted.left_out == {"repeated": 25} and hashes(planted.train) == hashes(plain.train)
+    assert hashes(planted.held_out.problems) == hashes(plain.held_out.problems)
+
+
+def test_limit_shortens_what_is_evaluated_and_what_a_round_takes_and_nothing_is_trained_on_for_it(
+    tmp_path: Path,
+) -> None:
+    whole, limited = of(tmp_path, rows(60)), of(tmp_path, rows(60), LIMIT=3)
+    assert limited.held_out.problems == whole.held_out.problems[:3] and limited.train == whole.train
+    assert limited.sha256 == whole.sha256
+    assert len(drawn(limited, StarConstants(TRAIN_PROBLEMS=10, LIMIT=3), 1).problems) == 3
+
+
+def test_a_split_is_told_by_its_problems_and_answers(tmp_path: Path) -> None:
+    made = rows(30)
+    assert len({of(tmp_path, each).sha256 for each in (made, made[1:], [made[0] | {"answer": 5}, *made[1:]])}) == 3
+    assert of(tmp_path, made).sha256 != of(tmp_path, made, HELD_OUT=6).sha256
+
+
+def test_an_answer_that_can_not_be_read_is_neither_held_out_nor_drawn(tmp_path: Path) -> None:
+    made = rows(40)
+    unread = [row | {"answer": r"x \equiv 3 \pmod{8}"} for row in made[::2]]
+    found = of(tmp_path, [*unread, *made[1::2]])
+    assert all(problem.answer_type == "integer" for problem in found.held_out.problems)
+    assert found.left_out["not judged"] + len(found.train) == 35
+    taken = drawn(found, StarConstants(TRAIN_PROBLEMS=40), 1).problems
+    assert len(taken) == 15 and all(problem.answer_type == "integer" for problem in taken)
+
+
+# A split that overlaps
+
+
+def test_rows_that_repeat_what_is_evaluated_on_are_refused_with_their_number_and_place(tmp_path: Path) -> None:
+    measured = [{"problem": "WHAT is 3+3", "answer": 6}, {"problem": "What is $4 + 4$?", "answer": 8}]
+    (tmp_path / "eval.json").write_text(json.dumps(measured))
+    told = refusal(tmp_path, [*rows(30), *rows(3)], EVAL=str(tmp_path / "eval.json"))
+    assert "rows of DATA=mine repeat what EVAL=eval holds: 3, first" in told and "mine.jsonl, line 3." in told
+    assert "Take them out of DATA" in told
+    apart = of(tmp_path, [row for row in rows(30) if row["id"] not in ("p3", "p4")], EVAL=str(tmp_path / "eval.json"))
+    assert len(apart.train) == 28 and len(apart.held_out.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("constants", "words"),
+    [
+        (
+            {"EVAL": "sums_star"},
+            "rows of DATA=sums_star repeat what EVAL=sums_star holds: 1,500, first sums_star, problem",
+        ),
+        ({"EVAL": "sums_proof"}, "EVAL=sums_proof asks for proofs"),
+        ({"DATA": "sums_proof"}, "none of the 20 rows of DATA=sums_proof can be used (left out: proof: 20)"),
+        (
+            {"DATA": "sums"},
+            "DATA=sums has 20 problems that can be used, and HELD_OUT=200 and TRAIN_PROBLEMS=300 take 500.",
+        ),
+        ({"DATA": "sums", "EVAL": "sums_hard"}, "20 problems that can be used, and TRAIN_PROBLEMS=300 take 300."),
+        ({"DATA": "sums", "LIMIT": 5}, "HELD_OUT=200 and a round with LIMIT=5 take 205."),
+        ({"DATA": "nowhere"}, "unknown problem set 'nowhere'"),
+        ({"EVAL": "nowhere"}, "unknown problem set 'nowhere'"),
+        ({"DATA": "nowhere.jsonl"}, "can't be read"),
+        ({"DATA": "mine.xlsx"}, ".xlsx is not read"),
+        ({"DATA": "hub:one"}, "is not hub:owner/name"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(constants: Row, words: str) -> None:
+    with pytest.raises(UserError) as raised:
+        split(StarConstants(**constants), OWN)
+    assert words in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_a_file_without_a_row_to_use_says_why(tmp_path: Path) -> None:
+    told = refusal(tmp_path, [{"problem": "Prove it.", "answer": "proof"}, {"problem": "Which?", "answer": "B"}, 7])
+    assert "none of the 3 rows of DATA=mine can be used" in told
+    assert "(left out: no statement: 1, proof: 1, multiple choice: 1)" in told
+    assert "none of the 0 rows of DATA=mine can be used. A row needs a problem" in refusal(tmp_path, [])
+
+
+# Rows
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"problem": None}, "no statement"),
+        ({"problem": " $$ "}, "no statement"),
+        ({"problem": "half \ud800"}, "no statement"),
+        ({"problem": "x" * (LONGEST + 1)}, "too long"),
+        ({"problem": "x" * 1_000_000}, "too long"),
+        ({"question_type": "proof"}, "proof"),
+        ({"answer": "Proof"}, "proof"),
+        ({"answer_type": "proof"}, "proof"),
+        ({"grading_scheme": "7 points"}, "proof"),
+        ({"grading_scheme": deep(300)}, "proof"),
+        ({"answer": deep(300)}, "no answer"),
+        ({"problem": deep(300)}, "no statement"),
+        ({"question_type": "MCQ"}, "multiple choice"),
+        ({"answer_type": "Multiple Choice"}, "multiple choice"),
+        ({"answer": "A"}, "multiple choice"),
+        ({"answer": "(C)"}, "multiple choice"),
+        ({"answer": r"\text{(D)}"}, "multiple choice"),
+        ({"answer": None}, "no answer"),
+        ({"answer": True}, "no answer"),
+        ({"answer": ""}, "no answer"),
+        ({"answer": ["5"]}, "no answer"),
+        ({"answer": "notfound"}, "no answer"),
+        ({"answer": "isosceles triangle"}, "not judged"),
+        ({"answer": r"\text{Yes}"}, "not judged"),
+        ({"answer": float("nan")}, "not judged"),
+        ({"answer": "9" * 1001}, "not judged"),
+        ({"answer": "1\n2"}, "not judged"),
+        ({"answer": "5 \ud800"}, "not judged"),
+        ({"answer": "1000", "answer_type": "integer"}, "not judged"),
+    ],
+)
+def test_a_row_that_can_not_be_used_is_left_out_and_counted(tmp_path: Path, row: Row, reason: str) -> None:
+    odd = {"id": "odd", "problem": "How many?", "answer": 5} | row
+    path = tmp_path / "mine.parquet"
+    made = [*rows(20), odd]
+    if odd["answer"] != odd["answer"]:  # JSON has no such number
+        parquet(path, [each | {"answer": float(each["answer"])} for each in made])
+        found = split(StarConstants(DATA=str(path), HELD_OUT=5, TRAIN_PROBLEMS=10), NONE)
+    else:
+        found = of(tmp_path, made)
+    assert found.left_out == {reason: 1} and reason in REASONS and len(found.train) == 15
+
+
+@pytest.mark.parametrize(
+    ("row", "answer", "answer_type"),
+    [
+        ({"answer": 7}, "7", "integer"),
+        ({"answer": " 007 "}, "7", "integer"),
+        ({"answer": "$42$"}, "42", "integer"),
+        ({"answer": 42.0}, "42", "integer"),
+        ({"answer": "42", "answer_type": "math"}, "42", "math"),
+        ({"answer": "8", "answer_type": "Float"}, "8", "integer"),
+        ({"answer": 1000}, "1000", "math"),
+        ({"answer": -1}, "-1", "math"),
+        ({"answer": 0.5}, "0.5", "math"),
+        ({"answer": r"\frac{\sqrt{3}}{2}"}, r"\frac{\sqrt{3}}{2}", "math"),
+        ({"answer": r"5\text{ cm}"}, r"5\text{ cm}", "math"),
+        ({"answer": "(1, 2)"}, "(1, 2)", "math"),
+        ({"answer": "no solution"}, "no solution", "math"),
+        ({"question_type": "math-word-problem"}, "5", "integer"),
+    ],
+)
+def test_an_answer_is_an_integer_of_aime_or_mathematics(
+    tmp_path: Path, row: Row, answer: str, answer_type: str
+) -> None:
+    odd = {"id": "odd", "problem": "How many?", "answer": 5} | row
+    found = of(tmp_path, [*rows(20), odd])
+    (mine,) = (each for each in (*found.train, *found.held_out.problems) if each.id == "odd")
+    assert (mine.answer, mine.answer_type) == (answer, answer_type)
+
+
+def test_ids_that_do_not_tell_problems_apart_are_replaced(tmp_path: Path) -> None:
+    made = rows(20)
+    made[0]["id"] = made[1]["id"] = "twice"
+    made[2]["id"] = hash_of(made[0]["problem"])  # even this
+    made[3]["id"] = "\u202eturned"
+    made[4]["id"] = "x" * 500
+    made[5].pop("id")
+    made[6]["id"] = []
+    made[7] |= {"id": None, "uuid": "of-openr1"}
+    found = of(tmp_path, made)
+    problems = {hash_of(each.statement): each for each in (*found.train, *found.held_out.problems)}
+    ids = [problems[hash_of(row["problem"])].id for row in made]
+    assert len(set(ids)) == 20 and ids[8:] == [row["id"] for row in made[8:]]
+    assert ids[:7] == [hash_of(row["problem"]) for row in made[:7]] and ids[7] == "of-openr1"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+hostile = st.fixed_dictionaries(
+    {},
+    optional={
+        name: json_values
+        | st.sampled_from(["What is 1 + 1?", "\x1b[2J9", "1", 1, 1.5, "x\ud800", r"\frac{", "(" * 999])
+        for name in ("id", "problem", "answer", "answer_type", "uuid", "question_type", "grading_scheme", "prompt")
+    },
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(hostile | json_values, max_size=8))
+def test_any_rows_are_split_or_left_out(tmp_path: Path, made: list[Any]) -> None:
+    found = of(tmp_path, [*made, *rows(20)], HELD_OUT=3)
+    problems = (*found.train, *found.held_out.problems)
+    assert len({each.id for each in problems}) == len(problems) == len(hashes(problems))
+    assert len(problems) + sum(found.left_out.values()) == len(made) + 20 and set(found.left_out) <= set(REASONS)
+    assert all(can_be_sent(f"{each.id}{each.statement}{each.answer}") and each.answer for each in problems)
+
+
+# Drawing
+
+
+def test_a_round_is_drawn_by_seed_and_number_without_repetition_the_same_everywhere() -> None:
+    found = split(StarConstants(), OWN)
+    first = drawn(found, StarConstants(), 1)
+    assert first.name == "sums_star:round_1" and len({each.id for each in first.problems}) == 300
+    assert first == drawn(found, StarConstants(ROUNDS=9, HELD_OUT=7), 1) and first.licence == "MIT"
+    assert [each.id for each in first.problems[:5]] == ["star-0360", "star-0657", "star-0927", "star-1369", "star-0885"]
+    others = [drawn(found, StarConstants(), 2), drawn(found, StarConstants(SEED=1), 1)]
+    assert all({*each.problems} != {*first.problems} for each in others) and others[0] != others[1]
+    assert {*first.problems} < {*found.train}
+
+
+def test_where_there_are_fewer_all_are_drawn(tmp_path: Path) -> None:
+    found = of(tmp_path, rows(30))
+    assert {*drawn(found, StarConstants(TRAIN_PROBLEMS=300), 4).problems} == {*found.train}
+
+
+def test_a_round_without_a_readable_answer_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "eval.json").write_text(json.dumps([{"problem": "1+1?", "answer": 2}]))
+    found = of(tmp_path, rows(10, answer="5!!"), EVAL=str(tmp_path / "eval.json"))
+    with pytest.raises(UserError, match="DATA=mine has no row to train on: none of its answers can be read"):
+        drawn(found, StarConstants(), 1)
+
+
+# OpenR1-Math-220k, as it is laid out on the hub
+
+PROGRAM = """
+import json, sys
+from labs.star.constants import StarConstants
+from labs.star.data import split
+found = split(StarConstants(HELD_OUT=4, TRAIN_PROBLEMS=10), ("", ""))
+told = {"name": found.name, "left_out": found.left_out, "held_out": len(found.held_out.problems)}
+told |= {"train": [[each.id, each.statement, each.answer, each.answer_type] for each in found.train]}
+told |= {"columns": sorted({name for each in found.train for name in each.columns})}
+told |= {"source": found.origin.source, "revision": found.origin.revision, "licence": found.origin.licence}
+print(json.dumps(told))
+"""
+
+
+def openr1(first: int, last: int) -> list[Row]:
+    return [
+        {
+            "problem": f"Let $x = {i}$. Find $2x$.",
+            "solution": "So.",
+            "answer": {3: r"\frac{3}{7}", 5: "proof", 7: "D", 9: "notfound"}.get(i % 10, str(2 * i)),
+            "problem_type": "Algebra",
+            "question_type": "proof" if i % 10 == 5 else "MCQ" if i % 10 == 7 else "math-word-problem",
+            "source": "olympiads",
+            "uuid": f"00000000-0000-5000-8000-{i:012d}",
+            "generations": ["<think>so</think>", "<think>or so</think>"],
+            "messages": [{"role": "user", "content": "Find it"}],
+        }
+        for i in range(first, last)
+    ]
+
+
+def test_openr1_is_read_from_the_hub_both_subsets_at_its_revision(tmp_path: Path) -> None:
+    def table(first: int, last: int) -> bytes:
+        return parquet(tmp_path / "table.parquet", openr1(first, last)).read_bytes()
+
+    files = {
+        "data/train-00000-of-00002.parquet": table(0, 20),
+        "data/train-00001-of-00002.parquet": table(20, 40),
+        "extended/train-00000-of-00001.parquet": table(35, 60),
+        "all/default-00000-of-00001.parquet": b"not this",
+        "all/extended-00000-of-00001.parquet": b"nor this",
+    }
+    served = Hub({OPENR1.repo: {OPENR1.revision: files, "c" * 40: {}}}, {"license": "apache-2.0"})
+    try:
+        (told,) = told_by(PROGRAM, served.root, tmp_path / "home")
+        (again,) = told_by(PROGRAM, "http://127.0.0.1:9", tmp_path / "home", HF_HUB_OFFLINE="1")
+    finally:
+        served.close()
+    assert told == again and not any("/all/" in asked for asked in served.asked)
+    assert told["name"] == "openr1" and told["source"] == f"hub {OPENR1.repo} at {OPENR1.revision}"
+    assert (told["revision"], told["licence"]) == (OPENR1.revision, "Apache 2.0")
+    assert told["left_out"] == {"proof": 7, "multiple choice": 7, "no answer": 7, "repeated": 2}
+    assert told["held_out"] == 4 and len(told["train"]) == 38
+    assert told["columns"] == ["answer", "problem", "problem_type", "question_type", "source", "uuid"]
+    assert {kind for *_, answer, kind in told["train"] if "frac" in answer} == {"math"}
+    assert all(id_.startswith("00000000-0000-5000-8000-") for id_, *_ in told["train"])

@@ -1,0 +1,338 @@
+"""What the report says of runs in rounds (STaR): tables, figures, the page in a browser, live; records of anyone."""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import UserError
+from core.plan.plan import main as plan
+from core.report import live, page, texts
+from core.report.report import main
+from core.report.tables import Column, Table
+from labs.star import record as record
+from labs.star import report as rounds
+from tests.helpers import reports
+from tests.helpers.browser import Tab
+from tests.report.test_cli import refused
+
+ARMS = ("star-seed0", "star-seed1", "no_rationalisation-seed0", "no_rationalisation-seed1")
+
+
+@pytest.fixture
+def star(results: Path) -> Path:
+    return reports.rounds(results)
+
+
+def changed(folder: Path, label: str = "seed0", **head: Any) -> dict[str, Any]:
+    path = folder / label / record.NAME
+    document: dict[str, Any] = json.loads(path.read_text()) | head
+    path.write_text(json.dumps(document))
+    return document
+
+
+# Tables and figures
+
+
+def test_a_terminal_has_what_fits_and_the_file_has_all(
+    star: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main(["21_star"])
+    whole = capsys.readouterr().out
+    assert "best: round 2; last: round 2" in whole and "first: wrong" in whole and "unsound" in whole
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["21_star"])
+    narrow = capsys.readouterr().out
+    told = [line for line in narrow.splitlines() if not line.startswith(("report", "all figures"))]
+    assert max(map(len, told)) <= 80 and "no room for: " in narrow and "minus round 0" in narrow
+    assert whole.partition("report  ")[0].strip() == (star / "table.txt").read_text().strip()
+
+
+def test_of_several_runs_a_terminal_has_what_each_came_to(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = reports.rounds(results, *ARMS, name="22_star_controls", rounds=1)
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["22_star_controls"])
+    out = capsys.readouterr().out
+    lines = [line for line in out.splitlines() if not line.startswith(("report", "texts", "all figures"))]
+    assert max(map(len, lines)) <= 80 and all(arm in out for arm in ARMS) and f"all figures: {folder}" in out
+    text = (folder / "table.txt").read_text()
+    assert text.startswith("all runs") and all(f"{arm}: evaluated on 8 problems" in text for arm in ARMS)
+
+
+def test_markdown_figures_and_lines(star: Path, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["21_star", "--markdown"])
+    out = capsys.readouterr().out
+    assert "| round | right at t=0 | minus round 0 |" in out and "**seed0: samples dropped, by way and reason**" in out
+    main(["21_star", "--figures"])
+    drawn = [results / "figures" / f"rounds.{ending}" for ending in ("png", "svg")]
+    assert capsys.readouterr().out == "".join(f"figure  {path}\n" for path in drawn)
+    assert "sampled, mean over seeds" in drawn[1].read_text() and drawn[0].stat().st_size > 5000
+    main(["21_star", "--jsonl"])
+    assert capsys.readouterr().out.count("(8 lines)") == 5
+    assert "5 results are meant, and one file is named" in refused(capsys, "21_star", "--jsonl", str(star / "x.jsonl"))
+
+
+def test_markdown_keeps_its_columns() -> None:
+    made = Table("t", [Column("a|b", ["1"]), Column("c", ["x | y\\"])]).markdown()
+    assert made.splitlines()[2:] == ["| a\\|b | c |", "| --- | --- |", "| 1 | x \\| y\\\\ |"]
+
+
+def test_it_is_not_planned(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("21_star", "22_star_controls"):
+        with pytest.raises(SystemExit) as exit_:
+            plan([name])
+        err = capsys.readouterr().err
+        assert (
+            exit_.value.code == 2
+            and err.count("\n") == 1
+            and f"{name} is not planned: it trains between its rounds" in err
+        )
+
+
+# Runs that go on
+
+
+def test_a_round_that_has_not_trained_yet_is_there(star: Path) -> None:
+    told = json.loads((star / "seed0" / record.NAME).read_text())["rounds"]
+    del told[2]["trained"], told[2]["evaluated"]
+    changed(star, rounds=told, complete=False, last=0)
+    text = rounds.show(star)
+    assert "last so far: round 1" in text and "seed0 is not complete" in text
+    assert next(line for line in text.splitlines() if "samples kept" in line)
+    assert any(line.split()[-3:] == ["-", "-", "-"] for line in text.splitlines() if line.split()[:1] == ["2"])
+
+
+def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> None:
+    told = json.loads((star / "seed0" / record.NAME).read_text())["rounds"]
+    (star / "seed0" / record.NAME).rename(results / "kept")
+
+    def got(port: int, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer:
+            return str(answer.read().decode())
+
+    with reports.served(lambda port: live.application(live.Live(["21_star"], results), port)) as port:
+        assert "Waiting for the first results" in got(port, "/")
+        (results / "kept").rename(star / "seed0" / record.NAME)
+        changed(star, rounds=told[:1], complete=False, last=None)
+        assert "<title>21_star · qed-rsa</title>" in got(port, "/")
+        first = json.loads(got(port, "/data"))
+        assert len(first["rounds"]["runs"][0]["rounds"]) == 1 and first["comparison"] is None
+        changed(star, rounds=told)
+        then = json.loads(got(port, "/data"))
+        assert len(then["rounds"]["runs"][0]["rounds"]) == 3 and len(then["runs"]) == 5
+
+
+# Records of anyone
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(item, (*path, key))
+
+
+EVIL: tuple[Any, ...] = (
+    None,
+    True,
+    7,
+    -1,
+    1.5,
+    1e300,
+    10**400,
+    "",
+    "../../seed0-round0",
+    "x" * 5000,
+    reports.EVIL,
+    [],
+    {},
+    [[]],
+    "NaN",
+)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return reports.rounds(tmp_path_factory.mktemp("one"), rounds=1)
+
+
+@given(st.data())
+def test_any_record_is_shown_or_refused_in_one_line(one: Path, data: st.DataObject) -> None:
+    path = one / "seed0" / record.NAME
+    whole = json.loads(path.read_text())
+    try:
+        document = json.loads(json.dumps(whole))
+        place = data.draw(st.sampled_from(list(places(whole))[1:]))
+        inner = document
+        for key in place[:-1]:
+            inner = inner[key]
+        if data.draw(st.booleans()):
+            inner[place[-1]] = data.draw(st.sampled_from(EVIL))
+        else:
+            del inner[place[-1]]
+        path.write_text(json.dumps(document))
+        try:
+            found = record.records(one)
+            known = rounds.page(one, [path.stem for path in record.results(found[0])])
+            text = "\n\n".join(table.text() for table in rounds.tables([*found, *found])) + rounds.markdown(one)
+        except UserError as error:
+            assert "\n" not in str(error)
+            return
+        json.dumps(known, allow_nan=False)
+        assert all(path.parent == one for path in record.results(found[0]))
+        assert all(line.isprintable() for line in text.splitlines())
+    finally:
+        path.write_text(json.dumps(whole))
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "7", '{"schema": 1, "rounds": []}', "{", '{"schema": true}', "\x00"])
+def test_what_is_no_record_is_refused(star: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (star / "seed0" / record.NAME).write_text(text)
+    assert str(star / "seed0" / record.NAME) in refused(capsys, "21_star")
+
+
+@pytest.mark.parametrize(
+    ("stage", "what", "value"),
+    [
+        ("evaluated", "greedy", "../02_rsa_basic"),
+        ("evaluated", "greedy", "seed0-round1"),
+        ("evaluated", "sampled", "/etc/passwd"),
+        ("collected", "results", "seed0-round2/../x"),
+        ("trained", "weights", "../../model.gguf"),
+        ("trained", "digest", "x"),
+    ],
+)
+def test_names_stay_within_the_folder(star: Path, stage: str, what: str, value: str) -> None:
+    told = json.loads((star / "seed0" / record.NAME).read_text())["rounds"]
+    told[2][stage][what] = value
+    changed(star, rounds=told)
+    with pytest.raises(UserError, match="is not a record of STaR"):
+        record.records(star)
+
+
+def test_a_record_lies_in_the_folder_of_its_label(star: Path) -> None:
+    (star / "seed0").rename(star / "seed7")
+    with pytest.raises(UserError, match="the label is 'seed0'"):
+        record.records(star)
+
+
+# The page
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages of one run, of several, and of one in which every text wants to be more."""
+    made = {}
+    for kind, labels, reason in (
+        ("one", ("seed0",), "wrong"),
+        ("several", ARMS, "wrong"),
+        ("evil", ("seed0",), EVIL[10]),
+    ):
+        folder = reports.rounds(tmp_path_factory.mktemp(kind), *labels, reason=str(reason))
+        if kind == "evil":
+            data = {"name": reports.EVIL, "train": 9, "held_out": 8, "held_out_name": reports.EVIL}
+            changed(folder, data=data, start={"name": reports.EVIL, "digest": "a" * 64})
+        made[kind] = folder.parent / "page.html"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RESULTS_DIR", str(folder.parent))
+            main(["21_star", "--out", str(made[kind])])
+    return made
+
+
+def test_the_page_begins_with_the_rounds(tab: Tab, pages: dict[str, Path]) -> None:
+    shown = tab.open(pages["one"])
+    assert shown.title() == "21_star · qed-rsa" and shown.inner_text("h1") == "21_star"
+    assert shown.inner_text("main h2") == "Rounds" and shown.inner_text("nav a[aria-current]") == "Rounds"
+    tables = shown.locator("main table")
+    assert tables.count() == 3 and shown.locator("svg.chart polyline").count() == 2
+    assert "2best, last" in tables.first.inner_text().replace(" ", "", 1).replace("\n", "")
+    assert "the best round is chosen on these very problems" in shown.inner_text("main")
+    with shown.expect_download() as saved:
+        shown.get_by_role("button", name="SVG of 21_star-rounds").click()
+    assert "<polyline" in saved.value.path().read_text()
+
+
+def test_each_round_opens_its_results_and_every_sample(tab: Tab, pages: dict[str, Path]) -> None:
+    shown = tab.open(pages["one"])
+    shown.get_by_role("link", name="evaluation: seed0-round2", exact=True).click()
+    shown.wait_for_selector("h2:has-text('seed0-round2')")
+    assert shown.title() == "seed0-round2 · 21_star · qed-rsa"
+    shown.get_by_role("link", name="Rounds").click()
+    shown.get_by_role("link", name="samples: seed0-round1-collected").first.click()
+    rows = shown.locator("table.traces tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 16 and shown.inner_text("nav a[aria-current]") == "Samples"
+    shown.get_by_label("show").select_option("✗ dropped: wrong")
+    dropped = rows.count()
+    assert 0 < dropped < 16 and all("✗ dropped: wrong" in row for row in rows.all_inner_texts())
+    rows.first.get_by_role("link").click()
+    shown.wait_for_selector(".member .prose")
+    assert "dropped: wrong" in shown.inner_text(".member .facts") and "999" in shown.inner_text(".member .prose")
+
+
+def test_only_evaluations_are_compared_each_with_round_0_of_its_run(tab: Tab, pages: dict[str, Path]) -> None:
+    shown = tab.open(pages["one"], "#/compare")
+    assert shown.locator(".warning").count() == 0 and "collected" not in shown.inner_text("main")
+    assert shown.locator("table").first.locator("tbody tr").count() == 4
+    shown.goto("about:blank")
+    shown = tab.open(pages["several"], "#/compare")
+    names = shown.locator("table").first.locator("tbody th").all_inner_texts()
+    assert names == [f"{arm}-round{number}" for arm in sorted(ARMS) for number in (1, 1, 2, 2)]
+    shown.locator("summary", has_text="star-seed1-round0").click()
+    shown.locator("table.map").get_by_role("link").first.click()
+    shown.wait_for_selector("svg.lineage")
+
+
+def test_of_several_runs_the_summary_comes_first(tab: Tab, pages: dict[str, Path]) -> None:
+    shown = tab.open(pages["several"])
+    first = shown.locator("main table").first
+    assert first.locator("tbody th").all_inner_texts() == sorted(ARMS)
+    assert shown.locator("svg.chart polyline").count() == len(ARMS)
+    assert shown.evaluate(
+        "document.querySelector('table').compareDocumentPosition(document.querySelector('svg.chart')) & 4"
+    )
+
+
+def test_what_a_record_says_stays_text(tab: Tab, pages: dict[str, Path]) -> None:
+    for route in ("", "#/1/overview", "#/1/problem/0/0/0", "#/compare"):
+        shown = tab.open(pages["evil"], route)
+        assert shown.evaluate("window.pwned") is None and shown.locator("main img, main script").count() == 0
+        shown.goto("about:blank")
+    assert "<script>window.pwned" in tab.open(pages["evil"]).inner_text("main")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_views_fit_their_screen(browser: Any, pages: dict[str, Path], width: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    tab = Tab(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    for kind, route in (("one", ""), ("one", "#/1/overview"), ("one", "#/compare"), ("several", "")):
+        tab.fits(axe, pages[kind], route, width)
+    tab.close()
+    assert tab.trouble == []
+
+
+def test_without_scripts_the_tables_are_there(browser: Any, pages: dict[str, Path]) -> None:
+    plain = Tab(browser, java_script_enabled=False)
+    plain.page.goto(f"file://{pages['one']}")
+    assert "minus round 0" in plain.page.inner_text("main") and "first: wrong" in plain.page.inner_text("main")
+    plain.close()
+
+
+def test_texts_beside_the_page_share_files_where_they_are_many(
+    tab: Tab, star: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "FILES", 9)
+    monkeypatch.setattr(page, "PAGE_BYTES", 0)
+    main(["21_star"])
+    files = sorted(path.name for path in (star.parent / "21_star.texts").iterdir())
+    assert len(files) < 5 * 8 * 2 and "p0-0-a.js" in files and "p0-1-a.js" not in files
+    shown = tab.open(star.parent / "21_star.html", "#/0/problem/7/0/0")
+    shown.wait_for_selector(".member .prose")
+    assert "boxed" in shown.evaluate("texts(0, 7, 'a').then((of) => of['0,0'].answer)")

@@ -1,0 +1,83 @@
+"""STaR on one GPU: the server is gone while a model is trained, and comes back with the new weights. Stand-ins for the
+GPU and for SGLang; the weights, the training (trl, peft) and what is served are real."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.base.files import ROOT
+from core.engines.attach import probe
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.server import Server
+from labs.star import record as rounds
+from labs.training.process import python_of
+from labs.training.served import Weights
+from labs.training.to_hf import convert
+from tests.conftest import environment
+from tests.engines.test_server import GPU, stand_in
+from tests.fakes import sglang
+from tests.helpers.models import llama
+
+PORT = "29869"
+# Notes whether a server answers, and trains.
+TRAIN = """
+if [ "$1" != -c ]; then
+  said=training
+  (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && said="training beside a server"
+  echo "$said" >>"$NOTES"
+fi
+exec {python} "$@"
+"""
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "llama"])
+def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(kind: str, tmp_path: Path) -> None:
+    if kind == "llama":
+        llama(tmp_path / "base")
+    else:
+        convert(EMBEDDED_GGUF, tmp_path / "base")
+    trains = TRAIN.format(port=PORT, python=python_of())
+    path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang.STARTED, train_python=trains)
+    small = ("LIMIT=4", "ROUNDS=1", "TRIES=2", "SEEDS=63", "MAX_TOKENS=400", "DATA=sums_star", "EVAL=sums_star_eval")
+    env = environment(
+        PATH=path,
+        SGLANG_PYTHON=str(tmp_path / "bin" / "sglang-python"),
+        TRAIN_PYTHON=str(tmp_path / "bin" / "train-python"),
+        NOTES=str(tmp_path / "notes"),
+        MODEL=str(tmp_path / "base"),
+        RESULTS_DIR=str(tmp_path / "results"),
+        PORT=PORT,
+        **({"INSTEAD": str(EMBEDDED_GGUF)} if kind == "llama" else {}),
+    )
+    args = [sys.executable, str(ROOT / "experiments" / "21_star.py"), *small]
+    done = subprocess.run(args, env=env, capture_output=True, text=True, timeout=500, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    first, between, second = (tmp_path / "notes").read_text().splitlines()
+    own = tmp_path / "results" / "21_star" / "seed0"
+    trained = own / "round1" / "trained" / "model"
+    assert between == "training"
+    assert first == f"serving {_name(tmp_path / 'base')} {tmp_path / 'base'}"
+    assert second == f"serving {_name(trained)} {trained}"
+    assert probe(f"http://127.0.0.1:{PORT}/v1", "x") is None
+    models = [each["evaluated"]["model"] for each in rounds.read(own / rounds.NAME).rounds]
+    assert models == [_name(tmp_path / "base"), _name(trained)] and len(set(models)) == 2
+
+
+def test_a_server_of_others_on_the_port_is_refused_before_anything_is_asked(engine: Server, tmp_path: Path) -> None:
+    convert(EMBEDDED_GGUF, tmp_path / "base")
+    env = environment(
+        PATH=stand_in(tmp_path / "bin", nvidia_smi=GPU),
+        MODEL=str(tmp_path / "base"),
+        RESULTS_DIR=str(tmp_path / "results"),
+        PORT=engine.base_url.split(":")[2].split("/")[0],
+    )
+    args = [sys.executable, str(ROOT / "experiments" / "21_star.py"), "LIMIT=4", "DATA=sums_star"]
+    done = subprocess.run(args, env=env, capture_output=True, text=True, timeout=300, cwd=ROOT)
+    assert done.returncode == 2 and done.stderr.count("error: ") == 1
+    assert "whose weights can't be changed from here" in done.stderr and "Traceback" not in done.stderr
+
+
+def _name(folder: Path) -> str:
+    return f"{folder.name}@{Weights(folder).digest[:12]}"

@@ -1,0 +1,127 @@
+"""Traces: written and read back, and how rounds merge."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.base.errors import UserError
+from labs.star.record import WAYS
+from labs.star.traces import Trace, merged, read, write
+
+TRACE = Trace("star-0001", 1, "first", "0" * 32, "Find 1 + 1.", "<think>\n1+1=2\n</think>\n\n1+1=2\n\\boxed{2}")
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
+traces = st.builds(
+    Trace, st.sampled_from("abcdef"), st.integers(1, 9), st.sampled_from(WAYS), st.sampled_from("123"), texts, texts
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(traces, max_size=6))
+def test_what_is_written_is_read_back(tmp_path: Path, made: list[Trace]) -> None:
+    path = tmp_path / "round1.jsonl"
+    write(path, made)
+    assert read(path) == made
+    rows = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert all(list(row)[:3] == ["instruction", "input", "output"] and row["input"] == "" for row in rows)
+
+
+def test_a_file_is_whole_and_half_a_character_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "gone" / "round1.jsonl"
+    write(path, [TRACE, replace(TRACE, output="a\ud800\u2028\x85\x1b[2J\x00")])
+    assert [each.name for each in path.parent.iterdir()] == ["round1.jsonl"]
+    assert read(path)[1].output == "a\ufffd\u2028\x85\x1b[2J\x00" and len(path.read_text().split("\n")) == 3
+    write(path, [])
+    assert read(path) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"problem": None}, '"problem" None, which is not a text'),
+        ({"problem": 7}, "is not a text"),
+        ({"round": 0}, '"round" 0, which is not a whole number from 1'),
+        ({"round": True}, "is not a whole number"),
+        ({"round": "1"}, "is not a whole number"),
+        ({"way": "guessed"}, "\"way\" 'guessed', which is not one of first, retry, rationalised"),
+        ({"way": ["first"]}, '"way"'),
+        ({"key": None}, '"key"'),
+        ({"instruction": ""}, '"instruction"'),
+        ({"output": " \n"}, '"output"'),
+        ({"output": "x" * 1_000_000, "round": None}, '"round" None'),
+        ({"input": "more"}, 'has an "input"'),
+    ],
+)
+def test_a_row_that_is_no_trace_is_refused_with_its_line(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    path = tmp_path / "round1.jsonl"
+    write(path, [TRACE])
+    row = json.loads(path.read_text()) | change
+    path.write_text(path.read_text() + json.dumps(row) + "\n")
+    with pytest.raises(UserError) as raised:
+        read(path)
+    message = str(raised.value)
+    assert words in message and "round1.jsonl, line 2" in message and "\n" not in message and len(message) < 400
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"problem": "a"', "line 1 is not valid JSON"),
+        ("[" * 100_000, "line 1 is not valid JSON"),
+        ("[1]", "line 1 must be an object, not a list"),
+        ("null", "line 1 must be an object, not null"),
+        ('\n\n{"round": NaN}', "line 3 is not valid JSON"),
+        ("{}", 'line 1 has "problem" None'),
+    ],
+)
+def test_a_line_that_is_none_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "round1.jsonl").write_text(text)
+    with pytest.raises(UserError) as raised:
+        read(tmp_path / "round1.jsonl")
+    assert words in str(raised.value)
+
+
+def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the file of traces .*round1.jsonl can't be read"):
+        read(tmp_path / "round1.jsonl")
+    (tmp_path / "round1.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="is not UTF-8 text"):
+        read(tmp_path / "round1.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("ways", "kept"),
+    [
+        ([(1, "first"), (2, "first")], (2, "first")),
+        ([(1, "first"), (2, "rationalised")], (1, "first")),
+        ([(1, "retry"), (2, "rationalised"), (3, "rationalised")], (1, "retry")),
+        ([(1, "rationalised"), (2, "rationalised")], (2, "rationalised")),
+        ([(1, "rationalised"), (2, "retry"), (3, "rationalised")], (2, "retry")),
+        ([(1, "first"), (2, "retry")], (2, "retry")),
+    ],
+)
+def test_the_newest_that_was_not_shown_the_answer_is_kept(ways: list[tuple[int, str]], kept: tuple[int, str]) -> None:
+    rounds = [[replace(TRACE, round=number, way=way)] for number, way in ways]
+    assert [(each.round, each.way) for each in merged(rounds)] == [kept]
+
+
+@given(st.lists(st.lists(traces, max_size=8), max_size=5), st.integers(0, 99))
+def test_merging_keeps_one_a_problem_whatever_the_order(rounds: list[list[Trace]], seed: int) -> None:
+    every = [trace for of in rounds for trace in of]
+    kept = merged(rounds)
+    assert [each.problem for each in kept] == sorted({each.problem for each in every})
+    assert set(kept) <= set(every) and merged([kept]) == kept
+    for each in kept:
+        rivals = [other for other in every if other.problem == each.problem]
+        unhinted = [other.round for other in rivals if other.way != "rationalised"]
+        assert each.round == max(unhinted or [other.round for other in rivals])
+        assert (each.way != "rationalised") == bool(unhinted)
+    random.Random(seed).shuffle(every)
+    assert merged([every[: len(every) // 2], every[len(every) // 2 :], kept]) == kept
+    assert merged([merged(rounds[:2]), *rounds[2:]]) == kept  # round by round it comes to the same

@@ -1,0 +1,76 @@
+"""What tests of training share: the interpreter that trains, and rows to train on."""
+
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from core.engines.server import Server
+from scripts.embedded.sums import Terms, draw_terms, statement
+from scripts.embedded.texts import products, solution
+from tests.conftest import ROOT, environment
+
+PYTHON = Path(os.environ.get("TRAIN_PYTHON", ROOT / ".venv-train" / "bin" / "python"))
+needed = pytest.mark.skipif(
+    not (PYTHON.parent.parent / ".installed-requirements-train").is_file() and "TRAIN_PYTHON" not in os.environ,
+    reason="no .venv-train: bash setup.sh train",
+)
+
+
+# A program of Python may begin with it: it trains as each of its arguments but the first says, one after the other (to
+# import trl takes ten seconds). Then `merged` is an adapter in its base, by peft itself, and `ours` what we wrote.
+TRAINS = """
+import json, sys
+from pathlib import Path
+from labs.training.finetune import main
+folder, *lines = sys.argv[1:]
+for line in lines:
+    try:
+        main(line.split())
+    except SystemExit as end:
+        print("status", end.code)
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+def both(base, trained):
+    merged = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), f"{trained}/adapter")
+    return merged.merge_and_unload(), AutoModelForCausalLM.from_pretrained(f"{trained}/model")
+def differ(merged, ours):
+    pairs = zip(merged.named_parameters(), ours.named_parameters(), strict=True)
+    return max(float((a - b).detach().abs().max()) for (_, a), (_, b) in pairs)
+"""
+
+
+def rows(count: int, terms: int = 3, seed: int = 5) -> list[dict[str, str]]:
+    """Sums worked out rightly, carries and all; the last line is in words that the embedded model never met."""
+    rng = random.Random(seed)
+    made = []
+    for _ in range(count):
+        drawn = Terms(draw_terms(rng, terms))
+        values = [term.digit * term.number for term in drawn]
+        worked = solution(drawn, values).rpartition("\n")[0]
+        said = f"<think>\n{products(drawn, values)}\n</think>\n\n{worked}\nFinal: {sum(values) % 1000}"
+        made.append({"instruction": statement(drawn), "input": "", "output": said, "round": "1"})
+    return made
+
+
+def write(path: Path, made: list[dict[str, str]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    return path
+
+
+def run(program: str, *args: object, **more: Any) -> "subprocess.CompletedProcess[str]":
+    """A program of Python, where torch is."""
+    command = [str(PYTHON), "-c", program, *map(str, args)]
+    return subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, **more)
+
+
+def completed(server: Server, prompt: str, tokens: int) -> str:
+    """What the model says behind `prompt` at temperature 0, up to so many tokens."""
+    client = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
+    reply = client.completions.create(model=server.model, prompt=prompt, temperature=0, max_tokens=tokens)
+    return reply.choices[0].text

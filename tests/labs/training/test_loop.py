@@ -1,0 +1,128 @@
+"""A GGUF file is trained by our own loop, for real: what comes of it, again bit by bit, and after a kill."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+from core.engines import start
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.need import Need
+from tests.conftest import ROOT, environment, heed_signals
+from tests.engines.test_llamacpp import contents, greedy
+from tests.labs.training import helpers as training
+
+pytestmark = training.needed
+
+# Each of its arguments is a command line, run one after the other: one import of torch for all of them.
+COMMANDS = """
+import resource, sys
+from labs.training.finetune import main
+for line in sys.argv[1:]:
+    *args, most = line.split()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(most), resource.RLIM_INFINITY))
+    try:
+        main(args)
+    except SystemExit as end:
+        print("status", end.code)
+"""
+NO_LIMIT = 2**40
+
+
+def arguments(data: Path, out: Path, more: str = "--epochs 3") -> str:
+    return f"--model {EMBEDDED_GGUF} --data {data} --out {out} --lora-rank 0 --rate 3e-3 --seed 3 {more}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("loop")
+
+
+@pytest.fixture(scope="module")
+def said(folder: Path) -> "subprocess.CompletedProcess[str]":
+    rows = training.rows(64)
+    data = training.write(folder / "64.jsonl", rows)
+    huge = training.write(folder / "huge.jsonl", [{"instruction": "1", "output": "7*43=301\n" * 1000}])
+    with_huge = training.write(
+        folder / "with_huge.jsonl",
+        [*rows[:8], {"instruction": "x", "output": "<|im_end|>" * 50}, {"instruction": "1", "output": "301\n" * 3000}],
+    )
+    return training.run(
+        COMMANDS,
+        f"{arguments(data, folder / 'once')} {NO_LIMIT}",
+        f"{arguments(data, folder / 'tokens', '--tokens 2000')} {NO_LIMIT}",
+        f"{arguments(with_huge, folder / 'left_out', '--epochs 0.5')} {NO_LIMIT}",
+        f"{arguments(huge, folder / 'huge')} {NO_LIMIT}",
+        f"{arguments(data, folder / 'full', '--tokens 1')} 500000",
+        f"{arguments(data, folder / 'once')} {NO_LIMIT}",
+    )
+
+
+def record(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "train.json").read_text())
+    return found
+
+
+def test_the_loss_falls_and_the_record_tells_what_was_done(folder: Path, said: Any) -> None:
+    once = record(folder / "once")
+    assert set(os.listdir(folder / "once")) == {"model.gguf", "train.json"}
+    assert once["rows"] == 64 and once["left_out"] == 0 and once["steps"] == len(once["loss"]) > 1
+    assert once["last_loss"] < once["first_loss"] * 0.7 and once["loss"][-1][0] == once["tokens"]
+    assert 0 < once["trained_tokens"] < once["tokens"] and once["peak_memory"] > 1e8 and once["versions"]["torch"]
+    assert f"training: step 1 of {once['steps']}, loss {once['loss'][0][1]:.3f}, " in said.stdout, said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_training_on_tokens_goes_on_until_they_are_through_and_no_row_longer(folder: Path, said: Any) -> None:
+    few = record(folder / "tokens")
+    assert 2000 <= few["tokens"] < 2000 + 300 and few["rows"] == 64
+
+
+def test_rows_that_are_too_long_are_left_out_and_counted_never_cut(folder: Path, said: Any) -> None:
+    left = record(folder / "left_out")
+    assert (left["rows"], left["left_out"]) == (9, 1)
+    assert "error: each row is longer than 2,048 tokens, the shortest 9,0" in said.stderr
+    assert "once exists. Remove it" in said.stderr.replace("\n  ", " ")
+    assert "model.gguf" not in os.listdir(folder) and not (folder / "huge").exists()
+
+
+def test_a_disk_that_fills_is_one_line_and_leaves_nothing(folder: Path, said: Any) -> None:
+    assert re.search(r"error: \S+/\.full\.\S+: writing failed", said.stderr) and said.stdout.count("status 2") == 3
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["left_out", "once", "tokens"]
+
+
+def test_the_file_is_the_one_before_with_other_weights_and_is_served(folder: Path, said: Any) -> None:
+    made = folder / "once" / "model.gguf"
+    before, after = contents(EMBEDDED_GGUF), contents(made)
+    assert before == after
+    old, new = ({t.name: t.data for t in gguf.GGUFReader(path).tensors} for path in (EMBEDDED_GGUF, made))
+    assert old.keys() == new.keys() and all(old[name].shape == new[name].shape for name in old)
+    assert all(np.isfinite(new[name]).all() and not np.array_equal(old[name], new[name]) for name in old)
+    with start.on_llamacpp(made, Need(3, 300, 16)) as server:
+        assert all(answer and thinking for answer, thinking in greedy(server, 3))
+
+
+def test_a_kill_in_the_middle_leaves_nothing_that_counts_and_the_next_gives_the_same_bits(
+    folder: Path, said: Any
+) -> None:
+    again = folder / "again"
+    line = arguments(folder / "64.jsonl", again)
+    args = [str(training.PYTHON), "-m", "scripts.finetune", *line.split()]
+    with subprocess.Popen(
+        args, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=heed_signals
+    ) as killed:
+        assert killed.stdout and killed.stdout.readline().startswith("training: step 1 of")
+        killed.send_signal(signal.SIGKILL)
+    left = f".again.{killed.pid}"
+    assert not again.exists() and left in os.listdir(folder)
+    done = subprocess.run(args, env=environment(), cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not [path for path in folder.iterdir() if path.name.startswith(".again")]
+    assert (again / "model.gguf").read_bytes() == (folder / "once" / "model.gguf").read_bytes()

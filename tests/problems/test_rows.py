@@ -1,0 +1,296 @@
+"""Problem files of all kinds, and what columns may be called."""
+
+import csv
+import io
+import json
+import math
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import UserError
+from core.base.files import ROOT
+from core.grading.answers import equivalent, grade_answers
+from core.problems import sets
+from core.problems.aime import AIME_2025
+from core.problems.columns import NAMES, understood
+from core.problems.imo import ANSWERBENCH
+from core.problems.rows import read_rows
+from core.types import Completion, Member
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+IMO, AIME = SHARED / "imo_answerbench_v2.csv", SHARED / "aime_2025.json"
+
+PROBLEMS: list[dict[str, Any]] = [
+    {"id": "a", "problem": 'Is "x", y\nequal to ∞, or "no"?', "answer": r"\frac{1}{2}", "level": "hard"},
+    {"id": "b", "problem": "1+1?", "answer": "2", "level": None},
+]
+
+
+def parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return path
+
+
+def csv_text(rows: list[dict[str, Any]], **dialect: Any) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), **dialect)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def written(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
+    """The same rows in files of all kinds."""
+    (folder / "set.json").write_text(json.dumps(rows))
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "set.csv").write_bytes(csv_text(rows).encode())
+    return [parquet(folder / "set.parquet", rows), *(folder / f"set.{kind}" for kind in ("json", "jsonl", "csv"))]
+
+
+def test_the_same_rows_are_the_same_set_in_every_kind_of_file(tmp_path: Path) -> None:
+    found = [sets.load(str(path)) for path in written(tmp_path, PROBLEMS)]
+    assert len({each.sha256 for each in found}) == 1
+    for each in found:
+        assert [problem.columns for problem in each.problems] == PROBLEMS
+        assert each.name == "set" and (each.licence, each.version, each.revision) == (None, None, None)
+    assert found[0].problems[0].statement == PROBLEMS[0]["problem"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_csv_as_other_programs_write_it(tmp_path: Path, encoding: str, newline: str) -> None:
+    path = tmp_path / "set.CSV"
+    path.write_bytes(csv_text(PROBLEMS, lineterminator=newline).replace("\n", newline, 1).encode(encoding) + b"\n\n")
+    first, second = sets.load(str(path)).problems
+    assert first.statement == PROBLEMS[0]["problem"] and second.answer == "2"
+    crlf = csv_text(PROBLEMS, lineterminator="\n").replace("\n", "\r\n")  # inside of cells, too
+    path.write_bytes(crlf.encode(encoding))
+    assert sets.load(str(path)).problems == (first, second)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "holds no problems"),
+        (b"problem,answer\n", "holds no problems"),
+        (b"text,label\nx,1\n", 'line 2 needs "problem" (or question, statement'),
+        (b"text,label\nx,1\n", "Fields found: 'text', 'label'"),
+        (b"problem,solution\nx,1\n", 'line 2 needs "answer" (or short_answer, final_answer'),
+        (b"problem,answer\nx,\n", 'line 2 needs "answer"'),
+        (b"problem,answer\nx,1\n\nx\n", "line 4 has 1 cells where the header has 2"),
+        (b'problem,answer\n"x\ny",1\nz,1,2\n', "line 4 has 3 cells where the header has 2"),
+        (b'problem,answer\nx,1\n"y"z,2\n', "line 3 is not valid CSV"),
+        (b'problem,answer\nx,1\n"y,2\n', "line 3 is not valid CSV"),
+        (b"problem;answer\nx;1\n", 'needs "problem"'),
+        (b"problem,answer,answer\nx,1,2\n", "has several columns 'answer'"),
+        (b"problem,answer\n\xe9,1\n", "is not UTF-8 text"),
+        ("problem,answer\nx,1\n".encode("utf-16"), "is not UTF-8 text"),
+        (b"problem,answer\n" + b"x" * 200_000 + b",1\n", "field larger than field limit"),
+        (b"PK\x03\x04\x14\x00", "holds no problems"),
+    ],
+)
+def test_a_malformed_csv_file_is_told_with_place_and_mend(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(UserError) as raised:
+        sets.load(str(path))
+    assert words in str(raised.value) and "bad.csv" in str(raised.value)
+
+
+cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=20)
+texts = cells.filter(lambda text: bool(text.strip()))
+tables = st.lists(st.fixed_dictionaries({"problem": texts, "answer": texts, "note": cells}), min_size=1, max_size=5)
+
+
+def test_a_separator_behind_an_answer_is_a_blank_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text(csv_text([{"problem": "0", "answer": "0\x1f"}]), encoding="utf-8")
+    assert sets.load(str(tmp_path / "one.csv")).problems[0].answer == "0"
+
+
+@given(tables, st.sampled_from(["\n", "\r\n"]), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]), st.booleans())
+def test_any_table_comes_back_from_csv(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], newline: str, quoting: Any, bom: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    text = csv_text(rows, lineterminator=newline, quoting=quoting)
+    path.write_bytes(text.encode("utf-8-sig" if bom else "utf-8"))
+    try:
+        found = sets.load(str(path)).problems
+    except UserError as error:  # an answer that nothing can be compared with
+        assert "that nothing can be compared with" in str(error)
+        return
+    assert [problem.statement for problem in found] == [row["problem"].strip() for row in rows]
+    assert [problem.columns["note"] or "" for problem in found] == [row["note"] for row in rows]
+
+
+@given(st.binary(max_size=80) | cells.map(str.encode) | tables.map(csv_text).map(lambda text: text[3:-3].encode()))
+def test_any_csv_is_loaded_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "odd.csv"
+    path.write_bytes(content)
+    try:
+        found = sets.load(str(path))
+    except UserError as error:
+        assert "odd.csv" in str(error)
+        return
+    assert found.problems and all(p.statement and p.answer for p in found.problems)
+
+
+@given(st.sampled_from(NAMES["problem"]), st.sampled_from(NAMES["answer"][:-1]), st.data())
+def test_columns_are_known_by_their_usual_names_in_any_spelling(problem: str, answer: str, data: st.DataObject) -> None:
+    def spelled(name: str) -> str:
+        name = name.replace("_", data.draw(st.sampled_from(["_", " ", "-"])))
+        return data.draw(st.sampled_from([name, name.title(), name.upper()]))
+
+    row = {spelled(answer): 42, "note": "?", spelled(problem): "x?", spelled("problem_id"): "p1"}
+    assert understood(row) == {"problem": "x?", "answer": 42, "id": "p1"}
+    assert understood(row | {"problem": "y?", "id": 7}) == {"problem": "y?", "answer": 42, "id": 7}
+
+
+def test_of_several_columns_that_could_be_meant_ours_counts() -> None:
+    assert understood({"Problem": "no", "problem": "yes", "question": "no"}) == {"problem": "yes"}
+    assert understood({"problem": "yes", "Problem": "no"}) == {"problem": "yes"}
+    assert understood({"Answer": None, "final_answer": 3}) == {"answer": None}  # no other is guessed
+    assert understood({"id": None, "answer_type": None}) == {}
+
+
+def test_a_file_in_the_layout_of_verl_is_read(tmp_path: Path) -> None:
+    row = {
+        "data_source": "hmmt",
+        "prompt": [{"role": "user", "content": "How much is 1+1?"}],
+        "reward_model": {"style": "rule", "ground_truth": "2"},
+        "extra_info": {"index": 0, "split": "test"},
+    }
+    (found,) = sets.load(str(parquet(tmp_path / "test.parquet", [row]))).problems
+    assert (found.statement, found.answer, found.id) == ("How much is 1+1?", "2", "1") and found.columns == row
+    row["prompt"] = [{"role": "user", "content": "1"}, {"role": "user", "content": "2"}]
+    with pytest.raises(UserError, match='needs "problem"'):
+        sets.load(str(parquet(tmp_path / "test.parquet", [row])))
+
+
+def test_gsm8k_and_svamp_are_read_as_they_are_published(tmp_path: Path) -> None:
+    """Invented rows of their shapes."""
+    gsm8k = [
+        {"question": "2 bags of 3?", "answer": "2*3=<<2*3=6>>6\nThat is 6 # of marbles.\n#### 6"},
+        {"question": "A dear one?", "answer": "It costs $<<1000+234=1234>>1,234.\n#### 1,234"},
+    ]
+    (tmp_path / "gsm8k.jsonl").write_text("\n".join(map(json.dumps, gsm8k)))
+    found = sets.load(str(tmp_path / "gsm8k.jsonl")).problems
+    assert [(p.answer, p.answer_type) for p in found] == [("6", "math"), ("1,234", "math")]
+    svamp = [
+        {"ID": "s-1", "Body": "Each of 4 cats has 9 lives", "Question": "How many lives are that?", "Answer": 36.0}
+    ]
+    (tmp_path / "svamp.json").write_text(json.dumps(svamp))
+    (problem,) = sets.load(str(tmp_path / "svamp.json")).problems
+    assert problem.statement == "Each of 4 cats has 9 lives. How many lives are that?"
+    assert (problem.id, problem.answer, problem.answer_type) == ("s-1", "36", "integer")
+    (tmp_path / "none.jsonl").write_text("\n".join(map(json.dumps, [*gsm8k, gsm8k[0] | {"answer": "6\n####"}])))
+    with pytest.raises(UserError, match=r"none\.jsonl, line 3 needs \"answer\""):
+        sets.load(str(tmp_path / "none.jsonl"))
+
+
+def test_columns_of_any_kind_are_kept_as_json_can_hold_them(tmp_path: Path) -> None:
+    row = {"problem": "x?", "answer": 1, "when": date(2025, 1, 2), "nan": math.nan, "of": ["a"], "picture": b"\xff"}
+    (found,) = sets.load(str(parquet(tmp_path / "set.parquet", [row]))).problems
+    assert found.columns == row | {"when": "2025-01-02", "nan": None, "picture": None}
+    deep: Any = 1
+    for _ in range(60):
+        deep = [deep]
+    (tmp_path / "deep.json").write_text(json.dumps([{"problem": "x?", "answer": 1, "note": deep}]))
+    with pytest.raises(UserError, match=r"deep.json, problem 1 .* nests deeper than 50 levels"):
+        sets.load(str(tmp_path / "deep.json"))
+
+
+def test_a_parquet_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "set.parquet", PROBLEMS)
+    good = path.read_bytes()
+    for content in (
+        b"",
+        b"PAR1",
+        good[:-9],
+        good[: len(good) // 2],
+        b"\x00" * 100,
+        b"<html>",
+        b"problem,answer\nx,1\n",
+    ):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"set.parquet is no parquet file that can be read"):
+            sets.load(str(path))
+    for rows in ([{"other": 1}], [{"problem": [1], "answer": 1}], [{"problem": "x", "answer": None}]):
+        with pytest.raises(UserError, match=r"set.parquet, row 1 needs"):
+            sets.load(str(parquet(path, rows)))
+    with pytest.raises(UserError, match=r"set.parquet holds no problems"):
+        sets.load(str(parquet(path, [])))
+
+
+def test_of_a_parquet_file_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    path = parquet(tmp_path / "large.parquet", [{**row, "generations": ["so"] * 5} for row in PROBLEMS])
+    column = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(4)
+    assert column.path_in_schema.startswith("generations")
+    content = bytearray(path.read_bytes())
+    content[column.dictionary_page_offset : column.dictionary_page_offset + column.total_compressed_size] = (
+        b"\xff" * column.total_compressed_size
+    )
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="is no parquet file that can be read"):
+        read_rows(path)
+    found = read_rows(path, lambda name: name in ("id", "answer"))
+    assert [row for _, row in found] == [{"id": row["id"], "answer": row["answer"]} for row in PROBLEMS]
+    assert found[1][0].endswith("large.parquet, row 2")
+    for other in written(tmp_path, PROBLEMS):
+        assert [row for _, row in read_rows(other, lambda name: name in ("id", "answer"))] == [row for _, row in found]
+
+
+def test_pyarrow_is_loaded_for_parquet_alone(tmp_path: Path) -> None:
+    paths = [str(path) for path in written(tmp_path, PROBLEMS)]
+    program = "import sys; from core.problems import sets; [sets.load(p) for p in sys.argv[1:]]; "
+    program += "print('pyarrow' in sys.modules, 'huggingface_hub' in sys.modules)"
+    for given_, loaded in ((paths[1:], "False False"), (paths, "True False")):
+        done = subprocess.run([sys.executable, "-c", program, *given_], capture_output=True, text=True, cwd=ROOT)
+        assert done.stdout.strip() == loaded, done.stderr
+
+
+@pytest.mark.skipif(not IMO.exists(), reason="no local copy of IMO-AnswerBench beside this checkout")
+def test_imo_answerbench_is_read_whole_and_every_answer_is_recognised_as_itself(tmp_path: Path) -> None:
+    found = sets.load(str(IMO))
+    assert len(found.problems) == 400 == ANSWERBENCH.rows
+    assert ANSWERBENCH.versions[found.sha256] == "v2"
+    assert {problem.columns["Category"] for problem in found.problems} == {
+        "Algebra", "Combinatorics", "Geometry", "Number theory"
+    }  # fmt: skip
+    for problem in found.problems:
+        assert problem.answer and equivalent(problem.answer, problem.answer, problem.answer_type), problem.id
+        said = Completion("key", 0, answer=f"So the answer is \\boxed{{{problem.answer}}}.", finish_reason="stop")
+        graded = grade_answers(problem, [Member(said)])
+        assert graded.score == 1.0 and graded.grades[0].value == 1.0, problem.id
+    again = parquet(tmp_path / "again.parquet", [dict(problem.columns) for problem in found.problems])
+    assert sets.load(str(again)).sha256 == found.sha256
+
+
+@pytest.mark.skipif(not IMO.exists(), reason="no local copy of IMO-AnswerBench beside this checkout")
+def test_the_quote_that_the_published_file_lacks_is_known_and_no_other(tmp_path: Path) -> None:
+    text = IMO.read_text(encoding="utf-8")
+    loose = tmp_path / "loose.json"  # as readers take it who do not mind
+    loose.write_text(json.dumps(list(csv.DictReader(io.StringIO(text)))))
+    found = sets.load(str(loose))
+    assert found.problems[35].answer == "Algebra" and "broken" in ANSWERBENCH.versions[found.sha256]
+    other = tmp_path / "other.csv"
+    other.write_text(text + "\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"other.csv, line 150 is not valid CSV"):
+        sets.load(str(other))
+
+
+@pytest.mark.skipif(not AIME.exists(), reason="no local copy of AIME 2025 beside this checkout")
+def test_the_local_copy_of_aime_2025_is_the_version_that_is_known() -> None:
+    assert AIME_2025.version(sets.load(str(AIME)).sha256) == "as tested"

@@ -1,0 +1,187 @@
+"""What proofs are worth, against values that were computed by hand; of one run, of several, and with grades missing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from core.base.errors import UserError
+from core.report import compare, tables
+from core.results import read
+from core.results.merge import merge
+from core.results.metrics import MERGES, RunMetrics
+from core.results.points import Worths, groups_of, is_good, values
+from core.types import Completion
+from labs.proofs.grade.stored import written
+from tests.helpers import documents
+from tests.results.test_results import SCHEMA, document
+
+Points = list[list[float | str]]  # of the proofs of each problem; or why there are none
+
+
+def proof(points: float | str, thinking: int | None = 30) -> dict[str, Any]:
+    """A member as scripts/grade.sh leaves it."""
+    tokens = {"thinking": thinking, "answer": None if thinking is None else 10}
+    made = documents.member(40, answer=None, correct=points == 7, written=tokens)
+    if isinstance(points, str):
+        worth = 0 if points in ("cut off", "empty") else None
+        return made | {"grade": None, "worth": worth, "ungraded": points, "correct": None if worth is None else False}
+    return made | {
+        "grade": points,
+        "worth": points / 7,
+        "graded_by": "grader",
+        "grades": [int(points)],
+        "reasons": ["So."],
+    }
+
+
+def row(id: str, points: list[float | str], **more: Any) -> dict[str, Any]:
+    members = [proof(each) for each in points]
+    known = [m["worth"] for m in members if m["worth"] is not None]
+    mean = sum(known) / len(known) if known else None
+    step = documents.step(0, members) | {"mean_accuracy": mean, "majority_correct": mean, "majority_answer": None}
+    return documents.problem(id, [step]) | {"answer": None, "answer_type": "proof"} | more
+
+
+def worths(*runs: Points, by: str = "mean") -> dict[str, Any]:
+    made = Worths(len(runs), MERGES[by])
+    for run, of in enumerate(runs):
+        for number, points in enumerate(of):
+            made.add(f"p{number}", {}, [proof(each) for each in points], run)
+    found: dict[str, Any] = made.metrics()["proofs"]
+    return found
+
+
+def test_points_and_shares_are_means_over_problems_and_not_delivered_is_0_and_missing_is_nothing() -> None:
+    found = worths([[7, 6], ["cut off", 5], ["grading unreadable"], ["empty"]])
+    assert found["points"]["value"] == pytest.approx((13 / 14 + 5 / 14 + 0) / 3) and found["points"]["n"] == 3
+    assert found["good"]["value"] == pytest.approx((1 + 0 + 0) / 3)
+    assert found["full"]["value"] == pytest.approx((0.5 + 0 + 0) / 3)
+    assert (found["proofs"], found["graded"]) == (6, 3) and "runs" not in found
+    assert found["not_delivered"] == {"cut off": 1, "empty": 1} and found["missing"] == {"grading unreadable": 1}
+    assert found["written"]["right"] == {"proofs": 2, "thinking": 30, "answer": 10}
+    assert found["written"]["wrong"]["proofs"] == 3, "what was cut off is wrong"
+
+
+@pytest.mark.parametrize(
+    ("by", "points"), [("mean", [(7 + 4) / 14, 6 / 7]), ("max", [1.0, 6 / 7]), ("min", [4 / 7, 6 / 7])]
+)
+def test_of_several_runs_a_problem_has_the_merged_value_of_those_that_are_graded(by: str, points: list[float]) -> None:
+    found = worths([[7], [6]], [[4], ["grading failed"]], by=by)
+    assert found["points"]["value"] == pytest.approx(np.mean(points)) and found["points"]["n"] == 2
+    over = found["runs"]["points"]
+    assert over["values"] == pytest.approx([13 / 14, 4 / 7]), "whatever they are merged by"
+    assert over["std"] == pytest.approx(np.std(over["values"], ddof=1))
+
+
+def test_one_definition_of_one_run_and_of_several_equal_ones() -> None:
+    run: Points = [[7, 3], ["cut off", 6], ["filtered", 1]]
+    one, three = worths(run), worths(run, run, run)
+    assert all(one[name]["value"] == pytest.approx(three[name]["value"]) for name in ("points", "good", "full"))
+    assert three["runs"]["points"]["std"] == pytest.approx(0)
+
+
+def test_a_mean_of_gradings_is_good_from_six_points_on() -> None:
+    assert is_good(6 / 7) and is_good((6 + 6 + 6) / 3 / 7) and not is_good(5.99 / 7)
+    assert values([1.0, None]) == (1.0, 1.0, 1.0) and values([None]) is None
+
+
+def test_problems_are_grouped_by_the_columns_that_they_have() -> None:
+    columns = {"Level": "IMO-easy", "Category": " Algebra ", "Split": "Basic", "Source": "x"}
+    assert groups_of("", columns) == {"split": "Basic", "level": "IMO-easy", "category": "Algebra"}
+    assert groups_of("24_25", columns)["split"] == "24_25" and groups_of("", {"level": None, "category": ""}) == {}
+    made = Worths()
+    for number, (level, points) in enumerate([("easy", 7), ("easy", 5), ("hard", 0)]):
+        made.add(f"p{number}", {"level": level}, [proof(points)])
+    levels = made.metrics()["proofs"]["groups"]["level"]
+    assert {name: (of["points"]["value"], of["points"]["n"]) for name, of in levels.items()} == {
+        "easy": (pytest.approx(6 / 7), 2),
+        "hard": (0, 1),
+    }
+    assert "level easy         2  85.7 [" in tables.points_table(made.metrics()["proofs"])
+
+
+def test_tokens_are_shared_out_by_characters_and_unknown_where_thinking_is_not_shown() -> None:
+    def of(thinking: str, answer: str, tokens: int) -> dict[str, int | None]:
+        return written(Completion("", 0, thinking, answer, prompt_tokens=1, completion_tokens=tokens))
+
+    assert of("x" * 300, "y" * 100, 100) == {"thinking": 75, "answer": 25}
+    assert of("", "y" * 100, 30) == {"thinking": 0, "answer": 30}
+    unknown = {"thinking": None, "answer": None}
+    assert of("", "y" * 100, 5000) == unknown and of("x", "y", 0) == unknown
+    assert worths([[7]])["written"]["wrong"] == {"proofs": 0, "thinking": None, "answer": None}
+
+
+GRADING: dict[str, Any] = {
+    "ended": "2026-11-23T00:00:00+00:00",
+    "model": {"name": "strict", "sha256": None},
+    "engine": {"kind": "other", "version": None, "origin": "o"},
+    "prompt": None,
+    "prompts_sha256": "1" * 64,
+    "config": {"GRADES": 1, "SEED": 0, "TEMPERATURE": 0.7},
+    **dict.fromkeys(("proofs", "problems", "graded", "gradings", "input_tokens", "output_tokens", "asked_again"), 2),
+    **dict.fromkeys(("by_math_verify", "self_evaluations"), 0),
+    "not_delivered": {},
+    "missing": {"filtered": 1},
+    "missing_gradings": {},
+    "cost": None,
+    "spread": None,
+}
+
+
+def graded_run(path: Path, points: Points, seed: int, **grading: Any) -> Path:
+    rows = [row(f"p{number}", each, columns={"Level": "ab"[number % 2]}) for number, each in enumerate(points)]
+    figures, found = RunMetrics(len(rows)), Worths()
+    for number, each in enumerate(rows):
+        figures.add(number, each["steps"][0])
+        found.add_row(each, each["steps"])
+    figures.finished[:] = True
+    made = document(rows) | {"problems": rows, "metrics": figures.metrics(1.0) | found.metrics(), "grader": "by_model"}
+    made |= {"config": made["config"] | {"SEED": seed}, "grading": GRADING | grading}
+    made["problem_set"] = made["problem_set"] | {"n": len(rows)}
+    path.write_text(json.dumps(made))
+    return path
+
+
+@pytest.mark.parametrize(("by", "value"), [("mean", (5.5 + 6 + 0) / 21), ("max", 13 / 21), ("min", 10 / 21)])
+def test_graded_files_merge_and_what_is_missing_in_one_run_is_taken_from_the_other(
+    tmp_path: Path, by: str, value: float
+) -> None:
+    one = graded_run(tmp_path / "a.json", [[7], [6], ["cut off"]], 0)
+    two = graded_run(tmp_path / "b.json", [[4], ["filtered"], [0]], 1, gradings=3)
+    path, made = merge([one, two], "both", tmp_path, by)
+    jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+    proofs, [step] = made["metrics"]["proofs"], made["metrics"]["steps"]
+    assert proofs["points"]["value"] == pytest.approx(value) and proofs["points"]["n"] == 3
+    assert step["mean_accuracy"] == pytest.approx(proofs["points"]), "one definition"
+    assert step["runs"]["mean_accuracy"]["values"] == pytest.approx(proofs["runs"]["points"]["values"])
+    assert set(proofs["groups"]["level"]) == {"a", "b"}
+    assert made["grading"]["gradings"] == 5 and made["grading"]["missing"] == {"filtered": 2}
+    said = tables.final(made) + tables.table(made) + tables.legend(tables.table(made))
+    assert "final: mean points / 7" in said and "majority" not in said and "accura" not in said
+    head, _ = read.read(path)
+    assert head.metrics.proofs and head.metrics.proofs.runs and head.grading and head.grading.model == "strict"
+    assert compare.read(str(path), tmp_path).metrics == ("mean points / 7", "6 points or more", "7 points")
+
+
+def test_other_graders_prompts_and_constants_are_not_merged(tmp_path: Path) -> None:
+    one = graded_run(tmp_path / "a.json", [[7]], 0)
+    others: list[dict[str, Any]] = [{"model": {"name": "mild", "sha256": None}}, {"prompts_sha256": "2" * 64}]
+    for number, other in enumerate(others, 1):
+        two = graded_run(tmp_path / f"{number}.json", [[4]], number, **other)
+        with pytest.raises(UserError, match="they differ in grader's"):
+            merge([one, two], "both", tmp_path)
+    two = graded_run(tmp_path / "c.json", [[4]], 3, config=GRADING["config"] | {"GRADES": 3, "SEED": 9})
+    with pytest.raises(UserError, match=r"they differ in grader's GRADES \(1; 3\)$"):
+        merge([one, two], "both", tmp_path)
+
+
+def test_graded_runs_are_compared_by_points_and_never_by_votes(tmp_path: Path) -> None:
+    one = graded_run(tmp_path / "a.json", [[7, 5], [6], ["cut off"]], 0)
+    two = graded_run(tmp_path / "b.json", [[7], ["filtered"], [3]], 1)
+    text = compare.table([compare.read(str(path), tmp_path) for path in (one, two)])
+    assert "majority" not in text and "accura" not in text and "paired over 2 problems" in text
+    assert f"mean points / 7    {100 * ((7 - 6) / 7 + 3 / 7) / 2:+.1f} [" in text

@@ -1,0 +1,398 @@
+"""Equal compute: what a budget buys, how it is enforced, and the whole comparison on the embedded engine."""
+
+import asyncio
+import json
+import math
+import runpy
+import selectors
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.base.errors import UserError
+from core.base.prices import Prices
+from core.base.seeds import derive
+from core.base.stats import Estimate, paired
+from core.engines import gguf_header
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.shape import Shape
+from core.report import report as cli
+from core.report.budgets import Bought, Row, bought, compact, in_unit, rows, shown, table
+from core.results import read
+from core.results.spending import TOKENS, Meter
+from core.scaffolds.best_of import BEST_OF
+from core.scaffolds.rsa import RSA, rsa
+from core.session.equal_compute import Budgeted, Comparison, Constants, Entry, entry
+from core.types import Ask, Completion, Member, Message, Population, Problem
+from tests.conftest import python
+from tests.fakes.model import PROBLEM, Model, constants_with, graded_step
+from tests.fakes.server import ScriptedServer, reply
+from tests.helpers import documents
+
+
+def member(tokens: int, parents: Sequence[int] = (), seconds: float = 1.0, **more: Any) -> dict[str, Any]:
+    return documents.member(tokens, parents, seconds=seconds, **more)
+
+
+def step(score: float, *members: dict[str, Any]) -> dict[str, Any]:
+    return documents.step(0, members, majority=score)
+
+
+def buys(steps: Sequence[dict[str, Any]], budget: float, meter: Meter = TOKENS) -> Bought:
+    """What a budget buys of steps as they stand in a results file. Keys of scripted models are none of a journal's."""
+    for cost in (cost for each in steps for m in each["members"] for cost in (m, *m.get("checks", []))):
+        cost["key"] = documents.KEY
+    return bought([read.step_result(each) for each in steps], budget, meter)
+
+
+STEPS = [
+    step(0.5, member(100, seconds=2.0), member(100, seconds=3.0)),
+    step(0.0, member(50, [0], checks=[member(30, seconds=4.0)]), member(0, [1], 0.0, again=True)),
+    step(1.0, member(0, [0], 0.0, again=True, checks=[member(20, seconds=0.5)])),
+]
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (199, Bought(None, 0, 0, 0, 0, 0.0, 200, {"read": 0, "read_cold": 0})),
+        (200, Bought(0.5, 200, 20, 10, 2, 3.0, 80, {"read": 210, "read_cold": 220})),
+        (279, Bought(0.5, 200, 20, 10, 2, 3.0, 80, {"read": 210, "read_cold": 220})),
+        (280, Bought(0.0, 280, 40, 20, 4, 8.0, 20, {"read": 300, "read_cold": 320})),
+        (300, Bought(1.0, 300, 50, 25, 5, 8.5, 0, {"read": 325, "read_cold": 350})),
+        (9999, Bought(1.0, 300, 50, 25, 5, 8.5, 0, {"read": 325, "read_cold": 350})),
+    ],
+)
+def test_a_budget_buys_the_steps_that_it_pays_for_whole(budget: int, expected: Bought) -> None:
+    assert buys(STEPS, budget) == expected
+
+
+TINY = Shape(1, 1, 1, 1, head_dim=2, intermediate=1, vocab=1, tied=True)  # 17 parameters in its layer, 19 in a step
+WRITTEN = [(100, 100), (50, 30), (20,)]  # completion tokens of STEPS; prompts take 10 tokens, 5 of which are cached
+
+
+@pytest.mark.parametrize(
+    ("unit", "cost"),
+    [
+        ("tokens", lambda tokens: tokens),
+        ("read", lambda tokens: tokens + 5),
+        ("read_cold", lambda tokens: tokens + 10),
+        ("dollars", lambda tokens: (5 * 3.0 + 5 * 1.0 + tokens * 10.0) / 1e6),
+        ("flops", lambda tokens: 2 * (17 * 5 + 19 * tokens) + 8 * sum(range(5, 10 + tokens)) + 4 * (5 + tokens)),
+    ],
+)
+def test_a_budget_can_be_counted_in_any_unit(unit: str, cost: Callable[[int], float]) -> None:
+    meter, spent = Meter(unit, TINY, Prices(3.0, 1.0, 10.0)), 0.0
+    for number, tokens in enumerate(WRITTEN):
+        before, spent = [None, 0.5, 0.0][number], spent + sum(map(cost, tokens))
+        assert buys(STEPS, spent * (1 - 1e-9), meter).score == before
+        found = buys(STEPS, spent * (1 + 1e-9), meter)
+        assert found.score == [0.5, 0.0, 1.0][number]
+        assert (found.spent | {"tokens": found.tokens})[unit] == pytest.approx(spent)
+        assert set(found.spent) == {"read", "read_cold", "flops", "dollars"}, "the others are told too"
+
+
+def test_a_unit_whose_costs_are_not_known_is_refused_and_unknown_costs_are_no_zeros() -> None:
+    for unit in ("flops", "dollars"):
+        with pytest.raises(UserError, match=f"BUDGET_IN={unit}: .* count in tokens or read"):
+            Meter(unit)
+    assert Meter().units == ["tokens", "read", "read_cold"]
+    silent = step(1.0, member(10, prompt_tokens=None, cached_tokens=None))
+    assert buys([silent], 10).score == 1.0 and math.isnan(buys([silent], 10).spent["read"])
+    assert buys([silent], 10, Meter("read")).score is None
+    assert Constants(DOLLARS_WRITTEN=1.0).prices() is None, "half of the prices are no prices"
+    assert Constants(DOLLARS_READ=0.1, DOLLARS_WRITTEN=0.4).prices() == Prices(0.1, 0.0, 0.4)
+
+
+def test_the_embedded_models_shape_is_read_from_its_file() -> None:
+    shape = gguf_header.shape(EMBEDDED_GGUF)
+    assert shape == Shape(3, 128, 4, 2, 32, 512, 900, tied=True) and 0.8e6 < shape.parameters < 0.9e6
+    assert 4 * shape.parameters < EMBEDDED_GGUF.stat().st_size < 4.2 * shape.parameters, "float32 and a vocabulary"
+
+
+def test_a_free_step_answers_only_with_the_one_it_selects() -> None:
+    best = step(1.0, member(0, [1], again=True))
+    shown = step(0.5, member(0, again=True), member(0, again=True))
+    refined = step(0.0, member(50, [0]), member(50, [1]))
+    steps = [step(0.0, member(10), member(10)), best, shown, refined]
+    assert [buys(steps, budget).score for budget in (20, 119, 120)] == [1.0, 1.0, 0.0]
+    assert buys([step(0.5, member(0), member(0)), refined], 50).score == 0.5, "failed samples are an answer"
+
+
+def test_samples_that_wait_for_nobody_make_no_path() -> None:
+    grown = [step(1, member(1)), step(1, member(0, [0], 0.0, again=True), member(1, seconds=2.0))]
+    assert buys(grown, 10).path == 2.0
+
+
+class Virtual(selectors.DefaultSelector):
+    """A clock that jumps to when the next sleep ends."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.now += max(timeout or 0.0, 0.0)
+        return super().select(0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "made",
+    [
+        *map(entry, ("05_rsa_qed", "06_deepseek_math", "07_nomos", "08_reasoning_cache", "09_selfcheck")),
+        *map(entry, ("10_static_math_agent", "11_math_agent", "13_best_of", "14_refinement")),
+        entry("02_rsa_basic", replace(RSA, run=partial(rsa, stop=lambda *_: False))),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_the_path_is_what_a_run_takes_where_no_request_waits_for_a_slot(made: Entry, seed: int) -> None:
+    clock = Virtual()
+    loop = asyncio.SelectorEventLoop(clock)
+    loop.time = lambda: clock.now  # type: ignore[method-assign]
+    config = constants_with({"SEED": seed, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        number = derive(seed, *names)
+        await asyncio.sleep(1 + number % 7)
+        text = reply(messages[-1]["content"], number)
+        return Completion(repr(names), 0, "", text, finish_reason="stop", completion_tokens=10, seconds=1 + number % 7)
+
+    async def collect() -> list[Any]:
+        return [graded_step(PROBLEM, 0, population) async for population in made.scaffold.run(PROBLEM, ask, config)]
+
+    try:
+        steps = loop.run_until_complete(collect())
+    finally:
+        loop.close()
+    assert buys(steps, 10**6).path == pytest.approx(clock.now)
+
+
+def test_a_budget_ends_a_problem_after_the_step_that_goes_beyond_it() -> None:
+    ended = []
+
+    async def endless(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+        try:
+            for t in range(100):
+                made = await ask([{"role": "user", "content": "?"}], t, 0)
+                check_ = await ask([{"role": "user", "content": "!"}], "verify", t)
+                yield [Member(made, side_calls=[check_]), Member(made, carried_over=True)]
+        finally:
+            ended.append(True)
+
+    async def collect(tokens: int) -> int:
+        model = Model(lambda names, prompt: "x")  # 10 tokens each
+        populations = [p async for p in Budgeted(endless, tokens)(PROBLEM, model, constants_with({}))]
+        assert len(model.asked) == 2 * len(populations)
+        return len(populations)
+
+    assert [asyncio.run(collect(tokens)) for tokens in (1, 19, 20, 59)] == [1, 1, 2, 3] and len(ended) == 4
+
+
+def test_a_budget_that_is_used_up_exactly_still_buys_the_selection() -> None:
+    made = entry("13_best_of", N=2, VERIFY_SAMPLES=1)
+    config = constants_with({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(made.constants))
+
+    async def sizes() -> list[int]:
+        model = Model(lambda names, prompt: "Verdict: True")  # 10 tokens each
+        return [len(population) async for population in Budgeted(made.scaffold.run, 40)(PROBLEM, model, config)]
+
+    assert asyncio.run(sizes()) == [2, 2, 1]
+
+
+def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) -> None:
+    def saved(name: str, scores: list[float]) -> Path:
+        path = tmp_path / f"{name}.json"
+        path.write_text(
+            json.dumps(documents.document([documents.problem("p", [step(score, member(100))]) for score in scores]))
+        )
+        return path
+
+    runs = {
+        "base": [saved("a0", [0, 0, 1]), saved("a1", [0, 1, 1])],
+        "other": [saved("b0", [1, 0, 1]), saved("b1", [1, 1, 1])],
+    }
+    made = {(row.name, row.budget): row for row in rows(runs, (50, 100), "base")}
+    assert made["base", 100].scores == [0, 0.5, 1] and made["other", 100].scores == [1, 0.5, 1]
+    against = made["other", 100].against
+    assert against is not None and (against.wins, against.losses, against.ties) == (1, 0, 2)
+    assert made["base", 100].against is None and made["other", 50].unanswered == 1.0
+    assert made["other", 50].accuracy.value == 0 and made["other", 50].means["cut"] == 100
+
+
+def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
+    """Whoever is compared with voting must not gain from tokens that voting was not given."""
+    found = runpy.run_path("experiments/15_compute_matched.py")
+    first = found["entries"][0]
+    config = constants_with({"SEED": 0, "MAX_TOKENS": 100, "ANSWER_TOKENS": 0} | dict(first.constants))
+
+    async def collect() -> list[Any]:
+        model = Model(lambda names, prompt: "\\boxed{42}")  # 10 tokens each
+        return [graded_step(PROBLEM, 0, population) async for population in first.scaffold.run(PROBLEM, model, config)]
+
+    steps = asyncio.run(collect())
+    for budget in found["budgets"]:
+        assert buys(steps, round(10 * budget)).calls == int(budget)
+        assert not float(budget).is_integer(), "of whole samples, half of the problems would just miss the last"
+
+
+def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_the_table(tmp_path: Path) -> None:
+    def saved(name: str, *steps: dict[str, Any]) -> Path:
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(documents.document([documents.problem("p", steps)] * 12)))
+        return path
+
+    runs = {
+        "base": [saved("base", step(0, member(100)))],
+        "late": [saved("late", step(1, member(300)))],
+        "good": [saved("good", step(0, member(100)), step(1, member(100, [0])))],
+    }
+    made = rows(runs, (50, 100, 200, 300), "base")
+    by_name = {(row.name, row.budget): row for row in made}
+    compared = [key for key, row in by_name.items() if row.against]
+    assert compared == [("late", 300), ("good", 100), ("good", 200), ("good", 300)]
+    ps = [by_name[key].against.p for key in compared]  # type: ignore[union-attr]
+    assert ps == [2 / 2**12, 1, 2 / 2**12, 2 / 2**12]
+    assert [by_name[key].p_holm for key in compared] == pytest.approx([8 / 2**12, 1, 8 / 2**12, 8 / 2**12])
+    told = {tuple(line.split()[:2]): line.split()[2:] for line in table(made, "base").splitlines()[2:]}
+    assert told["late", "200"][:4] == told["base", "50"][:4] == ["-"] * 4, "no accuracy, no difference, no p"
+    assert "p (Holm)" in table(made, "base").splitlines()[0]
+    assert all(row.p_holm is None for row in made if not row.against)
+
+
+def test_entries_take_the_constants_of_their_experiments() -> None:
+    made = entry("13_best_of", N=4, name="small")
+    assert (made.name, made.constants["N"], made.constants["VERIFY_SAMPLES"]) == ("small", 4, 4)
+    assert made.scaffold is BEST_OF and "MAX_TOKENS" not in made.constants
+    small = entry("14_refinement", ROUNDS=2)
+    assert Comparison([made, small], (3, 10.5), (0, 1)).max_completions(Constants()) == 2 * (20 + 3)
+    large = entry("13_best_of", name="large", N=4, VERIFY_SAMPLES=4)
+    assert Comparison([small, large], (2, 2.5), (0,)).max_completions(Constants()) == 3 + 3, "the first is drawn whole"
+    Comparison([made, small], (1, 2.5), (0, 1)).check()
+
+
+MADE = entry("12_majority", N=4)
+
+
+@pytest.mark.parametrize(
+    ("entries", "budgets", "seeds", "said"),
+    [
+        ([MADE, MADE], (1,), (0,), "same name"),
+        ([], (1,), (0,), "first entry"),
+        ([entry("05_rsa_qed", roles="choose"), MADE], (1,), (0,), "first entry"),
+        *(([MADE], budgets, (0,), "from 1 up") for budgets in ((), (0.5,), 2, (float("nan"), 3), (2, float("inf")))),
+        ([MADE], (1, 4.5), (0,), "up to 4.5 samples, but 12_majority draws 4"),
+        *(([MADE], (1,), seeds, "different whole numbers") for seeds in ((), 0, (0, 0), "01")),
+    ],
+)
+def test_what_cannot_be_compared_is_said(entries: Any, budgets: Any, seeds: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Comparison(entries, budgets, seeds).check()
+
+
+def test_an_entry_of_no_experiment_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        entry("12_majorty")
+    told = capsys.readouterr().err
+    assert ended.value.code == 2 and told.startswith("error: no experiment '12_majorty'. There are: 01_baseline")
+
+
+def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> None:
+    def saved(tokens: int) -> Path:
+        path = tmp_path / f"{tokens}.json"
+        samples = step(1, *[member(tokens)] * 4)
+        path.write_text(json.dumps(documents.document([documents.problem("p", [samples])])))
+        return path
+
+    both = [saved(100), saved(120)]
+    assert in_unit((2.5,), both) == [275] and in_unit((2.5,), both, Meter("read")) == [round(2.5 * 115)]
+    assert in_unit((2.5,), both, Meter("dollars", prices=Prices(1.0, 0.0, 1.0))) == [pytest.approx(2.5 * 115 / 1e6)]
+    with pytest.raises(UserError, match="no tokens"):
+        in_unit((2.5,), [saved(0)])
+
+
+def test_a_comparison_runs_end_to_end_resumes_and_leaves_out_what_the_model_has_not_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = Path("experiments/15_compute_matched.py").read_text()
+    head, begin, _ = whole.partition("budgets = ")
+    experiment = tmp_path / "99_small.py"
+    experiment.write_text(
+        head + "waits = replace(RSA, run=partial(rsa, stop=lambda *_: False))\n"
+        "entries = [entry('12_majority', STAGE=1, N=4), entry('02_rsa_basic', waits, N=2, K=2, T=1),\n"
+        "           entry('05_rsa_qed', roles='group solutions by their answers')]\n"
+        "if __name__ == '__main__':\n    compare(Comparison(entries, (1.2, 4), (0, 1)), globals())\n"
+    )
+    assert begin
+    card = tmp_path / "beginner.toml"
+    learnt = Path("data/models/embedded.toml").read_text()
+    card.write_text(f'{learnt}not_learnt = ["group solutions by their answers"]\n')
+
+    def go(**changes: str) -> str:
+        process = python(str(experiment), "LIMIT=2", RESULTS_DIR=str(tmp_path), MODEL=str(card), **changes)
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        bars = [line for line in err.splitlines() if " gen, " in line]
+        assert bars and all(line.startswith("99_small: ") for line in bars), "one bar over all"
+        assert "100%" in bars[-1] and "4/4 02_rsa_basic" in bars[-1]
+        return out
+
+    out, folder = go(), tmp_path / "99_small"
+    assert "left out: 05_rsa_qed (the beginner model has not learnt to group solutions by their answers)" in out
+    assert "minus 12_majority" in out and "not QED-Nano" in out
+    lines = [json.loads(line) for line in (folder / "table.jsonl").read_text().splitlines()]
+    assert [line["scaffold"] for line in lines[1:]] == ["12_majority"] * 2 + ["02_rsa_basic"] * 2
+    low, high = lines[1]["budget"], lines[2]["budget"]
+    assert 130 < low < 160 and abs(high / low - 4 / 1.2) < 0.05, "a sample takes some 120 tokens"
+    assert lines[3]["unanswered"] == 1.0 and lines[1]["unanswered"] == 0.0, "two do not fit into what 1.2 take"
+    assert lines[3]["against"] is None and lines[4]["against"]["p_holm"] == lines[4]["against"]["p"], "the only one"
+    assert all(line["tokens"] <= line["budget"] for line in lines[1:])
+    assert (folder / "frontier.png").read_bytes()[:4] == b"\x89PNG" and (folder / "table.txt").read_text() in out
+    assert len(list(folder.glob("*-seed?.json"))) == 4
+    journal = (tmp_path / "journal" / "99_small.jsonl").read_text()
+    narrow = go(COLUMNS="80")
+    assert (tmp_path / "journal" / "99_small.jsonl").read_text() == journal, "nothing is asked again"
+    assert "*: other than the first at that budget" in narrow and "minus 12_majority" not in narrow
+    paths = ("results", "all figures", "MODEL=")  # a path is not folded
+    assert all(len(line) <= 80 for line in narrow.splitlines() if not line.lstrip().startswith(paths)), narrow
+    monkeypatch.setenv("RESULTS_DIR", str(tmp_path))
+    cli.main(["99"])
+    shown = capsys.readouterr().out
+    assert (folder / "table.txt").read_text() in shown and f"report  {tmp_path / '99_small.html'}" in shown
+    assert (tmp_path / "99_small.html").exists()
+
+
+def test_in_short_each_scaffold_is_a_line_and_what_is_no_chance_has_a_star() -> None:
+    def row(name: str, budget: int, value: float, p: float | None, unanswered: float = 0.0) -> Row:
+        return Row(name, budget, Estimate(value, 0, 1, 9), unanswered, {}, [], paired([0.0], [1.0]) if p else None, p)
+
+    made = [row("votes", 200, 0.5, None), row("votes", 1000, 0.75, None)]
+    made += [row("rsa", 200, 0.0, None, unanswered=1.0), row("rsa", 1000, 0.95, 0.049)]
+    assert compact([shown(row) for row in made]).splitlines() == [
+        "budget   200   1,000",
+        "------  -----  ------",
+        "votes   50.0    75.0",
+        "rsa        -    95.0*",
+    ]
+
+
+def test_seeds_count_from_the_constant_SEED_and_a_budget_cuts_what_was_asked_ahead(tmp_path: Path) -> None:
+    experiment = tmp_path / "99_small.py"
+    head = Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0]
+    entries = "entries = [entry('12_majority', N=4), entry('12_majority', name='more', N=64, STAGE=1)]\n"
+    experiment.write_text(f"{head}{entries}compare(Comparison(entries, (2, 4), (0, 1)), globals())\n")
+    problems = tmp_path / "p.json"
+    problems.write_text('[{"id": "p", "problem": "?", "answer": "1"}]')
+    server = ScriptedServer()
+    try:
+        overrides = (f"PROBLEMS={problems}", "SEED=2")
+        process = python(str(experiment), *overrides, BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
+        out, err = process.communicate(timeout=120)
+    finally:
+        server.close()
+    assert process.returncode == 0, err
+    assert "seeds 2, 3;" in out
+    made = sorted(path.name for path in (tmp_path / "99_small").glob("*seed*.json"))
+    assert made == [f"{name}-seed{seed}.json" for name in ("12_majority", "more") for seed in (2, 3)]

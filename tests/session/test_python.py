@@ -1,0 +1,256 @@
+"""Runs from Python, as in a notebook: results as data, errors as exceptions."""
+
+import asyncio
+import gc
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.base.errors import UserError
+from core.scaffolds import prompts
+from core.scaffolds.nomos import NOMOS
+from core.scaffolds.rsa import RSA
+from core.session.run import solve, solve_sync
+from core.types import Ask, Member, Population, Problem
+from tests.conftest import ROOT, environment
+from tests.fakes.server import ScriptedServer
+
+TWO: list[dict[str, Any]] = [
+    {"problem": "What is 1+1?", "answer": 2},
+    {"id": "second", "problem": "What is 2+1?", "answer": "3"},
+]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+    made = ScriptedServer()
+    monkeypatch.setenv("BASE_URL", made.url)
+    yield made
+    made.close()
+
+
+def test_a_run_gives_its_results_as_data(server: ScriptedServer, results: Path) -> None:
+    made = solve_sync(RSA, TWO, N=4, K=2, T=1)
+    assert made.head.complete and made.head.config["N"] == 4
+    assert [problem.id for problem in made.problems] == ["1", "second"]
+    assert len(made.rows) == 2 * 2 * 4 and made.rows[-1]["problem"] == "second" and made.rows[-1]["step"] == 1
+    member = made.problems[1].steps[1].members[2]
+    assert made.completion(member).text and "What is 2+1?" in made.messages(member)[0]["content"]
+    asked = len(server.asked)
+    assert solve_sync(RSA, TWO, N=4, K=2, T=1).rows == made.rows
+    assert len(server.asked) == asked, "everything came from the journal"
+
+
+def test_results_are_loaded_by_name_by_beginning_and_by_path(server: ScriptedServer, results: Path) -> None:
+    from core.results import load
+
+    made = solve_sync(NOMOS, TWO, name="07_nomos", N=3, K=2, PERFECT=1)
+    for name in ("07_nomos", "07", str(made.path)):
+        assert load(name).rows == made.rows
+    assert {row["stage"] for row in made.rows} >= {"solutions", "judged", "most points"}
+    with pytest.raises(UserError, match="no results at"):
+        load("08_nothing")
+    json.dumps(made.rows)
+
+
+def test_journals_are_opened_once_looked_at_again_for_what_came_later_and_closed(
+    server: ScriptedServer, results: Path
+) -> None:
+    made = solve_sync(RSA, TWO, N=2, K=1, T=0)
+    members = [member for problem in made.problems for member in problem.steps[0].members]
+    assert len({made.completion(member).key for member in members}) == 4
+    (opened,) = made._journals._files
+    more = solve_sync(RSA, TWO, N=3, K=1, T=0)
+    newest = more.problems[1].steps[0].members[2]
+    assert made.completion(newest).text == more.completion(newest).text
+    assert made._journals._files == [opened]
+    del made
+    gc.collect()
+    with pytest.raises(OSError):
+        os.fstat(opened)
+
+
+def test_in_a_loop_that_runs_it_is_awaited(server: ScriptedServer, results: Path) -> None:
+    async def notebook() -> int:
+        problems = [Problem("a", "What is 1+1?", "2")]
+        both = await asyncio.gather(
+            solve(RSA, problems, name="one", N=2, K=1, T=0), solve(RSA, problems, name="two", N=3, K=1, T=0)
+        )
+        return sum(len(made.rows) for made in both)
+
+    assert asyncio.run(notebook()) == 5
+
+
+@pytest.mark.parametrize(
+    ("problems", "constants", "words"),
+    [
+        (TWO, {"K": 9}, "K=9 is larger than N=8"),
+        (TWO, {"n": 4}, "Did you mean N=4"),
+        ([{"problem": "?"}], {}, 'problem 1 needs "answer"'),
+        ([], {}, "holds no problems"),
+        ("nowhere.json", {}, "can't be read"),
+    ],
+)
+def test_what_is_wrong_is_an_exception_in_one_line(
+    server: ScriptedServer, results: Path, problems: Any, constants: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        solve_sync(RSA, problems, **constants)
+    assert not server.asked
+
+
+async def twice(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    messages = prompts.solve(problem)
+    yield [Member(await ask(messages, 0, 0)), Member(await ask(messages, 0, 0))]
+
+
+async def nothing(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    for _ in ():
+        yield []
+
+
+async def nobody(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield []
+
+
+async def no_generator(problem: Problem, ask: Ask, config: Any) -> Any:
+    return None
+
+
+async def completions(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Any]:
+    yield [await ask(prompts.solve(problem), 0, 0)]
+
+
+async def nameless(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield [Member(await ask(prompts.solve(problem)))]
+
+
+async def a_text(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield [Member(await ask(problem.statement, 0, 0))]  # type: ignore[arg-type]
+
+
+async def misspelt(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield [Member(await ask(prompts.solve(problem), 0, 0, max_token=5))]
+
+
+async def dropping(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    made = [await ask(prompts.solve(problem), 0, i) for i in range(3)]
+    yield [Member(made[0])]
+
+
+async def orphan(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    made = await ask(prompts.solve(problem), 0, 0)
+    yield [Member(made)]
+    yield [Member(made, parents=[1], carried_over=True)]
+
+
+async def greedy(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+    yield [Member(await ask(prompts.solve(problem), 0, i)) for i in range(49)]
+
+
+@pytest.mark.parametrize(
+    ("scaffold", "words"),
+    [
+        (twice, "asked twice under the names (0, 0)"),
+        (nothing, "ended without a population"),
+        (nobody, "yielded a population without members"),
+        (no_generator, "is no async generator"),
+        (completions, "a population is a list of members, [Member(completion), …]"),
+        (nameless, "asked under the names ()"),
+        (a_text, "give a list of messages"),
+        (misspelt, "asked with max_token=…, which is no field of Sampling: temperature"),
+        (dropping, "asked for 3 completions of a problem and never showed 2 of them"),
+        (orphan, "yielded parents=[1], places in the population before; it has 1 members"),
+        (greedy, "more completions of a problem than its max_completions says (48)"),
+    ],
+)
+def test_a_scaffold_that_breaks_a_rule_is_told_so_in_one_line(
+    server: ScriptedServer, results: Path, scaffold: Any, words: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        solve_sync(replace(RSA, run=scaffold), TWO)
+
+
+def test_a_bug_of_a_scaffold_shows_as_it_is_and_what_was_made_is_saved(
+    server: ScriptedServer, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def broken(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+        yield [Member(await ask(prompts.solve(problem), 0, 0))]
+        raise IndexError("mine")
+
+    with pytest.raises(IndexError, match="mine"):
+        solve_sync(replace(RSA, run=broken), TWO, name="broken")
+    saved = json.loads((results / "broken.partial.json").read_text())
+    assert saved["problems"][0]["steps"], "a step was there"
+
+
+def test_what_is_no_scaffold_and_a_loop_that_runs_are_told(results: Path) -> None:
+    with pytest.raises(UserError, match="'RSA' is no scaffold. Give one, such as core.scaffolds.rsa.RSA"):
+        solve_sync("RSA", TWO)  # type: ignore[arg-type]
+
+    async def notebook() -> None:
+        solve_sync(RSA, TWO)
+
+    with pytest.raises(UserError, match="await solve"):
+        asyncio.run(notebook())
+
+
+def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp_path: Path) -> None:
+    manual = (ROOT / "docs" / "python.md").read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", manual, re.DOTALL))
+    program = f"async def main():\n{re.sub('^', '    ', code, flags=re.MULTILINE)}\nimport asyncio\nasyncio.run(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "BASE_URL": server.url, "RESULTS_DIR": str(tmp_path)},
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "<Results of rsa: 2 problems, 96 members>" in done.stdout
+
+
+def test_a_wheel_holds_all_that_a_run_needs(tmp_path: Path) -> None:
+    """Installed elsewhere, on the embedded engine and model: nothing of the checkout is on its path."""
+    copy = tmp_path / "checkout"  # building leaves files in it, which the next wheel would take in
+    copy.mkdir()
+    for name in ("core", "data", "pyproject.toml", "README.md", "LICENSE"):
+        copied = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copied(ROOT / name, copy / name)
+    where = ["--wheel-dir", str(tmp_path), str(copy)]
+    make = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", *where]
+    subprocess.run(make, check=True, cwd=tmp_path, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    program = """
+from core.session.run import solve_sync
+from core.scaffolds.rsa import RSA
+made = solve_sync(RSA, "sums", LIMIT=1, N=2, K=2, T=1, MAX_TOKENS=300)
+import core, json
+print(json.dumps([core.__file__, str(made.path), made.head.model["embedded"], len(made.rows)]))
+from core.report import report as cli
+cli.main(["rsa"])
+"""
+    env = {name: value for name, value in environment().items() if name not in ("PYTHONPATH", "RESULTS_DIR")}
+    env["RESULTS_DIR"] = "results"  # of the folder that it is run in
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=env | {"PYTHONPATH": str(tmp_path / "installed")},
+    )
+    assert done.returncode == 0, done.stderr
+    where, path, is_embedded, members = json.loads(next(line for line in done.stdout.splitlines() if line[0] == "["))
+    assert where.startswith(str(tmp_path)) and path == "results/rsa.json" and is_embedded and members == 4
+    assert (tmp_path / "results" / "rsa.html").stat().st_size > 100_000
