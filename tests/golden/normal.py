@@ -16,7 +16,8 @@ import pyarrow.parquet
 LEFT_OUT = {
     "started", "ended", "made", "seconds", "generation_seconds", "seconds_to_proof", "timestamp_ms", "concurrency",
     "cached", "cached_tokens", "reused", "reused_by", "git_commit", "git_dirty", "python", "packages", "platform",
-    "cpus", "gpu", "version", "versions", "peak_memory", "device", "run", "created", "path", "flops", "read_cold", "models",
+    "cpus", "gpu", "version", "versions", "peak_memory", "device", "run", "created", "path", "flops", "read_cold",
+    "models",
 }  # fmt: skip
 REUSE = re.compile(" from the journal were matched by |came from the journal$")  # printed by a resumed run
 # Columns of printed tables with times, with shares of time, or with figures that a server's cache decides.
