@@ -56,8 +56,11 @@ def check(case: Case, folder: Path) -> None:
 
 
 def check_resumed(case: Case, folder: Path, records: bool) -> None:
-    """Run a case on the stored journals (`records`: and on the records of its rounds or searches). It must ask for
-    nothing new and end with equal results."""
+    """Run a case on the stored journals and demand that it asks for nothing new and ends with equal results.
+
+    With `records` the records of its rounds or searches are there too. They lack fields that later versions added, so
+    that their results are not compared.
+    """
     results = folder / "results"
     unpack(case, results, lambda name: records or name.startswith("journal/"))
     before = journal_keys(results)
@@ -65,5 +68,7 @@ def check_resumed(case: Case, folder: Path, records: bool) -> None:
     assert ran.requests == 0, f"{case.name}: {ran.requests} new requests on a journal that has everything"
     after = journal_keys(results)
     new = {name: sorted(set(keys) - set(before.get(name, []))) for name, keys in after.items()}
-    assert after == before, f"{case.name}: new completions on a journal that has everything: {new}"
-    compare(case, ran.texts, is_resumed=True)
+    assert after == before and any(before.values()), f"{case.name}: new completions on a complete journal: {new}"
+    if not records:
+        compare(case, ran.texts, is_resumed=True)
+    assert "\nstatus " not in ran.texts["stdout.txt"], ran.texts["stdout.txt"]

@@ -166,7 +166,8 @@ def keys(path: Path, is_trained: bool) -> str:
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
-        model = str((record.get("completion") or {}).get("model") or "")
+        made = record.get("completion") or {}
+        model = str(made.get("model") or str(made.get("origin")).rpartition(", ")[2])  # old journals name no model
         if not is_trained or UNTRAINED.fullmatch(model):
             found.append(record["key"])
     return "".join(f"{key}\n" for key in sorted(found))
