@@ -9,48 +9,29 @@ import pytest
 
 from core import constants
 from core.base.files import ROOT
-from core.constants import rules
+from core.constants import identity
 from core.generate.journal import content_key
 from core.scaffolds.rsa import RsaConstants
-from core.session import run
 from labs.endpoint import app, chat
-from labs.lean import iterate, searching
 from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants, LeanConstants
 from labs.proofs.curate.cli import CurateConstants
 from labs.proofs.grade.asking import GradeConstants
 from labs.proofs.grade.trial import TrialConstants
-from labs.star import door
 from labs.star.constants import StarConstants
 
 KNOWN = json.loads((ROOT / "tests" / "cases" / "identities.json").read_text(encoding="utf-8"))
 
 
-def ledger(config: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(config).items() if name not in run.SAME_RUN}
-
-
-def star(config: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(config).items() if name not in door.SAME_RUN}
-
-
-def search(config: Any) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in rules(LeanConstants) if name not in searching.SAME_SEARCH}
-
-
-def iteration(config: Any) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in rules(type(config)) if name not in iterate.SAME_RUN}
-
-
 PLACES: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]]]] = {
-    "ledger of a run": (RsaConstants, ledger),
-    "ledger of a grading": (GradeConstants, ledger),
-    "ledger of a trial": (TrialConstants, ledger),
-    "ledger of schemes and filter": (CurateConstants, ledger),
-    "rounds of STaR": (StarConstants, star),
-    "searches": (ControlledConstants, search),
-    "searches of an iteration": (IterationConstants, search),
-    "iteration": (IterationConstants, iteration),
-    "orders": (AblationConstants, vars),
+    "ledger of a run": (RsaConstants, identity),
+    "ledger of a grading": (GradeConstants, identity),
+    "ledger of a trial": (TrialConstants, identity),
+    "ledger of schemes and filter": (CurateConstants, identity),
+    "rounds of STaR": (StarConstants, identity),
+    "searches": (ControlledConstants, lambda config: identity(config, LeanConstants)),
+    "searches of an iteration": (IterationConstants, lambda config: identity(config, LeanConstants)),
+    "iteration": (IterationConstants, identity),
+    "orders": (AblationConstants, lambda config: {**config.closed, **vars(config)}),
 }
 
 
