@@ -1,6 +1,7 @@
 """Compare a case with its golden files: run it anew, and resume it from stored journals."""
 
 import difflib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tests.golden.running import Texts, golden, journal_keys, run_case, unpack
 from tests.helpers import training
 
 LINES = 40  # of a difference that is shown
+# Constants that labs had with one value only, in results and records that earlier versions stored.
+CLOSED = re.compile(r'\n +"(ANSWER_TOKENS|LIMIT|MAX_DOLLARS|PROBLEMS|RUNS|WAITS|WAIT_WORD)": [^\n]*')
 
 
 def parameters(cases: list[Case]) -> list[ParameterSet]:
@@ -21,9 +24,14 @@ def parameters(cases: list[Case]) -> list[ParameterSet]:
     return [pytest.param(case, id=case.name, marks=[training.needed] if case.trains else []) for case in cases]
 
 
-def compare(case: Case, found: Texts, is_wanted: Callable[[str], bool] = lambda name: True) -> None:
-    """Fail with a short difference if the texts of a case differ from its golden ones."""
-    kept = golden(case)
+def compare(
+    case: Case,
+    found: Texts,
+    is_wanted: Callable[[str], bool] = lambda name: True,
+    compared: Callable[[str], str] = str,
+) -> None:
+    """Fail with a short difference if the texts of a case differ from its golden ones, as `compared` has them."""
+    kept, found = ({name: compared(text) for name, text in texts.items()} for texts in (golden(case), found))
     assert kept, f"{case.name} has no golden files. Write them: {command(case)}"
     shown: list[str] = []
     for name in sorted({name for name in (*kept, *found) if is_wanted(name)}):
@@ -62,4 +70,10 @@ def check_resumed(case: Case, folder: Path, records: bool) -> None:
     after = journal_keys(results)
     new = {name: sorted(set(keys) - set(before.get(name, []))) for name, keys in after.items()}
     assert after == before, f"{case.name}: new completions on a journal that has everything: {new}"
-    compare(case, ran.texts, lambda name: not name.endswith((".html.txt", "names.txt")))
+    compared = without_closed if records else str
+    compare(case, ran.texts, lambda name: not name.endswith((".html.txt", "names.txt")), compared)
+
+
+def without_closed(text: str) -> str:
+    """Remove from JSON the constants that labs no longer have."""
+    return CLOSED.sub("", text).replace(",\n", "\n")
