@@ -96,8 +96,8 @@ class Part:
     """Constants that belong together. A class inherits the parts that it needs; --help lists those of the last base
     first."""
 
-    # Constants that the class no longer has, with the only value that they could have. They stay in its identities until
-    # the end of issue 33, so that earlier runs resume.
+    # Constants that the class no longer has, with the only value that they could have. They stay in its identities, so
+    # that earlier runs resume, until the end of issue 33.
     closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
