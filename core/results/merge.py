@@ -17,19 +17,19 @@ from typing import Any
 from core.base.errors import UserError, one_line
 from core.base.files import amount
 from core.base.prices import Prices
-from core.constants import Constants
+from core.constants import Constants, OnProblems, Paid, Repeated, Seeded, Served, rules
 from core.results import read, warnings, write
 from core.results.metrics import MERGES, RunMetrics
 from core.results.points import Worths
 from core.results.spool import Spool
 
 # Runs may differ in these: the hash of the problems says more than their name.
-FREE = ("SEED", "RUNS", "PROBLEMS", "LIMIT", "MAX_DOLLARS")
+FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
 # What older results don't tell of: constants that came after them, whose defaults change nothing.
 UNKNOWN_THEN = {each.name: each.default for each in fields(Constants)}
 WEIGHTS = ("model revision", "model sha256")  # known of some servers alone
-# The same of gradings, whose prompts are told by their hash.
-FREE_OF_GRADING = (*FREE, "GRADER", "PROMPT", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS")
+# The same of gradings, whose prompts are told by their hash. (ANSWER_TOKENS is 0 in those of earlier versions.)
+FREE_OF_GRADING = {*FREE, *rules(Served), "GRADER", "PROMPT", "ANSWER_TOKENS"}
 # Of a grading, what of several is added up.
 SUMMED = (
     "proofs", "graded", "by_math_verify", "self_evaluations", "gradings", "asked_again", "input_tokens",

@@ -21,7 +21,7 @@ from core.base import seeds, terminal
 from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.signals import Stop
-from core.constants import rules
+from core.constants import identity
 from core.engines.server import Server
 from core.generate.journal import Journal, content_key
 from core.results.write import put_aside
@@ -32,14 +32,13 @@ from labs.lean.embedder import Embedder
 from labs.lean.guide import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
 from labs.lean.record import NO_GO, RECORD, Record, keep, read
-from labs.lean.searching import SAME_SEARCH, Searching
+from labs.lean.searching import Searching
 from labs.lean.served import embedding, need
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.training import process
 from labs.training.served import Weights, served
 
-SAME_RUN = (*SAME_SEARCH, "ITERATION", "MAX_ITERATION", "GO", "RESET")  # what may change without making it another run
 # Stages of an iteration; GUIDED_BEFORE is of the first policy with an energy.
 SEARCHED, GUIDED_BEFORE, TRAINED, EVALUATED, GUIDED = "searched", "guided_before", "trained", "evaluated", "guided"
 
@@ -123,8 +122,8 @@ class Iterations:
         return made
 
     def _record(self, number: int, before: Weights) -> Record:
-        own = {name: getattr(self.config, name) for name in rules(type(self.config)) if name not in SAME_RUN}
         theorems = [vars(theorem) for theorem in (*self.theorems, *self.held_out)]
+        own = identity(self.config)
         run = content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
         return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
 

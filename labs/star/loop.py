@@ -18,7 +18,7 @@ from core.base.errors import UserError
 from core.base.files import sha256
 from core.base.signals import Stop
 from core.base.stats import mean_by_problem
-from core.constants import Constants, rules
+from core.constants import rules
 from core.engines.need import Need
 from core.engines.server import Server
 from core.generate.journal import Journal
@@ -100,7 +100,8 @@ class Loop:
         """The weights of round `number` on the held-out problems: at temperature 0 and, where there is one, at
         TEMPERATURE with each of SEEDS."""
         held_out = self.split.held_out
-        shared = {name: getattr(self.config, name) for name in rules(Constants)} | {"PROBLEMS": self.config.EVAL}
+        shared = {name: value for name, value in vars(self.config).items() if name in rules(SampleConstants)}
+        shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0}
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
         of_seeds = self.config.seeds if self.config.TEMPERATURE else range(0)
         total = len(held_out.problems) * (1 + len(of_seeds) * self.config.VOTES)

@@ -53,7 +53,8 @@ CONFIG_JSON = {
 
 def rsa(*overrides: str, name: str = "02_rsa_basic") -> Constants:
     found = experiment_file.load(name)
-    return constants.read(found.planned.constants, found.namespace, list(overrides))
+    made: Constants = constants.read(found.planned.constants, found.namespace, list(overrides))
+    return made
 
 
 def planned(gpu: str, kv: str, *overrides: str, count: int = 30) -> estimate.Plan:

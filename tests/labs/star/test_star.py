@@ -223,7 +223,8 @@ def test_the_smoke_test_of_the_docs(tmp_path: Path) -> None:
         (["DATA=sums", "EVAL=sums"], {}, "sums"),
         ([], {"BASE_URL": "http://127.0.0.1:9/v1"}, "can't change those of the server"),
         ([], {"MODEL": "nowhere"}, "nowhere"),
-        (["MAX_DOLLARS=1"], {}, "MAX_DOLLARS"),
+        (["MAX_DOLLARS=1"], {}, "unknown constant 'MAX_DOLLARS'"),
+        (["RUNS=3"], {}, "unknown constant 'RUNS'"),
     ],
 )
 def test_bad_input_is_one_line_before_anything_is_asked(
