@@ -171,8 +171,8 @@ def read_answer(text: str) -> bool | None:
 
 
 def bound(config: Constants) -> Bound:
-    """Count a review, its classification and a correction in every round, of a solution and the report on it. No
-    replies reach this bound: if more than FAILURES rounds are to follow, passes between the failures save corrections.
+    """Count a review, its classification and a correction in every round; a prompt shows a solution and the report on
+    it. A run of more than FAILURES rounds stays a few below, as only passes between the failures let it go on.
     """
     return Bound(2 + (3 if config.CLASSIFY else 2) * config.ROUNDS, 2)
 
