@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from core.base.errors import UserError
 from core.base.files import read_json, write_atomically
 from core.constants import rules
-from core.results import provenance
-from core.results.write import now, put_aside
+from core.results import provenance, stages
+from core.results.write import now
 from labs.lean import figures, toolchain
 from labs.lean.constants import LeanConstants
 from labs.lean.outcome import Outcome
@@ -19,22 +18,23 @@ from labs.lean.theorem import proof
 from labs.lean.toolchain import Toolchain
 
 SCHEMA = 1
-RECORD, TABLE, PROOFS = "record.json", "table.txt", "proofs.json"  # in the folder of a run
+TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # a baseline whose whole interval is below this leaves nothing to learn from
+# Stages of an iteration; GUIDED_BEFORE is of the first policy with an energy, and no stage follows from it.
+SEARCHED, TRAINED, EVALUATED, GUIDED, GUIDED_BEFORE = "searched", "trained", "evaluated", "guided", "guided_before"
 
 
-@dataclass
-class Record:
-    """What stands in `folder`/record.json: what was run, and once it is complete what came of it."""
+class Record(stages.Record):
+    """The record of searches, or of an iteration in stages."""
 
-    folder: Path
-    told: dict[str, Any]
+    STAGES = (SEARCHED, TRAINED, EVALUATED, GUIDED, GUIDED_BEFORE)
+    PRODUCTS: ClassVar = {TRAINED: "digest"}
 
     @classmethod
     def begun(cls, folder: Path, run: str, config: LeanConstants, lean: Toolchain, where: str) -> "Record":
-        """That of a `run`, which goes on where the same was begun before; another run that lies in `folder` is put
-        aside under the time when it began. Raises UserError."""
-        told = {
+        """Begin or resume a `run` on the theorems of `where`. Another run in `folder` is put aside. Raises
+        UserError."""
+        head = {
             "schema": SCHEMA,
             "run": run,
             "complete": False,
@@ -45,22 +45,19 @@ class Record:
             "config": {name: getattr(config, name) for name in rules(type(config))},
             "provenance": provenance.collect((ASKED,)),
         }
-        if (path := folder / RECORD).exists():
-            before = read_json(path, "the record", "Move its folder away")
-            if isinstance(before, dict) and before.get("run") == run:
-                return cls(folder, before | {"complete": False})
-            kept = put_aside(folder, before.get("started") if isinstance(before, dict) else None)
-            print(f"note: {folder} was another run (other constants, theorems or model); it is kept as {kept}")
-        made = cls(folder, told)
-        made.save(complete=False)
-        return made
-
-    def save(self, complete: bool, **more: Any) -> None:
-        self.told |= {"complete": complete, "ended": now(), **more}
-        write_atomically(self.folder / RECORD, json.dumps(self.told, indent=1).encode() + b"\n")
+        record = cls.begin(folder, head, _any, {"complete": False}, "theorems")
+        if not record.path.exists():
+            record.save(complete=False)
+        return record
 
 
-def read(folder: Path, name: str = RECORD) -> dict[str, Any]:
+def _any(path: Path) -> Record:
+    """Read a record of any content: one that is no object is another run's."""
+    found = read_json(path, "the record", "Move its folder away")
+    return Record(path.parent, found if isinstance(found, dict) else {})
+
+
+def read(folder: Path, name: str = stages.NAME) -> dict[str, Any]:
     """The record in a folder. Raises UserError."""
     found = read_json(folder / name, "the record", "Move its folder away, and run the same command again")
     if not isinstance(found, dict):

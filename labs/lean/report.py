@@ -17,6 +17,7 @@ from core.base.files import write_atomically
 from core.base.stats import Paired, mean_by_problem
 from core.base.terminal import columns, wrapped
 from core.report.tables import NONE, Column, Table, chance, interval, shift
+from core.results import stages
 from core.results.read import count_of, rate_of
 from core.results.warnings import CONTINUES
 from labs.lean import figures, outcome, record
@@ -141,7 +142,7 @@ def _iterations(folder: Path) -> list[tuple[int, Path]]:
 
 def _told(own: Path, notes: list[str]) -> dict[str, Any]:
     """The record in a folder; nothing where there is none."""
-    if not (own / record.RECORD).exists():
+    if not (own / stages.NAME).exists():
         return {}
     told = record.read(own)
     if told.get("complete") is not True:
@@ -174,7 +175,7 @@ def _counted(told: dict[str, Any], own: Path) -> dict[str, Any]:
 
 
 def _broken(own: Path, why: str) -> UserError:
-    return UserError(f"{own / record.RECORD} is no record of searches ({why}). Move its folder away")
+    return UserError(f"{own / stages.NAME} is no record of searches ({why}). Move its folder away")
 
 
 def _searches(label: str, folder: Path, nodes: int, notes: list[str]) -> Searches | None:

@@ -4,91 +4,50 @@ A stage stands in the record once its files are whole. The same command goes on 
 within a stage is in the journal. Paths are given from the folder of the experiment.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from core.base.errors import UserError
-from core.base.files import amount, make_folder, read_json, write_atomically
+from core.base.files import amount, read_json
+from core.results import stages
 from core.results.read import change_of, count_of, counts_of, rate_of, text_of, tokens_of
-from core.results.write import now, put_aside
+from core.results.stages import NAME
+from core.results.write import now
 
 SCHEMA = 1
-NAME = "record.json"
 # The ways in which a trace came to be; the last was shown the answer.
 FIRST, RETRY, RATIONALISED = WAYS = ("first", "retry", "rationalised")
-STAGES = ("collected", "trained", "evaluated")  # of a round, in their order; round 0 has the last alone
-PRODUCTS = {"collected": "traces_sha256", "trained": "digest"}  # what the stages behind follow from
 SHOWN = (("collected", "results"), ("evaluated", "greedy"))
 FIX = "Move its folder away and run the command again; what was asked is in the journal"
 
 
-@dataclass
-class Record:
-    """Of the run `label`, in the `folder` of its experiment. `head`: what it is; `rounds`: by number, of each its
-    stages by name, and the `weights` that it evaluates."""
+class Record(stages.Record):
+    """The record of a run in rounds. Its folder is named by its label and belongs to the folder of an experiment.
 
-    folder: Path
-    label: str
-    head: dict[str, Any]
-    rounds: list[dict[str, Any]] = field(default_factory=list)
+    Round 0 has the last stage alone.
+    """
 
-    @property
-    def own(self) -> Path:
-        """The folder of the run itself: the record, and a folder for each round."""
-        return self.folder / self.label
+    STAGES = ("collected", "trained", "evaluated")
+    PRODUCTS: ClassVar = {"collected": "traces_sha256", "trained": "digest"}
+    AT_END = ("last", "ended_by", "best")
 
     @property
-    def path(self) -> Path:
-        return self.own / NAME
+    def label(self) -> str:
+        return self.own.name
 
-    def of(self, number: int) -> dict[str, Any]:
-        """Round `number`, which is at most one more than there are."""
-        if number == len(self.rounds):
-            self.rounds.append({"round": number})
-        return self.rounds[number]
-
-    def stage(self, number: int, name: str) -> dict[str, Any]:
-        """What is told of a stage of a round; nothing where it has not ended."""
-        found: dict[str, Any] = self.rounds[number].get(name, {}) if number < len(self.rounds) else {}
-        return found
-
-    def ended(self, number: int, stage: str, told: Mapping[str, Any]) -> None:
-        """A `stage` of a round is whole, and this is `told` of it. What came behind it is made anew, unless the stage
-        was there and came to the same."""
-        old, product = self.stage(number, stage), PRODUCTS.get(stage)
-        if old and (product is None or old.get(product) == told[product]):
-            self.rounds[number][stage] = dict(told)
-        else:
-            later = STAGES[STAGES.index(stage) + 1 :]
-            kept = {name: value for name, value in self.of(number).items() if name not in later}
-            self.rounds[number:] = [kept | {stage: dict(told)}]
-            for name in ("last", "ended_by", "best"):  # of a run that was over
-                self.head.pop(name, None)
-        self.save(complete=False)
-
-    def save(self, complete: bool, **head: Any) -> None:
-        self.head |= {"complete": complete, "ended": now(), **head}
-        content = json.dumps(self.head | {"rounds": self.rounds}, indent=1, ensure_ascii=True)
-        write_atomically(self.path, f"{content}\n".encode())
+    @property
+    def folder(self) -> Path:
+        """The folder of the experiment."""
+        return self.own.parent
 
     @classmethod
     def begun(cls, folder: Path, label: str, head: dict[str, Any]) -> "Record":
-        """That of the run which `head` tells: as it stands where the same run was begun before, else a new one. What
-        another run left under the label is kept beside it, under when that began. Raises UserError."""
-        made = cls(folder, label, {"schema": SCHEMA, "complete": False, "started": now(), "ended": None} | head)
-        if made.path.exists():
-            old = read(made.path)
-            if old.head.get("run") == head["run"]:
-                return cls(folder, label, old.head | head, old.rounds)
-            kept = put_aside(old.own, old.head.get("started"), folder.glob(f"{label}-round*"))
-            print(f"note: {old.own} was another run (other constants, data or model); it is kept as {kept}")
-        make_folder(made.own)
-        return made
+        """Begin or resume the run that `head` describes. Another run under the label is put aside. Raises UserError."""
+        whole = {"schema": SCHEMA, "complete": False, "started": now(), "ended": None} | head
+        return cls.begin(folder / label, whole, read, head, "data", folder.glob(f"{label}-round*"))
 
 
 def read(path: Path) -> Record:
@@ -99,7 +58,7 @@ def read(path: Path) -> Record:
     with _refusing(path):
         _check(found, path.parent.name)
     rounds = found.pop("rounds")
-    return Record(path.parent.parent, path.parent.name, found, rounds)
+    return Record(path.parent, found, rounds)
 
 
 NOT_ROUNDS = "lean"  # proof searches have records of their own (labs/lean/record.py)
@@ -167,7 +126,7 @@ def _check_round(of: dict[str, Any], number: int, label: str, is_last: bool) -> 
     """The stages of round `number`, which are all there but for the last round's."""
     if type(of["round"]) is not int or of["round"] != number:
         raise ValueError(f"round {of['round']!r:.40} is the number {number}")
-    stages, all_of = [stage for stage in STAGES if stage in of], STAGES if number else STAGES[-1:]
+    stages, all_of = [stage for stage in Record.STAGES if stage in of], Record.STAGES if number else Record.STAGES[-1:]
     if stages != list(all_of[: len(stages)]) or (len(stages) < len(all_of) and not is_last):
         raise ValueError(f"round {number} has the stages {', '.join(stages) or 'none'}")
     name = f"{label}-round{number}"
