@@ -20,15 +20,13 @@ from labs.lean.toolchain import Toolchain
 SCHEMA = 1
 TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # a baseline whose whole interval is below this leaves nothing to learn from
-# Stages of an iteration; GUIDED_BEFORE is of the first policy with an energy, and no stage follows from it.
-SEARCHED, TRAINED, EVALUATED, GUIDED, GUIDED_BEFORE = "searched", "trained", "evaluated", "guided", "guided_before"
 
 
 class Record(stages.Record):
     """The record of searches, or of an iteration in stages."""
 
-    STAGES = (SEARCHED, TRAINED, EVALUATED, GUIDED, GUIDED_BEFORE)
-    PRODUCTS: ClassVar = {TRAINED: "digest"}
+    STAGES = ("searched", "trained", "evaluated", "guided", "guided_before")  # no stage follows from the last
+    PRODUCTS: ClassVar = {"trained": "digest"}
 
     @classmethod
     def begun(cls, folder: Path, run: str, config: LeanConstants, lean: Toolchain, where: str) -> "Record":
