@@ -3,9 +3,12 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct
 
 from core.base.errors import UserError
+from core.base.fields import Count, Positive, Share, fitted
 from core.base.files import read_json, write_atomically
 from core.constants import rules
 from core.results import provenance, stages
@@ -61,6 +64,56 @@ def read(folder: Path, name: str = stages.NAME) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UserError(f"{folder / name} is no record. Move its folder away, and run the same command again")
     return found
+
+
+class _Rate(Struct):
+    value: Share | None
+    low: Share
+    high: Share
+    n: Count
+
+
+class _Searched(Struct):
+    pairs: Count
+
+
+class _Guided(Struct):
+    auc: _Rate
+    auc_own: _Rate | None = None  # None of an energy from before the two were told apart
+
+
+class _Config(Struct):
+    MAX_NODES: Positive
+
+
+class _Learning(_Config):
+    TRAIN_NODES: Positive
+
+
+class Shown(Struct):
+    """The fields of a record that a report shows."""
+
+    config: _Config
+    complete: Any = False
+
+
+class ShownIteration(Shown):
+    """The same of an iteration, as far as it got."""
+
+    config: _Learning
+    searched: _Searched | None = None
+    guided: _Guided | None = None
+
+
+S = TypeVar("S", bound=Shown)
+
+
+def shown(folder: Path, model: type[S]) -> S | None:
+    """Read the record in a folder for a report; None if it is missing or empty. Raises UserError."""
+    if not (folder / stages.NAME).exists() or not (found := read(folder)):
+        return None
+    begun = {name: value for name, value in found.items() if value}
+    return fitted(begun, model, f"{folder / stages.NAME} is no record of searches", "Move its folder away")
 
 
 def keep(folder: Path, outcomes: Sequence[Outcome], made: dict[str, Any]) -> None:
