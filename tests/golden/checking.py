@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.conftest import ROOT
 from tests.golden.cases import Case
@@ -15,13 +16,9 @@ from tests.helpers import training
 LINES = 40  # of a difference that is shown
 
 
-def needs(case: Case) -> list[pytest.MarkDecorator]:
-    """The marks of a case: skip it if torch is missing, and start Lean."""
-    return [*([training.needed] if case.trains else []), *([pytest.mark.usefixtures("lean")] if case.lean else [])]
-
-
-def parameters(cases: list[Case]) -> list[object]:
-    return [pytest.param(case, id=case.name, marks=needs(case)) for case in cases]
+def parameters(cases: list[Case]) -> list[ParameterSet]:
+    """The cases as parameters of a test; those that train are skipped if torch is missing."""
+    return [pytest.param(case, id=case.name, marks=[training.needed] if case.trains else []) for case in cases]
 
 
 def compare(case: Case, found: Texts, is_wanted: Callable[[str], bool] = lambda name: True) -> None:

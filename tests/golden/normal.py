@@ -16,7 +16,7 @@ import pyarrow.parquet
 LEFT_OUT = {
     "started", "ended", "made", "seconds", "generation_seconds", "seconds_to_proof", "timestamp_ms", "concurrency",
     "cached", "cached_tokens", "reused", "reused_by", "git_commit", "git_dirty", "python", "packages", "platform",
-    "cpus", "gpu", "version", "versions", "peak_memory", "device", "run", "uncached", "time", "times", "created",
+    "cpus", "gpu", "version", "versions", "peak_memory", "device", "run", "uncached", "created", "path", "flops", "read_cold", "hold",
 }  # fmt: skip
 REUSE = re.compile(" from the journal were matched by |came from the journal$")  # printed by a resumed run
 # Columns of printed tables with times, with shares of time, or with figures that a server's cache decides.
@@ -117,6 +117,8 @@ class Normal:
             found = json.loads(path.read_text(encoding="utf-8"))
         elif path.suffix == ".jsonl":
             found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        elif path.suffix == ".ledger":  # in the order of arrival
+            found = sorted(re.findall(r'"picodollars": \d+', path.read_text(encoding="utf-8")))
         elif path.suffix == ".parquet":
             found = pyarrow.parquet.read_table(path).to_pylist()
         else:

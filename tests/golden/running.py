@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,8 +49,10 @@ class Ran:
 
 
 @contextmanager
-def serving(kind: str) -> Iterator[ScriptedServer | GradingServer | None]:
-    server = None if kind == "embedded" else ScriptedServer() if kind == "scripted" else GradingServer()
+def serving(case: Case) -> Iterator[ScriptedServer | GradingServer | None]:
+    """Start the scripted server of a case, on a port of its own: a card's address is part of journal keys."""
+    kind = case.server
+    server = None if kind == "embedded" else on_port(ScriptedServer if kind == "scripted" else GradingServer, case.name)
     if kind in REPLIES and isinstance(server, GradingServer):
         server.reply = lambda prompt, seed: REPLIES[kind]
     try:
@@ -56,6 +60,18 @@ def serving(kind: str) -> Iterator[ScriptedServer | GradingServer | None]:
     finally:
         if server:
             server.close()
+
+
+def on_port(make: type[ScriptedServer] | type[GradingServer], name: str) -> ScriptedServer | GradingServer:
+    """Start a server on the port that follows from `name`. Wait if another checkout's tests have it."""
+    port, ends = 27000 + zlib.crc32(name.encode()) % 2000, time.monotonic() + 120
+    while True:
+        try:
+            return make(port)
+        except OSError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.2)
 
 
 def run_case(case: Case, folder: Path, root: Path = ROOT) -> Ran:
@@ -67,7 +83,7 @@ def run_case(case: Case, folder: Path, root: Path = ROOT) -> Ran:
         shutil.copy(ROOT / INPUTS / name, folder / "in")
     normal = Normal({str(folder): "TMP", str(root): "ROOT", str(ROOT): "ROOT"}, case.trains)
     printed: list[str] = []
-    with serving(case.server) as server:
+    with serving(case) as server:
         env: dict[str, str] = {}
         if isinstance(server, ScriptedServer):
             env["BASE_URL"] = server.url
@@ -87,7 +103,7 @@ def run_case(case: Case, folder: Path, root: Path = ROOT) -> Ran:
     listed = []
     for part in ("results", "in", "out"):
         for path in sorted((folder / part).rglob("*")):
-            name = path.relative_to(folder / part).as_posix()
+            name = re.sub(r"\.\d{8}-\d{6}(?=\.)", ".TIME", path.relative_to(folder / part).as_posix())
             if path.is_dir() or (part == "in" and name in (*case.inputs, "strict.toml")) or name.startswith("other/"):
                 continue
             if path.suffix == ".lock":
