@@ -306,7 +306,7 @@ def _summary(found: Sequence[Record]) -> Table:
     ]
     trained = [sum(of["trained"]["tokens"] for of in done(each)[1:]) for each in found]
     seconds = [
-        sum(of[stage].get("seconds", 0) for of in done(each) for stage in record.STAGES if stage in of)
+        sum(of[stage].get("seconds", 0) for of in done(each) for stage in Record.STAGES if stage in of)
         for each in found
     ]
     made = [
