@@ -77,7 +77,8 @@ Amount = Annotated[float, Meta(ge=0, le=1e15)]
 Seconds = Annotated[float, Meta(ge=0, le=1e15, description="seconds")]
 Dollars = Annotated[float, Meta(ge=0, le=1e15, description="dollars")]
 Share = Annotated[float, Meta(ge=0, le=1)]
-Change = Annotated[float, Meta(ge=-1, le=1, description="a difference of shares")]
+_CHANGE = Meta(ge=-1, le=1, description="a difference of shares")
+Change = Annotated[int, _CHANGE] | Annotated[float, _CHANGE]  # msgspec takes an integer that no float holds for -1.0
 GradePoints = Annotated[float, Meta(ge=0, le=MAX_POINTS, description="points of a proof")]
 Tokens = Annotated[int, Meta(ge=0, le=10**15, description="tokens; null: the server counted none")] | None
 Counts = dict[Name, Count]
@@ -292,7 +293,8 @@ class Grading(Part, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as reports have them."""
         found = super().to_dict()
-        return {"model": found.pop("grader")["name"], "grades": found.pop("constants")["GRADES"], **found}
+        model, prompt, config = (found.pop(name) for name in ("grader", "prompt", "constants"))
+        return {"model": model["name"], "prompt": prompt, "grades": config["GRADES"], **found}
 
 
 class AllTokens(TypedDict):
