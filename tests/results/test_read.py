@@ -133,3 +133,25 @@ print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert done.returncode == 0, done.stderr
     count, kilobytes = map(int, done.stdout.split())
     assert count == 60_000 and kilobytes < 10_000
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 1e400, 2, "1"])
+def test_a_number_that_no_float_holds_is_refused(tmp_path: Path, value: Any) -> None:
+    """msgspec takes such an integer for -1.0, which is a difference of shares."""
+    gain = {"value": 0.1, "low": value, "high": 0.2, "n": 1}
+    waits = [{"waits": n, "waited": 0, "mean_accuracy": documents.RATE, "completion_tokens": 5} for n in (0, 1)]
+    waits[1]["gain"] = gain
+    path = tmp_path / "a.json"
+    text = json.dumps(documents.document(steps=[documents.metrics_of_step(waits=waits)]))
+    path.write_text(text.replace("Infinity", "1e400"))
+    with pytest.raises(UserError, match=r"a\.json is not a results file .*`\$\.metrics\.steps\[0\]\.waits\[1\]\.gain"):
+        read.read(path)
+
+
+def test_a_wrong_value_is_refused_with_its_problem_and_field(tmp_path: Path) -> None:
+    problems = [
+        documents.problem(id, [documents.step(0, [documents.member(seconds=s)])]) for id, s in (("a", 1), ("b", -1))
+    ]
+    _, found = read.read(saved(tmp_path / "a.json", documents.document(problems)))
+    with pytest.raises(UserError, match=r"problem 2: .*float.* >= 0\.0 - at `\$\.steps\[0\]\.members\[0\]\.seconds`"):
+        list(found)
