@@ -14,12 +14,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import convert
+
 from core.base.errors import UserError, one_line
 from core.base.files import amount
 from core.base.prices import Prices
 from core.constants import Constants, OnProblems, Paid, Repeated, Seeded, Served, rules
 from core.results import read, warnings, write
 from core.results.metrics import MERGES, RunMetrics
+from core.results.model import Runs
 from core.results.points import Worths
 from core.results.spool import Spool
 
@@ -57,7 +60,7 @@ class _Source:
 
     path: Path
     head: dict[str, Any]
-    runs: read.Runs
+    runs: Runs
 
     def problems(self) -> Iterator[tuple[Row, ...]]:
         """The rows of each problem, one for each run, as they stand in the file; each of them is checked."""
@@ -157,7 +160,7 @@ def _source(path: Path) -> _Source:
     with read.refusing(path):
         seed = head["config"]["SEED"]
         experiment = checked.experiment.removesuffix(f"-seed{seed}")  # of one of several runs; see core/session/runs.py
-        return _Source(path, head, checked.runs or read.Runs(experiment, "mean", [read.seed_of(seed)]))
+        return _Source(path, head, checked.runs or convert({"of": experiment, "by": "mean", "seeds": [seed]}, Runs))
 
 
 def _check(one: _Source, other: _Source) -> None:

@@ -12,6 +12,7 @@ from core.report import plot
 from core.report.tables import NONE, Column, Table, interval, shift
 from core.results import read as stored
 from core.results.find import comparison
+from core.results.model import Head
 from core.results.warnings import CONTINUES
 from labs.star import record as record
 from labs.star.record import WAYS, Record
@@ -174,7 +175,7 @@ def _is_whole(each: Record) -> bool:
     return each.head["complete"] is True
 
 
-def _first(found: Sequence[Record], folder: Path) -> stored.Head | None:
+def _first(found: Sequence[Record], folder: Path) -> Head | None:
     """The head of the first results that are there."""
     names = (of["evaluated"]["greedy"] for each in found for of in done(each))
     path = next((path for name in names if (path := folder / f"{name}.json").exists()), None)
