@@ -12,8 +12,8 @@ from pathlib import Path
 from core.base import files
 from core.base.errors import UserError
 from core.base.files import ROOT
-from core.engines import cards, dotenv
-from core.engines.cards import ENGINES, Card
+from core.engines import cards, dialect, dotenv
+from core.engines.cards import Card
 from core.engines.server import Key, is_local
 from core.engines.shape import KV_BYTES
 
@@ -57,8 +57,8 @@ def api_key() -> Key:
 def engine() -> str:
     """The engine that ENGINE, or the card of MODEL, asks for; "" where the best is taken. Raises UserError."""
     named = _value("ENGINE").lower()
-    if named and named not in ENGINES:
-        raise UserError(f"ENGINE={named} is not known. There are: {', '.join(ENGINES)}; unset, the best is taken")
+    if named and named not in (known := dialect.engines()):
+        raise UserError(f"ENGINE={named} is not known. There are: {', '.join(known)}; unset, the best is taken")
     of_card = card().engine
     if named and of_card and named != of_card and not base_url():
         raise UserError(

@@ -10,8 +10,9 @@ from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import ROOT, in_words, make_folder, read_json, set_up
-from core.engines import environment, gpus, llamacpp
+from core.engines import environment, gpus
 from core.engines import process as leash
+from core.engines.dialects import llamacpp
 from core.engines.need import PROMPT_TOKENS
 from labs.training import memory, starts
 from labs.training.outcome import LINE, RECORD
