@@ -19,8 +19,7 @@ from pathlib import Path
 from core.base import files, signals
 from core.base.errors import Elsewhere, UserError, command
 from core.base.files import ROOT, results_dir
-from core.engines import cards, client, dialect, environment, gpus, weights
-from core.engines import process as leash
+from core.engines import cards, client, dialect, environment, gpus, process, weights
 from core.engines.attach import carded, look_again, probe
 from core.engines.cards import Card
 from core.engines.dialect import OnGpu
@@ -73,7 +72,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
         yield _at_base_url()
         return
     card, wanted = environment.card(), environment.engine()
-    check_is_served(card, wanted)
+    environment.check_is_served(card, wanted)
     asked = f"{environment.asked_by()} asks for it"
     if wanted == llamacpp.EMBEDDED:  # in this process, and so beside whatever runs
         its = card if card.engine == wanted else None
@@ -101,15 +100,6 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     else:
         with embedded(engines=EMBEDDED_ENGINES) as server:
             yield server
-
-
-def check_is_served(card: Card, engine: str) -> None:
-    """Raises UserError for a card of a model that nobody serves: no address is known, and no `engine`."""
-    if card.name and not engine:
-        raise UserError(
-            f"the card {card.name} names neither an address nor an engine. Set BASE_URL to the server's address, or "
-            "write base_url into a copy of the card, and give its path as MODEL"
-        )
 
 
 def _at_base_url() -> Server:
@@ -278,10 +268,10 @@ def started(
     folder = tempfile.TemporaryDirectory()
     with folder:
         hidden, secrets = engine.secrets(key, Path(folder.name))
-        with leash.running(engine.label, [*args, *hidden], port, log, {**(changes or {}), **secrets}, key) as process:
-            server = process.wait_until(answering, leash.START_SECONDS)
+        with process.running(engine.label, [*args, *hidden], port, log, {**(changes or {}), **secrets}, key) as running:
+            server = running.wait_until(answering, process.START_SECONDS)
             folder.cleanup()  # the key is read: if we are killed now, it is left nowhere
-            yield replace(server, failure=process.failure)
+            yield replace(server, failure=running.failure)
 
 
 def gpu_engine() -> OnGpu:

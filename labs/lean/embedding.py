@@ -11,8 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from core.engines import environment, gpus, start, weights
-from core.engines import process as leash
+from core.engines import environment, gpus, process, start, weights
 from core.engines.dialect import OnGpu
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
@@ -42,7 +41,7 @@ def on_gpu(engine: OnGpu, folder: Path, log: Path) -> AbstractContextManager[Ser
     where it does not fit or start."""
     model = start.model_for(engine, str(folder))
     chosen = embedding_settings(model.shape, model.longest, gpus.here())
-    port = leash.free_port()
+    port = process.free_port()
     args = engine.embedding(model, chosen, environment.host(), port)
     name = engine.embedding_name(model.name)
     return start.started(engine, args, port, name, WHY, log, changes=_second_gpu())

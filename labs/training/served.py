@@ -59,7 +59,7 @@ def first() -> Weights:
         )
     if engine == "embedded" or not (named or engine or gpus.has_gpu()):
         return Weights(EMBEDDED_GGUF)
-    start.check_is_served(environment.card(), engine)
+    environment.check_is_served(environment.card(), engine)
     if named.endswith(".gguf"):
         if not Path(named).is_file():
             raise UserError(f"MODEL={named} is not there. Give the path of a .gguf file, or a model's folder")
