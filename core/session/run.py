@@ -271,12 +271,9 @@ def check_context(server: Server, config: Asking) -> None:
             f"VERIFY_MODE=p_true opens a verdict for the model and reads the next token's probabilities, and the card "
             f"{card.name} says of its server that {why}. Give VERIFY_MODE=verdict"
         )
-    if server.kind == "sglang" and server.seeds and config.MIN_P:
-        raise UserError(
-            "this SGLang honours seeds (DETERMINISTIC=1), and then it can't sample with MIN_P: the server itself would "
-            "end. Set MIN_P=0, or start it with DETERMINISTIC=0"
-        )
-    if server.context and server.kind != "llama.cpp" and server.context < config.MAX_TOKENS + ROOM:
+    if why := server.dialect.refusal(server, config):
+        raise UserError(why)
+    if server.context and not server.dialect.ends_at_context and server.context < config.MAX_TOKENS + ROOM:
         raise UserError(
             f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Give "
             f"MAX_TOKENS={max(1, server.context // 2)}, or serve the model with a longer context"

@@ -169,7 +169,7 @@ def shown(made: estimate.Plan) -> str:
 
 
 # Bytes of memory, the share for weights and cache, bytes/s, FLOP/s; bytes of a token in the cache; requests that
-# the server decodes together, as core/engines/flags.py settles.
+# the server decodes together, as core/engines/dialects settle.
 BY_HAND = [
     ("RTX 4090", "bf16", 25_757_220_864, 0.853, 1.008e12, 165.2e12, 147_456, 16),
     ("RTX 4090", "fp8", 25_757_220_864, 0.853, 1.008e12, 165.2e12, 73_728, 33),
