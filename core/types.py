@@ -255,12 +255,8 @@ def carried(completion: Completion, config: Carrying) -> str:
 
 @runtime_checkable
 class Planned(Protocol):
-    """What can be planned: a scaffold, or a comparison of several."""
+    """What an experiment runs, and plan.sh plans: a scaffold, a comparison of several, or a lab's task."""
 
-    @property
-    def max_completions(self) -> Callable[[Any], int]: ...
-    @property
-    def texts_shown(self) -> Callable[[Any], int]: ...
     @property
     def constants(self) -> type[Any]: ...
 

@@ -237,8 +237,8 @@ def token_rows(
     return [
         ("lengths", f"{source}; {mean:,.0f} tokens a solution on average, cap {config.MAX_TOKENS:,}"),
         ("generations", f"{config.RUNS * total:,} ({total // count} for each of {problems_of(count, config.RUNS)})"),
-        ("completion", f"{_tokens(completion)} expected, {_tokens(most)} at most"),
-        ("prompt", f"{_tokens(prompt)} expected, {_tokens(most_prompt)} at most, before any cache"),
+        ("completion", f"{tokens(completion)} expected, {tokens(most)} at most"),
+        ("prompt", f"{tokens(prompt)} expected, {tokens(most_prompt)} at most, before any cache"),
     ]
 
 
@@ -253,7 +253,7 @@ def problems_of(count: int, runs: int = 1) -> str:
     return f"{count} problem{'s' if count != 1 else ''}" + (f" in each of {runs} runs" if runs > 1 else "")
 
 
-def _tokens(n: float) -> str:
+def tokens(n: float) -> str:
     return f"{n / 1e6:,.1f}M tokens" if n >= 1e6 else f"{n:,.0f} tokens"
 
 

@@ -11,7 +11,6 @@ from tests.conftest import ROOT
 from tests.golden.cases import Case
 from tests.golden.normal import is_alike
 from tests.golden.running import Texts, golden, journal_keys, run_case, unpack
-from tests.helpers import training
 
 SPENT = re.compile(r'"spent": |spent of MAX_DOLLARS')  # lines of money: a resumed run spends none
 UNRESUMED = (".html.txt", ".ledger.txt", "names.txt")  # not compared of resumed runs
@@ -20,7 +19,13 @@ LINES = 40  # of a difference that is shown
 
 def parameters(cases: list[Case]) -> list[ParameterSet]:
     """The cases as parameters of a test; those that train are skipped if torch is missing."""
-    return [pytest.param(case, id=case.name, marks=[training.needed] if case.trains else []) for case in cases]
+    return [pytest.param(case, id=case.name, marks=[_needs_training()] if case.trains else []) for case in cases]
+
+
+def _needs_training() -> pytest.MarkDecorator:
+    from tests.labs.training.helpers import needed  # the cases of core work without the labs
+
+    return needed
 
 
 def compare(case: Case, found: Texts, is_resumed: bool = False) -> None:

@@ -385,16 +385,6 @@ def test_every_experiment_is_planned_completion_by_completion(
     assert "assumed, not measured" in line(out, "lengths")
 
 
-@pytest.mark.parametrize("name", OF_LABS)
-def test_what_more_than_tokens_decides_is_not_planned(
-    name: str, no_gpu: None, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        told(capsys, name)
-    out, err = capsys.readouterr()
-    assert not out and err.startswith(f"error: {name} is not planned: it ") and err.count("\n") == 1
-
-
 GGUF = str(EMBEDDED_GGUF)
 OPENAI = "02_rsa_basic with gpt-5-mini (card openai), 30 problems (aime_2025): nothing was run"
 NO_SPEED = "not planned: no results of this model"

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.plan.plan import main as plan
 from core.report import live, page, texts
 from core.report.report import main
 from core.report.tables import Column, Table
@@ -83,18 +82,6 @@ def test_markdown_figures_and_lines(star: Path, results: Path, capsys: pytest.Ca
 def test_markdown_keeps_its_columns() -> None:
     made = Table("t", [Column("a|b", ["1"]), Column("c", ["x | y\\"])]).markdown()
     assert made.splitlines()[2:] == ["| a\\|b | c |", "| --- | --- |", "| 1 | x \\| y\\\\ |"]
-
-
-def test_it_is_not_planned(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("21_star", "22_star_controls"):
-        with pytest.raises(SystemExit) as exit_:
-            plan([name])
-        err = capsys.readouterr().err
-        assert (
-            exit_.value.code == 2
-            and err.count("\n") == 1
-            and f"{name} is not planned: it trains between its rounds" in err
-        )
 
 
 # Runs that go on
