@@ -261,6 +261,15 @@ class Planned(Protocol):
     def constants(self) -> type[Any]: ...
 
 
+class Bounded(Planned, Protocol):
+    """A scaffold, or a comparison of several: what asks about one problem after the other."""
+
+    @property
+    def max_completions(self) -> Callable[[Any], int]: ...
+    @property
+    def texts_shown(self) -> Callable[[Any], int]: ...
+
+
 @dataclass(frozen=True)
 class Scaffold(Generic[A]):
     """A way to spend test-time compute on a problem, with all that others have to know of it.

@@ -17,7 +17,7 @@ from core.engines.shape import QED_NANO, Shape, kv_tokens
 from core.plan.lengths import Lengths
 from core.plan.loads import OTHERS, at_cap, at_most, loads
 from core.plan.roofline import BEST, MIDDLE, WORST, Load, Machine, Reach
-from core.types import Planned
+from core.types import Bounded
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Plan:
     loads: list[Load]
     machine: Machine
     seconds: tuple[float, float]
-    planned: Planned | None = None
+    planned: Bounded | None = None
 
     @property
     def middle(self) -> float:
@@ -61,7 +61,7 @@ def make(
     shape: Shape,
     gpu: Gpu,
     kv: str,
-    planned: Planned | None = None,
+    planned: Bounded | None = None,
 ) -> Plan:
     """The plan of `config` for `count` problems; its loads are those of one run."""
     on, made = machine(shape, gpu, kv, config), loads(config, count, lengths, planned)
@@ -223,7 +223,7 @@ def _mean_in_flight(plan: Plan, reach: Reach) -> float:
 
 
 def token_rows(
-    config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Planned | None = None
+    config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Bounded | None = None
 ) -> list[tuple[str, str]]:
     """Completions and tokens."""
     total = sum(load.count for load in made)

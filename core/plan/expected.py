@@ -10,11 +10,11 @@ from core.plan.lengths import ASSUMED, measured
 from core.plan.loads import loads
 from core.plan.progress import ANY, Expected, Kind
 from core.plan.roofline import MIDDLE
-from core.types import Planned
+from core.types import Bounded
 
 
 def expected(
-    planned: Planned, config: Asking, count: int, model: str, folder: Path, experiment: str
+    planned: Bounded, config: Asking, count: int, model: str, folder: Path, experiment: str
 ) -> dict[Kind, Expected]:
     """The kinds of completions of `count` problems, with the measured lengths of `model` where there are any. Only the
     ratios of their seconds matter: QED-Nano's are those of the plan for the default GPU, of other models a token takes

@@ -9,14 +9,14 @@ from core.constants import Asking, Constants
 from core.plan.lengths import ASSUMED, FORCED_TOKENS, Lengths, Sample
 from core.plan.progress import Kind
 from core.plan.roofline import Load
-from core.types import Planned, Sampling
+from core.types import Bounded, Sampling
 
 OTHERS = ("others",)  # the kind of completions that are no step of RSA
 
 # From constants to completions
 
 
-def loads(config: Asking, count: int, lengths: Lengths, planned: Planned | None = None) -> list[Load]:
+def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded | None = None) -> list[Load]:
     """The completions of `count` problems, kind by kind in the order they are made. Of a scaffold that is not RSA, what
     it makes besides N solutions is planned as the most that its `max_completions` allow: further solutions, each after
     reading one."""
@@ -58,7 +58,7 @@ def _load(kind: Kind, count: int, prompt: float, sample: Sample, cap: int, force
     return Load(kind, count, prompt, np.minimum(sample, cap), cut, min(forced, FORCED_TOKENS))
 
 
-def at_most(config: Constants, count: int, statement: float, planned: Planned | None = None) -> tuple[int, int]:
+def at_most(config: Constants, count: int, statement: float, planned: Bounded | None = None) -> tuple[int, int]:
     """The most prompt and completion tokens: every completion runs into its cap, and every carried text is as long as
     it can be. `statement`: tokens of a statement with instructions."""
     known: dict[str, Any] = vars(config)

@@ -11,7 +11,7 @@ from core.engines.need import Need
 from core.plan.estimate import aligned_rows, hours, money, token_rows
 from core.plan.lengths import Lengths
 from core.plan.loads import OTHERS, at_cap, loads
-from core.types import Planned
+from core.types import Bounded
 
 
 def text(
@@ -20,7 +20,7 @@ def text(
     config: Constants,
     count: int,
     lengths: Lengths,
-    planned: Planned,
+    planned: Bounded,
     price: float | None,
 ) -> str:
     """The plan of the experiment `name` for people. `place`: the model's GGUF file, or "embedded". Raises UserError if

@@ -27,7 +27,7 @@ from core.plan.work import SaysItsWork, Work, elsewhere, on_gpu
 from core.problems import sets
 from core.results import labs
 from core.scaffolds import experiment_file
-from core.types import EITHER, Planned
+from core.types import EITHER, Bounded
 
 
 def _count(config: Constants, asked: int | None, card: Card) -> tuple[int, str]:
@@ -153,7 +153,7 @@ def _check_place(of: Subject, args: argparse.Namespace) -> None:
 
 
 def _check_measured(
-    name: str, config: Constants, planned: Planned, lengths: Lengths | None, count: int, folder: Path
+    name: str, config: Constants, planned: Bounded, lengths: Lengths | None, count: int, folder: Path
 ) -> None:
     """Raises UserError if no results of the embedded model measure all that a run takes: assumed lengths are those of
     models that reason."""

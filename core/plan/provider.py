@@ -11,10 +11,10 @@ from core.plan.estimate import aligned_rows, hours, token_rows
 from core.plan.lengths import Lengths
 from core.plan.loads import at_most, loads
 from core.plan.roofline import Load
-from core.types import Planned
+from core.types import Bounded
 
 
-def text(card: Card, model: str, config: Constants, count: int, lengths: Lengths, planned: Planned) -> str:
+def text(card: Card, model: str, config: Constants, count: int, lengths: Lengths, planned: Bounded) -> str:
     """The plan for people; `card`: of the `model`, NONE if it has none."""
     if card.continues is False:  # no answer is forced there
         config = replace(config, ANSWER_TOKENS=0)
@@ -30,7 +30,7 @@ def text(card: Card, model: str, config: Constants, count: int, lengths: Lengths
 
 
 def cost(
-    card: Card, model: str, config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Planned
+    card: Card, model: str, config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Bounded
 ) -> str:
     """Dollars, as expected and at most, before any cache of the provider's; what is asked again is not in it."""
     if card.price is None:

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, runtime_checkable
 import numpy as np
 
 from core.base.prices import shown
-from core.constants import C
+from core.constants import A
 from core.engines.cards import Card
 from core.plan.estimate import aligned_rows, hours, money, tokens
 from core.plan.lengths import Lengths, log_normal
@@ -50,12 +50,12 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Task(Generic[C]):
+class Task(Generic[A]):
     """A task that can be run and planned: the class of its constants, and the work that they and a model's card make.
     `work` raises UserError."""
 
-    constants: type[C]
-    work: Callable[[C, Card], Work]
+    constants: type[A]
+    work: Callable[[A, Card], Work]
 
 
 @runtime_checkable

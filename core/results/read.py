@@ -98,7 +98,8 @@ def tokens_of(value: Any) -> int | None:
 
 
 def change_of(value: Any) -> float:
-    return convert(value, Change)
+    found: float = convert(value, Change)
+    return found
 
 
 def text_of(value: Any) -> str:
