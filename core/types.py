@@ -261,6 +261,7 @@ class Planned(Protocol):
     def constants(self) -> type[Any]: ...
 
 
+@runtime_checkable
 class Bounded(Planned, Protocol):
     """A scaffold, or a comparison of several: what asks about one problem after the other."""
 

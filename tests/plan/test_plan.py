@@ -32,7 +32,7 @@ from core.results import write as results_file
 from core.scaffolds import experiment_file
 from core.scaffolds.rsa import RSA
 from core.scaffolds.rsa_verified import RSA_VERIFIED
-from core.types import Problem
+from core.types import Bounded, Problem
 from tests.conftest import ROOT, environment, run
 from tests.helpers import documents
 
@@ -377,7 +377,9 @@ def test_every_experiment_is_planned_completion_by_completion(
 ) -> None:
     out = told(capsys, name)
     config = rsa(name=name)
-    each = experiment_file.load(name).planned.max_completions(config)
+    planned = experiment_file.load(name).planned
+    assert isinstance(planned, Bounded)
+    each = planned.max_completions(config)
     count = 60 if name == "18_proofs" else 30
     runs = f" in each of {config.RUNS} runs" if config.RUNS > 1 else ""
     assert line(out, "generations") == f"{config.RUNS * count * each:,} ({each} for each of {count} problems{runs})"

@@ -18,7 +18,7 @@ from core.base import seeds
 from core.report import page, texts
 from core.results.data import archive
 from core.scaffolds import experiment_file, registry
-from core.types import Completion, Population, Scaffold
+from core.types import Bounded, Completion, Population, Scaffold
 from tests import conftest
 from tests.conftest import ROOT
 from tests.fakes.model import PROBLEM, SCAFFOLDS, Model, graded_step, run
@@ -77,6 +77,7 @@ def smaller(experiment: str) -> list[str]:
     """Return what makes an experiment's run small enough."""
     found = experiment_file.load(experiment)
     config = constants.read(found.planned.constants, found.namespace)
+    assert isinstance(found.planned, Bounded)
     if found.planned.max_completions(config) <= ENOUGH:
         return []
     own = vars(config)
