@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from core.base.errors import UserError
-from core.constants import C
+from core.constants import A
 from core.types import Ask, Completion, Message, Population, Problem, Scaffold, Wording, are_messages
 
 LIMIT = 1_000_000  # requests of one dry run
@@ -30,17 +30,17 @@ class Bound(NamedTuple):
 
 
 def register(
-    run: Callable[[Problem, Ask, C], AsyncIterator[Population]],
-    constants: type[C],
+    run: Callable[[Problem, Ask, A], AsyncIterator[Population]],
+    constants: type[A],
     *prompts: str | Wording,
     reply: str = "",
     rounds: str = "",
     linear: Mapping[str, int] | None = None,
     dry: Mapping[str, Any] | None = None,
-    bound: Callable[[C], Bound] | None = None,
+    bound: Callable[[A], Bound] | None = None,
     roles: str = "",
     for_proofs: str = "",
-) -> Scaffold[C]:
+) -> Scaffold[A]:
     """Return the Scaffold of `run`, whose `max_completions` and `texts_shown` are counted once for each configuration.
 
     `reply` answers the requests of the dry run: a text that leads to the most requests. `linear` names constants of
@@ -67,7 +67,7 @@ def register(
         is_short = rounds and config[rounds] < ROUNDS
         return Bound(asked.completions, count(config | {rounds: ROUNDS}).texts) if is_short else asked
 
-    def bound_of(config: C) -> Bound:
+    def bound_of(config: A) -> Bound:
         return bound(config) if bound else counted(tuple(getattr(config, name) for name in names))
 
     return Scaffold(
@@ -82,7 +82,7 @@ def register(
     )
 
 
-def dry_run(run: Callable[[Problem, Ask, C], AsyncIterator[Population]], config: C, reply: str) -> Bound:
+def dry_run(run: Callable[[Problem, Ask, A], AsyncIterator[Population]], config: A, reply: str) -> Bound:
     """Count what `run` asks if every reply is `reply`. It has an event loop of its own, in a thread, as the caller may
     run in one. Raises UserError if `run` does not end."""
     ask = _Counting(reply)
