@@ -174,7 +174,8 @@ def ablate(experiment: Search[AblationConstants], namespace: Mapping[str, Any]) 
             f"theorems of {where}, {lean.name}",
             flush=True,
         )
-        run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), vars(config), *map(vars, chosen)])
+        known_by = {**config.closed, **vars(config)}
+        run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
         record = Record.begun(out, run, config, lean, where)
         with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
             found = Ablation(config, made, own / "energy", chosen, lean, out, journal, stop).run()
