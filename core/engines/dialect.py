@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from core.types import Message
 
 if TYPE_CHECKING:
-    from core.constants import Asking
+    from core.constants import Sampled
     from core.engines.need import Settings
     from core.engines.server import Server
     from core.engines.weights import Model
@@ -56,7 +56,7 @@ class Dialect:
 
     # Ask it
 
-    def refusal(self, server: "Server", config: "Asking") -> str:
+    def refusal(self, server: "Server", config: "Sampled") -> str:
         """Return why it would refuse every request of a run, in one line; "" if it would not."""
         return ""
 

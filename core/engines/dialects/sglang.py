@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.constants import Asking
+from core.constants import Sampled
 from core.engines import chat_template
 from core.engines.client import count, line, page_of
 from core.engines.dialect import STREAM_INTERVAL, OnGpu, closing, ending, untagged
@@ -50,7 +50,7 @@ class SGLang(OnGpu):
             template=lambda server: chat_template.tail_by_tokens(server, path, "text"),
         )
 
-    def refusal(self, server: Server, config: Asking) -> str:
+    def refusal(self, server: Server, config: Sampled) -> str:
         if not (server.seeds and config.MIN_P):
             return ""
         return (
