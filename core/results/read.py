@@ -98,7 +98,7 @@ def tokens_of(value: Any) -> int | None:
 
 
 def change_of(value: Any) -> float:
-    return convert(value, Change)
+    return float(convert(value, Change))
 
 
 def text_of(value: Any) -> str:
