@@ -98,8 +98,7 @@ def tokens_of(value: Any) -> int | None:
 
 
 def change_of(value: Any) -> float:
-    found: float = convert(value, Change)
-    return found
+    return float(convert(value, Change))
 
 
 def text_of(value: Any) -> str:
