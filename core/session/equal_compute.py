@@ -42,7 +42,7 @@ from core.results.spending import TOKENS, UNITS, Meter
 from core.scaffolds import experiment_file
 from core.session.bar import Bar
 from core.session.experiment import Experiment, Part
-from core.session.run import check_context, open_journal, open_purse, started
+from core.session.run import check_context, open_budget, open_journal, started
 from core.types import EITHER, Ask, Population, Problem, Scaffold
 
 FEWEST = 8  # completions without a count, and none with one, until that is said
@@ -185,7 +185,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
             total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
             with (
                 open_journal(folder / "journal" / f"{name}.jsonl") as journal,
-                open_purse(journal, common, server, chosen.sha256) as purse,
+                open_budget(journal, common, server, chosen.sha256) as budget,
                 Bar(name, total, Forecast({ANY: Expected(total, 1.0, 1.0)}, is_bound=False)) as bar,
             ):
                 for place, entry in enumerate(kept):
@@ -200,7 +200,7 @@ def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
                             chosen,
                             folder / name,
                             ungraded if chosen.asks_for_proofs else by_answer,
-                            purse=purse,
+                            budget=budget,
                             part=Part(bar, stage, comparison.allotted(entry, common)),
                         )
                         runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))

@@ -20,7 +20,7 @@ from core.base.signals import Stop
 from core.constants import C
 from core.engines import identity
 from core.engines.server import Server
-from core.generate.budget import Purse
+from core.generate.budget import Budget
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import by_answer
@@ -65,14 +65,14 @@ class Experiment(Generic[C]):
         folder: Path,
         grader: Grader = by_answer,
         grades_at: Server | None = None,
-        purse: Purse | None = None,
+        budget: Budget | None = None,
         part: Part | None = None,
     ) -> None:
-        """`grades_at`: the server that the `grader` asks; None: the same. `purse`: what requests are paid from, where
+        """`grades_at`: the server that the `grader` asks; None: the same. `budget`: what requests are paid from, where
         prices are known. `part`: of a whole that has a bar."""
         config = server.card.sampled(config)
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
-        self.grader, self.grades_at, self.purse = grader, grades_at, purse
+        self.grader, self.grades_at, self.budget = grader, grades_at, budget
         self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
         prices = server.card.price
         self.figures = RunMetrics(len(chosen.problems), prices=prices)
@@ -152,8 +152,8 @@ class Experiment(Generic[C]):
             # A time box is for all problems: none may have to wait until it is over.
             places = asyncio.Semaphore(len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough)
             timeout, stall = self.config.TIMEOUT, self.config.STALL_SECONDS
-            if self.purse:
-                self.purse.say = bar.write
+            if self.budget:
+                self.budget.say = bar.write
             journal.cautions.add(self.server.rests_on)  # the results have a warning of their own
             generator = Generator(
                 self.server,
@@ -163,7 +163,7 @@ class Experiment(Generic[C]):
                 self._counter(bar, journal),
                 stall,
                 say=bar.write,
-                purse=self.purse,
+                budget=self.budget,
             )
             try:
                 async with (
@@ -188,7 +188,7 @@ class Experiment(Generic[C]):
             return
         limit, timeout, stall = self.grades_at.limit, self.config.TIMEOUT, self.config.STALL_SECONDS
         async with Generator(
-            self.grades_at, journal, limit, timeout, stall=stall, say=bar.write, purse=self.purse
+            self.grades_at, journal, limit, timeout, stall=stall, say=bar.write, budget=self.budget
         ) as second:
             yield second
 
@@ -290,8 +290,8 @@ class Experiment(Generic[C]):
         self.document |= {"complete": complete, "ended": write.now()}
         counts = {name: dict(counted) for name, counted in self.counts.items()}
         self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | counts
-        if self.purse:
-            self.document["metrics"]["spent"] = self.purse.spent
+        if self.budget:
+            self.document["metrics"]["spent"] = self.budget.spent
         self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)
         return dict(self.document)
 

@@ -21,7 +21,7 @@ from core.engines.cards import Card
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import graders_server, serving
-from core.generate.budget import Purse
+from core.generate.budget import Budget
 from core.generate.journal import Journal, content_key
 from core.grading.answers import by_answer
 from core.grading.ungraded import ungraded
@@ -55,9 +55,9 @@ def run(scaffold: Scaffold[C], namespace: Mapping[str, Any], grader: Grader = by
             open_journal(folder / "journal" / f"{name}.jsonl") as journal,
         ):
             grades_at = graders_server()
-            with open_purse(journal, config, server, chosen.sha256, grades_at) as purse:
+            with open_budget(journal, config, server, chosen.sha256, grades_at) as budget:
                 for called, each, where in runs:
-                    experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at, purse)
+                    experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at, budget)
                     runs.ended(experiment.finish(journal, stop), experiment.document)
         show(runs.document, runs.path)
 
@@ -96,9 +96,9 @@ async def solve(
         open_journal(folder / "journal" / f"{name}.jsonl") as journal,
     ):
         grades_at = graders_server()
-        with open_purse(journal, config, server, chosen.sha256, grades_at) as purse:
+        with open_budget(journal, config, server, chosen.sha256, grades_at) as budget:
             for called, each, where in runs:
-                experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at, purse)
+                experiment = Experiment(called, scaffold, each, server, chosen, where, grader, grades_at, budget)
                 try:
                     await experiment.ask_all(journal)
                     path = experiment.ended()
@@ -209,11 +209,11 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
 
 
 @contextmanager
-def open_purse(
+def open_budget(
     journal: Journal, config: Constants, server: Server, on: str, grades_at: Server | None = None
-) -> Iterator[Purse | None]:
+) -> Iterator[Budget | None]:
     """What the run pays from, where prices are known; its ledger lies beside the `journal`. A run is known by its
-    constants, what it is `on` (the hash of its problems) and its model, so that each has a purse of its own, which it
+    constants, what it is `on` (the hash of its problems) and its model, so that each has a budget of its own, which it
     keeps however often it is stopped. Raises UserError where there is a limit, and no prices of the server that
     grades."""
     if grades_at:
@@ -223,10 +223,10 @@ def open_purse(
         return
     asked = {name: value for name, value in vars(config).items() if name not in SAME_RUN}
     run = content_key([asked, on, server.identity, server.told])
-    with Purse(journal.path.with_suffix(".ledger"), run, config.MAX_DOLLARS) as purse:
-        if config.MAX_DOLLARS and purse.spent:
-            print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(purse.spent)} is spent already", flush=True)
-        yield purse
+    with Budget(journal.path.with_suffix(".ledger"), run, config.MAX_DOLLARS) as budget:
+        if config.MAX_DOLLARS and budget.spent:
+            print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(budget.spent)} is spent already", flush=True)
+        yield budget
 
 
 def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> str:

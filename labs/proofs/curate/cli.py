@@ -99,7 +99,7 @@ def curate(job: _Asking, folder: Path, server: Server, stop: Stop) -> None:
     )
     path, on = folder / "journal" / f"{rows.name}.{tool.name}.jsonl", f"{rows.name}.{tool.name}"
     answers = asked(
-        lambda journal, purse: each(job, total, config, server, journal, purse, stop.cancelling),
+        lambda journal, budget: each(job, total, config, server, journal, budget, stop.cancelling),
         path,
         on,
         config,

@@ -12,7 +12,7 @@ from core.base.prices import Prices
 from core.base.stats import mean_by_problem
 from core.constants import constant
 from core.engines.server import Server
-from core.generate.budget import Purse
+from core.generate.budget import Budget
 from core.generate.journal import Journal
 from core.grading.judge import stopping_judge
 from core.types import MAX_POINTS, Ask, Completion, Problem
@@ -132,10 +132,10 @@ async def grade_all(
     chosen: Prompt | None,
     server: Server,
     journal: Journal,
-    purse: Purse | None,
+    budget: Budget | None,
     total: int,
     stopping: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> list[Points]:
     """The points of every proof in `source`, in order. Raises UserError, also where all gradings failed."""
     async with stopping_judge():
-        return await each(_Grading(source, config, chosen), total, config, server, journal, purse, stopping)
+        return await each(_Grading(source, config, chosen), total, config, server, journal, budget, stopping)

@@ -70,7 +70,7 @@ def grade(
         flush=True,
     )
     answers = asked(
-        lambda journal, purse: grade_all(source, config, chosen, server, journal, purse, total, stop.cancelling),
+        lambda journal, budget: grade_all(source, config, chosen, server, journal, budget, total, stop.cancelling),
         source.folder / f"{source.name}.grading.jsonl",
         source.name,
         config,

@@ -1,4 +1,4 @@
-"""What commands that ask a model about each of many things share: its server, the journal, the purse, a stop."""
+"""What commands that ask a model about each of many things share: its server, the journal, the budget, a stop."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -10,9 +10,9 @@ from typing import Any, Generic
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import grading_server
-from core.generate.budget import Purse
+from core.generate.budget import Budget
 from core.generate.journal import Journal
-from core.session.run import check_context, open_journal, open_purse
+from core.session.run import check_context, open_budget, open_journal
 from labs.proofs.grade.each import AskingConstants, R
 
 
@@ -35,20 +35,20 @@ class Asked(Generic[R]):
 
 
 def asked(
-    ask: Callable[[Journal, Purse | None], Coroutine[Any, Any, list[R]]],
+    ask: Callable[[Journal, Budget | None], Coroutine[Any, Any, list[R]]],
     path: Path,
     on: str,
     config: AskingConstants,
     server: Server,
     kept: str,
 ) -> Asked[R]:
-    """All that `ask` gets, with the journal in `path` and the purse of what is asked `on`. Raises UserError; stopped,
+    """All that `ask` gets, with the journal in `path` and the budget of what is asked `on`. Raises UserError; stopped,
     says what is `kept` and ends with status 130."""
-    with open_journal(path) as journal, open_purse(journal, config, server, on) as purse:
+    with open_journal(path) as journal, open_budget(journal, config, server, on) as budget:
         before = len(journal)
         try:
-            results = asyncio.run(ask(journal, purse))
+            results = asyncio.run(ask(journal, budget))
         except (KeyboardInterrupt, asyncio.CancelledError):
             print(f"\nstopped; {kept} is kept. Run the same command again to go on.", flush=True)
             raise SystemExit(130) from None
-        return Asked(results, len(journal) - before, purse.spent if purse else None)
+        return Asked(results, len(journal) - before, budget.spent if budget else None)

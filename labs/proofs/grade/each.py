@@ -1,4 +1,4 @@
-"""Ask a model about each of many things, through the harness's own generator, journal and purse.
+"""Ask a model about each of many things, through the harness's own generator, journal and budget.
 
 What is asked follows from the thing, the prompt and SEED alone, so that the journal is the whole resume story here
 too: what was answered is never asked again, and a changed prompt, model or SEED asks anew. What is the same in several
@@ -15,7 +15,7 @@ from core.base import seeds
 from core.base.errors import RunFailed, foremost
 from core.constants import Constants, constant
 from core.engines.server import Server
-from core.generate.budget import Purse
+from core.generate.budget import Budget
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.plan.progress import ANY, Expected, Forecast
@@ -76,7 +76,7 @@ async def each(
     config: AskingConstants,
     server: Server,
     journal: Journal,
-    purse: Purse | None,
+    budget: Budget | None,
     stopping: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> list[R]:
     """The results of all things of the `job`, in order; `total` requests are planned for them. Raises UserError, also
@@ -111,10 +111,10 @@ async def each(
         )
 
     with stopping(), Bar(job.title, total, forecast) as bar:
-        if purse:
-            purse.say = bar.write
+        if budget:
+            budget.say = bar.write
         generator = Generator(
-            server, journal, limit, config.TIMEOUT, count, config.STALL_SECONDS, say=bar.write, purse=purse
+            server, journal, limit, config.TIMEOUT, count, config.STALL_SECONDS, say=bar.write, budget=budget
         )
         try:
             async with bar.beating(generator, so_far), generator, asyncio.TaskGroup() as tasks:

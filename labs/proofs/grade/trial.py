@@ -1,6 +1,6 @@
 """The door to a trial of a grader: it grades proofs that people have graded, in several ways and under attack.
 
-All that is asked goes through asking.py: the generator, the journal and the purse of any grading.
+All that is asked goes through asking.py: the generator, the journal and the budget of any grading.
 """
 
 import json
@@ -17,7 +17,7 @@ from core.base.files import results_dir, write_atomically
 from core.base.signals import Stop
 from core.constants import constant
 from core.engines.server import Server
-from core.generate.budget import Purse
+from core.generate.budget import Budget
 from core.generate.journal import Journal
 from core.report import plot
 from core.report.tables import title
@@ -85,7 +85,7 @@ def try_grader(trial: Trial, namespace: Mapping[str, Any]) -> None:
             totals = [checked(way, config, way.prompt) for way in ways]
             print(terminal.wrapped(_opening(name, server, chosen, ways, totals)), flush=True)
             answers = asked(
-                lambda journal, purse: _grade(ways, totals, config, server, journal, purse, stop),
+                lambda journal, budget: _grade(ways, totals, config, server, journal, budget, stop),
                 folder / "journal" / f"{name}.jsonl",
                 chosen.sha256,
                 config,
@@ -110,12 +110,12 @@ async def _grade(
     config: TrialConstants,
     server: Server,
     journal: Journal,
-    purse: Purse | None,
+    budget: Budget | None,
     stop: Stop,
 ) -> list[list[Points]]:
     """The points of every proof, way by way."""
     return [
-        await grade_all(way, config, way.prompt, server, journal, purse, total, stop.cancelling)
+        await grade_all(way, config, way.prompt, server, journal, budget, total, stop.cancelling)
         for way, total in zip(ways, totals, strict=True)
     ]
 
