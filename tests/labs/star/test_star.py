@@ -15,7 +15,7 @@ from core.base.files import DATA, sha256
 from core.results.data import Results
 from labs.star import record as rounds
 from labs.star.constants import StarConstants
-from labs.star.door import untrained
+from labs.star.experiment import untrained
 from labs.star.record import Record
 from tests.conftest import ended, run, start
 from tests.helpers.once import once
