@@ -29,7 +29,6 @@ from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape
 from core.grading.answers import by_answer
 from core.grading.ungraded import ungraded
-from core.plan.progress import ANY, Expected, Forecast
 from core.problems.sets import ProblemSet
 from core.report.budgets import UNCOUNTED, in_unit
 from core.report.matched import Matched
@@ -185,7 +184,7 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
     counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
     budgets: list[float] = []  # what they come to in that unit; known when the first has run
     total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
-    with Bar(name, total, Forecast({ANY: Expected(total, 1.0, 1.0)}, is_bound=False)) as bar:
+    with Bar(name, total, is_bound=False) as bar:
         for place, entry in enumerate(kept):
             paths = []
             for number, seed in enumerate(seeds, place * len(seeds) + 1):

@@ -16,7 +16,6 @@ from core.base import seeds
 from core.constants import rules
 from core.generate.generator import Generator
 from core.generate.journal import content_key
-from core.plan.progress import ANY, Expected, Forecast
 from core.session.bar import Bar
 from core.session.session import Session, stopped
 from core.types import Completion, Message, Sampling
@@ -87,8 +86,7 @@ class Searching:
         if not (owed := [theorem for theorem in theorems if theorem.name not in ended]):
             return [ended[theorem.name] for theorem in theorems]
         most = config.MAX_NODES * config.CANDIDATES
-        total = most * len(owed)
-        with Bar(self.session.name, total, Forecast({ANY: Expected(total, 1.0, 1.0)})) as bar:
+        with Bar(self.session.name, most * len(owed)) as bar:
 
             async def one(theorem: Theorem, generator: Generator, own: tuple[Bench, Scores | None]) -> None:
                 ended[theorem.name] = found = await self._one(theorem, generator, *own)

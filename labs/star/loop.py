@@ -20,7 +20,6 @@ from core.base.files import sha256
 from core.base.stats import mean_by_problem
 from core.constants import Constants, rules
 from core.engines.need import Need
-from core.plan.progress import ANY, Expected, Forecast
 from core.report import compare
 from core.report.tables import interval, shift
 from core.scaffolds.rsa import SampleConstants
@@ -101,7 +100,7 @@ class Loop:
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
         of_seeds = self.config.seeds if self.config.TEMPERATURE else range(0)
         total = len(held_out.problems) * (1 + len(of_seeds) * self.config.VOTES)
-        with Bar(self._name(number), total, Forecast({ANY: Expected(total, 1.0, 1.0)}, is_bound=False)) as bar:
+        with Bar(self._name(number), total, is_bound=False) as bar:
             path, made, spent = self._asked(self._name(number), greedy, session, bar)
             sampled = None
             if of_seeds:

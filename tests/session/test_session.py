@@ -12,7 +12,6 @@ from core.base.errors import RunFailed
 from core.constants import Constants
 from core.engines.server import Server
 from core.generate.generator import Generator
-from core.plan.progress import ANY, Expected, Forecast
 from core.session import session
 from core.session.bar import Bar
 from core.session.session import Session
@@ -35,7 +34,7 @@ def opened(scripted: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constan
 
 
 def all_of(opened: Session[Constants], items: list[int], one: Any, places: int = 8) -> tuple[list[Any], Bar]:
-    with Bar("asking", len(items), Forecast({ANY: Expected(len(items), 1.0, 1.0)})) as bar:
+    with Bar("asking", len(items)) as bar:
         made = opened.each(items, one, bar, places, lambda _: "", nullcontext("own"), content=lambda item: item)
         return opened.asked(made, "all of it is kept"), bar
 

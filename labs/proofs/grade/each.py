@@ -14,7 +14,6 @@ from core.base import seeds
 from core.base.errors import RunFailed
 from core.constants import Constants, constant
 from core.generate.generator import Generator
-from core.plan.progress import ANY, Expected, Forecast
 from core.session.bar import Bar
 from core.session.session import Session
 from core.types import Ask, Completion, Message, Sampling
@@ -71,7 +70,7 @@ async def each(job: Job[T, R], total: int, opened: Session[AskingConstants]) -> 
     """The results of all things of the `job`, in order; `total` requests are planned for them. Raises UserError, also
     where all requests failed."""
     sampling = Sampling.of(opened.server.card.sampled(opened.config))
-    with Bar(job.title, total, Forecast({ANY: Expected(max(1, total), 1.0, 1.0)})) as bar:
+    with Bar(job.title, total) as bar:
 
         async def one(item: T, generator: Generator, _: None) -> R:
             async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
