@@ -20,7 +20,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import DATA, read_text
 from core.base.prices import Prices
-from core.constants import C, Constants, rules
+from core.constants import A, Sampled, rules
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # what one's own are copied from: no card itself
@@ -134,7 +134,7 @@ def _send(value: Any) -> dict[str, Any]:
 
 
 def _sampling(value: Any) -> dict[str, float]:
-    known = rules(Constants)
+    known = rules(Sampled)
     found = {}
     for name, each in _table(value).items():
         if name not in SAMPLING:
@@ -236,7 +236,7 @@ class Card:
         said = f"the card {self.name} has to say" if self.name else "a card of the model has to say"
         return f". For that, {said} {' and '.join(fields)}; MODEL=openai:NAME has OpenAI's" if fields else ""
 
-    def sampled(self, config: C) -> C:
+    def sampled(self, config: A) -> A:
         """`config` with the sampling that SAMPLING asks for. Raises UserError where the card recommends none."""
         if config.SAMPLING == "file":
             return config
@@ -246,7 +246,7 @@ class Card:
         changes: dict[str, Any] = {name.upper(): value for name, value in self.sampling.items()}
         return replace(config, **changes)
 
-    def advice(self, config: Constants) -> str:
+    def advice(self, config: Sampled) -> str:
         """A note on a sampling that the card recommends and `config` does not take; "" where there is none."""
         wanted = {name.upper(): value for name, value in self.sampling.items() if name not in self.never}
         others = {name: value for name, value in wanted.items() if getattr(config, name) != value}

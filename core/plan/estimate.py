@@ -8,7 +8,7 @@ import numpy as np
 
 from core.base.errors import UserError
 from core.base.terminal import aligned, short, wrapped
-from core.constants import Constants
+from core.constants import Asking, Constants
 from core.engines import gpus, weights
 from core.engines.gpus import Gpu
 from core.engines.need import DETERMINISTIC_COST, running
@@ -42,7 +42,7 @@ def shape_of_model() -> tuple[Shape, str]:
     return QED_NANO, "figures of its config.json; the weights are not fetched"
 
 
-def machine(shape: Shape, gpu: Gpu, kv: str, config: Constants) -> Machine:
+def machine(shape: Shape, gpu: Gpu, kv: str, config: Asking) -> Machine:
     """The server as it would run on `gpu`. Raises UserError where the model does not fit."""
     tokens = kv_tokens(shape, gpu.memory, kv)
     if tokens == 0:

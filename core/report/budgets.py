@@ -16,7 +16,7 @@ from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired
 from core.base.terminal import aligned, columns, wrapped
 from core.report.tables import NOT_GRADED, chance, interval, shift
 from core.results import read
-from core.results.read import CallCost, MemberResult, StepResult
+from core.results.model import CallCost, MemberResult, StepResult
 from core.results.spending import TOKENS, UNITS, Meter, amount
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"

@@ -1,7 +1,7 @@
 """Checks of a session's constants, problems and server: what the server would refuse is refused before it is asked."""
 
 from core.base.errors import UserError
-from core.constants import Constants
+from core.constants import Asking, Paid, Waiting
 from core.engines.cards import Card
 from core.engines.server import Server
 from core.problems.sets import ProblemSet
@@ -29,7 +29,7 @@ def check_kind(name: str, chosen: ProblemSet, wanted: str, instead: str = "") ->
         )
 
 
-def check_prices(card: Card, model: str, config: Constants) -> None:
+def check_prices(card: Card, model: str, config: Paid) -> None:
     """Raises UserError for a limit that can't be kept: nobody knows what the tokens of `model` cost."""
     if not config.MAX_DOLLARS or card.price:
         return
@@ -41,13 +41,14 @@ def check_prices(card: Card, model: str, config: Constants) -> None:
     )
 
 
-def check_context(server: Server, config: Constants) -> None:
+def check_context(server: Server, config: Asking) -> None:
     """Raises UserError for what the server would refuse every time. (llama.cpp ends a completion at its context; other
     servers refuse a cap that does not fit it.)"""
     card = server.card
     card.sampled(config)
-    check_prices(server.card, server.model, config)
-    if config.WAITS and card.continues is False:
+    if isinstance(config, Paid):
+        check_prices(server.card, server.model, config)
+    if isinstance(config, Waiting) and config.WAITS and card.continues is False:
         raise UserError(
             f"WAITS={config.WAITS} has the server go on with thinking that has ended, and the card {card.name} says of "
             "its server that it can't go on with a message (continues = false). Give WAITS=0, or take another server"

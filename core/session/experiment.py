@@ -16,7 +16,7 @@ from core import constants
 from core.base import seeds, terminal
 from core.base.errors import RunFailed, UserError
 from core.base.prices import shown as dollars
-from core.constants import C
+from core.constants import A
 from core.engines import identity
 from core.generate.generator import Generator
 from core.grading.answers import by_answer
@@ -47,16 +47,16 @@ class Part:
     allotted: int
 
 
-class Experiment(Generic[C]):
+class Experiment(Generic[A]):
     """A scaffold in a session: `finish` it, or `ask_all` and `ended`; its `document` can be shown."""
 
     def __init__(
-        self, session: Session[C], scaffold: Scaffold[C], grader: Grader = by_answer, part: Part | None = None
+        self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
     ) -> None:
         """`part`: of a whole that has a bar."""
         server, chosen = session.server, session.problems
         config = server.card.sampled(session.config)
-        self.session: Session[C] = session.but(config=config)
+        self.session: Session[A] = session.but(config=config)
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
         self.grader, self.config, self.chosen = grader, config, chosen
         prices = server.card.price

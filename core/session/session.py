@@ -17,7 +17,7 @@ from core.base import errors, terminal
 from core.base.errors import foremost, one_line
 from core.base.prices import shown
 from core.base.signals import Stop
-from core.constants import C, Constants
+from core.constants import A, Asking, C, Constants, Paid, identity
 from core.engines import cards, environment
 from core.engines.need import Need
 from core.engines.server import Server
@@ -35,22 +35,20 @@ from core.session.bar import Bar
 from core.session.checks import check_context, check_kind, check_prices
 from core.types import ANSWERS, EITHER, PROOFS, Completion, Grader, Planned
 
-SAME_RUN = ("MAX_DOLLARS", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "PROBLEMS", "LIMIT")  # what it may change
-
 B = TypeVar("B")
-C_co = TypeVar("C_co", bound=Constants, covariant=True)
+A_co = TypeVar("A_co", bound=Asking, covariant=True)
 R = TypeVar("R")
 T = TypeVar("T")
 _NONE: Any = None
 
 
 @dataclass(frozen=True)
-class Session(Generic[C_co]):
+class Session(Generic[A_co]):
     """The parts of a command that all its requests share. Results go into `folder`. `grades_at`: the server that a
     grader asks, if it is another one. Without a `stop`, it runs in an event loop of others, who cancel it there."""
 
     name: str
-    config: C_co
+    config: A_co
     folder: Path
     journal: Journal
     stop: Stop | None = None
@@ -79,7 +77,7 @@ class Session(Generic[C_co]):
         """Return the same session with other fields, such as a name and constants of its own for a part."""
         return replace(self, **changes)
 
-    def at(self, server: Server) -> "Session[C_co]":
+    def at(self, server: Server) -> "Session[A_co]":
         """Return the same session at another `server`. Raises UserError if the constants do not fit it."""
         check_context(server, self.config)
         return replace(self, server=server)
@@ -160,8 +158,8 @@ class Session(Generic[C_co]):
 
 @contextmanager
 def command(
-    kind: type[C], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = ""
-) -> Iterator[tuple[str, C, Stop]]:
+    kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = ""
+) -> Iterator[tuple[str, A, Stop]]:
     """Wrap the body of an experiment that is run as a command: give the name of the file whose globals are `namespace`,
     its constants with NAME=value overrides from the command line, and the stop. Other arguments as constants.of_command
     takes them. Ends the process: status 0, 1 (every completion failed), 2 (a user's error) or 130 (stopped)."""
@@ -186,7 +184,7 @@ def stopped(kept: Callable[[], str]) -> Iterator[None]:
 @contextmanager
 def open(
     name: str,
-    config: C,
+    config: A,
     stop: Stop | None,
     folder: Path,
     server: Server | None = None,
@@ -196,7 +194,7 @@ def open(
     is_private: bool = False,
     on: str = "",
     grades_at: Callable[[], Server | None] = lambda: None,
-) -> Iterator[Session[C]]:
+) -> Iterator[Session[A]]:
     """Print the `opening` line and open a session, with the journal of its `name` or another path. `is_private`: only
     the owner may read that. `on`: what the budget is known by, besides constants and model; without, there is none.
     Raises UserError."""
@@ -207,7 +205,11 @@ def open(
         if not server:
             yield session
             return
-        with open_budget(kept, config, server, on, session.grades_at) if on else nullcontext() as budget:
+        with (
+            open_budget(kept, config, server, on, session.grades_at)
+            if on and isinstance(config, Paid)
+            else nullcontext() as budget
+        ):
             yield session.but(server=server, budget=budget)
 
 
@@ -279,7 +281,7 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
 
 @contextmanager
 def open_budget(
-    journal: Journal, config: Constants, server: Server, on: str, grades_at: Server | None = None
+    journal: Journal, config: Paid, server: Server, on: str, grades_at: Server | None = None
 ) -> Iterator[Budget | None]:
     """What the run pays from, where prices are known; its ledger lies beside the `journal`. A run is known by its
     constants, what it is `on` (the hash of its problems) and its model, so that each has a budget of its own, which it
@@ -290,8 +292,7 @@ def open_budget(
     if not (server.card.price or (grades_at and grades_at.card.price)):
         yield None
         return
-    asked = {name: value for name, value in vars(config).items() if name not in SAME_RUN}
-    run = content_key([asked, on, server.identity, server.told])
+    run = content_key([identity(config), on, server.identity, server.told])
     with Budget(journal.path.with_suffix(".ledger"), run, config.MAX_DOLLARS) as budget:
         if config.MAX_DOLLARS and budget.spent:
             print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(budget.spent)} is spent already", flush=True)

@@ -162,7 +162,8 @@ def ablate(experiment: Search[AblationConstants], namespace: Mapping[str, Any]) 
             f"{name}: the policy and the energy of iteration {config.ITERATION} ({made.digest[:12]}) on {len(chosen)} "
             f"theorems of {where}, {lean.name}"
         )
-        run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), vars(config), *map(vars, chosen)])
+        known_by = {**config.closed, **vars(config)}
+        run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
         with session.open(name, config, stop, results, opening=line) as opened:
             record = Record.begun(out, run, config, lean, where)
             found = Ablation(opened, made, own / "energy", chosen, lean, out).run()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base import seeds
-from core.constants import rules
+from core.constants import identity
 from core.generate.generator import Generator
 from core.generate.journal import content_key
 from core.session.bar import Bar
@@ -30,16 +30,6 @@ from labs.lean.toolchain import Toolchain
 from labs.lean.workers import Workers
 from labs.lean.world import Bench, Proposes, Scores
 
-SAME_SEARCH = (  # what may change without making it another search
-    "NUM_WORKERS",
-    "CONCURRENCY",
-    "TIMEOUT",
-    "STALL_SECONDS",
-    "LIMIT",
-    "PROBLEMS",
-    "RUNS",
-    "MAX_DOLLARS",
-)
 A_WORKER = 2  # theorems in flight for each of Lean's processes: while one's tactics are thought of, the other's run
 
 
@@ -60,10 +50,9 @@ class Searching:
     @property
     def run(self) -> str:
         """All that its searches follow from but for the theorem."""
-        own = {name: getattr(self.session.config, name) for name in rules(LeanConstants) if name not in SAME_SEARCH}
         lean = [self.toolchain.name, self.toolchain.head]
         known = [self.session.server.identity, self.session.server.told, lean, self.guidance.by, self.by, self.harvests]
-        return content_key([own, *known])
+        return content_key([identity(self.session.config, LeanConstants), *known])
 
     def of(self, theorems: Sequence[Theorem]) -> list[Outcome]:
         """What all come to, in order. Raises UserError; stopped, says what is kept and ends the process."""

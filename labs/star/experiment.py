@@ -26,8 +26,6 @@ from labs.star.record import Record
 from labs.training import process, served
 from labs.training.served import Weights
 
-SAME_RUN = ("ROUNDS", "PATIENCE", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "MAX_DOLLARS")  # what it may change
-
 TAKEN = "DATA=… is trained on, and EVAL=… evaluated on"  # in place of PROBLEMS
 
 
@@ -73,9 +71,8 @@ class Beginning:
 
     def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
         """A run of STaR, or what is left of it, recorded under its `label`; `tokens` as in Loop."""
-        asked = {name: value for name, value in vars(config).items() if name not in SAME_RUN}
         # How many tokens is a matter of each round: that of more ROUNDS is the same run.
-        run = content_key([asked, self.split.sha256, self.start.digest, tokens and "tokens"])
+        run = content_key([constants.identity(config), self.split.sha256, self.start.digest, tokens and "tokens"])
         head = {
             "experiment": self.opened.name,
             "label": label,

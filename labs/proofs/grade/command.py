@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from core import constants
 from core.base.errors import UserError, command
 from core.base.signals import Stop
-from core.constants import C
+from core.constants import A
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import grading_server
@@ -16,8 +16,8 @@ from labs.proofs.grade.each import AskingConstants
 
 @contextmanager
 def on_file(
-    kind: type[C], argv: Sequence[str], about: str, usage: str, refused: tuple[str, ...], why: str
-) -> Iterator[tuple[C, Stop]]:
+    kind: type[A], argv: Sequence[str], about: str, usage: str, refused: tuple[str, ...], why: str
+) -> Iterator[tuple[A, Stop]]:
     """Wrap the body of a command on a file, `argv[0]`: give its constants and the stop, as session.command does. The
     constants `refused` have no effect, `why` says the reason."""
     with command():

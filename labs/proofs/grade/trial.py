@@ -45,7 +45,7 @@ class TrialConstants(GraderConstants):
     ATTACKS: str = constant(
         "all", '"all", "none", or some of score, praise, instruction, fence; under the first prompt'
     )
-    LIMIT: int = constant(0, "first problems of the set only, with all their proofs; 0 is all", 0, 1_000_000)
+    LIMIT: int = constant(0, "first problems of the set only, with all their proofs; 0 is all", 0, 1_000_000, free=True)
 
 
 @dataclass(frozen=True)
