@@ -7,7 +7,7 @@ at 0.7; trained on those, it remembers them.
 Command: bash scripts/run.sh 21_star; as a smoke test with LIMIT=50 ROUNDS=1 TRIES=1 TEMPERATURE=0
 """
 
-from labs.star.door import STAR, star
+from labs.star.experiment import STAR, star
 
 ROUNDS = 5  # of sampling, training and evaluating
 DATA = "auto"  # problems to train on: the model's own; or openr1, a name, hub:owner/name, or the path of a file

@@ -6,7 +6,7 @@ Expected: the tiny policy of data/lean was taught proofs of up to three tactics,
 Command: bash scripts/run.sh 23_lean_baseline; with your own theorems: THEOREMS=FILE
 """
 
-from labs.lean.door import BASELINE, baseline
+from labs.lean.experiments import BASELINE, baseline
 
 THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, minif2f, or the held-out lemmas of data/lean
 EVAL_THEOREMS = 500  # first of them only

@@ -6,8 +6,8 @@ ones, and trained on them it proves more.
 Command: bash scripts/run.sh 24_lean_iteration; the next: ITERATION=1; all of them: 25_lean_all
 """
 
-from labs.lean.door import ITERATION as ITERATIONS
-from labs.lean.door import iterate
+from labs.lean.experiments import ITERATION as ITERATIONS
+from labs.lean.experiments import iterate
 
 ITERATION = 0  # the one to run; -1: all from 0 up to MAX_ITERATION
 MAX_ITERATION = 2  # the last, counted from 0

@@ -5,8 +5,8 @@ Expected: by more than its interval against the first policy; the last iteration
 Command: bash scripts/run.sh 25_lean_all; a trial of two minutes: SMOKE=1
 """
 
-from labs.lean.door import ITERATION as ITERATIONS
-from labs.lean.door import iterate
+from labs.lean.experiments import ITERATION as ITERATIONS
+from labs.lean.experiments import iterate
 
 MAX_ITERATION = 2  # the last, counted from 0
 TRAIN_THEOREMS = "auto"  # searched to learn from: a file, or the training lemmas of data/lean

@@ -6,7 +6,7 @@ make. Try LENGTH_NORMALISED=1 too: what an energy gains on summed log probabilit
 Command: bash scripts/run.sh 26_lean_energy ITERATION=2, after 25_lean_all
 """
 
-from labs.lean.door import ABLATION, ablate
+from labs.lean.experiments import ABLATION, ablate
 
 ITERATION = 0  # whose policy and energy
 THEOREMS = "auto"  # a file of {"theorems": [{"name", "statement"}]}, or the held-out lemmas of data/lean

@@ -66,7 +66,7 @@ class Spent(RunFailed):
     """There is no room for a request under the limit."""
 
 
-class Purse:
+class Budget:
     """What the `run` of this name may spend: `limit` dollars (0: as many as it takes), over all of its resumptions. Its
     ledger lies in `path`; use it as a context manager. `say(line)` where the user should know of a trouble.
 
@@ -85,7 +85,7 @@ class Purse:
         self._changed = asyncio.Event()
         self._is_over = self._is_billed = False
 
-    def __enter__(self) -> "Purse":
+    def __enter__(self) -> "Budget":
         """Raises UserError where the ledger can't be read or written."""
         runs = _read(self._path)
         self._spent = runs.get(self._run, 0)
@@ -194,8 +194,8 @@ class Purse:
 class Hold:
     """What one completion has cost so far (`spent`), and will at `most`, in picodollars."""
 
-    def __init__(self, purse: Purse, number: int, prices: Prices, may_wait: bool) -> None:
-        self._purse, self.number, self._prices, self._may_wait = purse, number, prices, may_wait
+    def __init__(self, budget: Budget, number: int, prices: Prices, may_wait: bool) -> None:
+        self._budget, self.number, self._prices, self._may_wait = budget, number, prices, may_wait
         self.spent = self.most = 0
 
     async def pay(self, send: Callable[[], Awaitable[Reply]], can: Most, later: Most | None = None) -> Reply:
@@ -216,22 +216,22 @@ class Hold:
 
     async def _room(self, needed: int) -> None:
         if (lacking := self.spent + needed - self.most) > 0:
-            await self._purse.take(lacking, needed, self._may_wait)
+            await self._budget.take(lacking, needed, self._may_wait)
             self.most += lacking
-            self._purse.write(self.number, self.most)
+            self._budget.write(self.number, self.most)
 
     def _paid(self, cost: int | None, most: int) -> None:
         if cost is None:
-            self._purse.doubt(most)
+            self._budget.doubt(most)
             cost = most
         left = self.most - self.spent
         self.spent += cost
         if self.spent > self.most:
             self.most = self.spent
-            self._purse.write(self.number, self.most)
-        self._purse.paid(cost, left - (self.most - self.spent))
+            self._budget.write(self.number, self.most)
+        self._budget.paid(cost, left - (self.most - self.spent))
         if cost > most:
-            self._purse.surprised(cost, most)
+            self._budget.surprised(cost, most)
 
 
 # The ledger: a line for each hold when it is made, grows or is closed. The last one counts.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from core.base.errors import RunFailed, UserError, one_line
 from core.engines.server import CANNOT, MARK, Server
 from core.generate import budget as money
-from core.generate.budget import Hold, Most, Purse, Spent
+from core.generate.budget import Budget, Hold, Most, Spent
 from core.generate.journal import Journal, content_key, from_record, to_record
 from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
@@ -124,7 +124,7 @@ class Generator:
 
     A request may take `timeout` seconds in all, and be silent for `stall` seconds. `on_completion(completion, is_new)`
     is called for every completion, in order of arrival, `say(line)` where the user should know of a trouble that
-    goes on. What requests cost is paid from the `purse`, where the server's card has prices.
+    goes on. What requests cost is paid from the `budget`, where the server's card has prices.
     """
 
     def __init__(
@@ -136,10 +136,10 @@ class Generator:
         on_completion: Callable[[Completion, bool], None] = lambda completion, is_new: None,
         stall: float = STALL_SECONDS,
         say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
-        purse: Purse | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.server = server
-        self._purse = purse if server.card.price else None
+        self._budget = budget if server.card.price else None
         self._rates = Rates(server.card.requests_per_minute, server.card.tokens_per_minute, _pause_for)
         self._is_told_of_pauses = self._doubted_counts = self._noted_cut = False
         self.journal = journal
@@ -195,8 +195,8 @@ class Generator:
             return f"server away {away:.0f} of {max(away, _waits_from(0)):.0f} s"
         if self._rates.waiting:
             return f"rate limit: {self._rates.waiting} wait, next in {math.ceil(self._rates.seconds_left)} s"
-        if self._purse and self._purse.waiting:
-            return f"MAX_DOLLARS: {self._purse.waiting} wait for what others cost"
+        if self._budget and self._budget.waiting:
+            return f"MAX_DOLLARS: {self._budget.waiting} wait for what others cost"
         if not self._again:
             return ""
         soon = min(again.due for again in self._again.values()) - time.monotonic()
@@ -303,7 +303,7 @@ class Generator:
     def _hold(self, may_wait: bool = True) -> AbstractContextManager[Hold | None]:
         """The money for the requests of one completion; None where they cost none that we know of."""
         prices = self.server.card.price
-        return self._purse.hold(prices, may_wait) if self._purse and prices else nullcontext()
+        return self._budget.hold(prices, may_wait) if self._budget and prices else nullcontext()
 
     async def _send(self, body: dict[str, Any], patience: float, pay: _Payment) -> Reply:
         """One request over the wire: when the rates allow, and where there is money for it."""

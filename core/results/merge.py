@@ -213,7 +213,7 @@ def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
         made[name] = None if None in known else sum(known)
     for name in COUNTED:
         made[name] = dict(sum((Counter(grading[name]) for grading in found), Counter()))
-    made.pop("spent", None)  # of one purse
+    made.pop("spent", None)  # it belongs to one budget
     made.pop("spread", None)  # a mean
     return {"grading": made}
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from core.base.terminal import short, wrapped
-from core.plan.progress import Forecast
+from core.plan.progress import ANY, Expected, Forecast
 from core.types import Completion
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
@@ -69,8 +69,10 @@ class Traffic(Protocol):
 class Bar:
     """Of `total` completions, which may change, so many are `done`; use it as a context manager."""
 
-    def __init__(self, name: str, total: int, forecast: Forecast) -> None:
-        self.name, self.total, self.forecast, self.done = name, total, forecast, 0
+    def __init__(self, name: str, total: int, forecast: Forecast | None = None, is_bound: bool = True) -> None:
+        """`forecast`: None if the completions are alike; `is_bound`: whether there may be fewer of them."""
+        self.name, self.total, self.done = name, total, 0
+        self.forecast = forecast or Forecast({ANY: Expected(max(1, total), 1.0, 1.0)}, is_bound)
         self._new_tokens = self._uncounted = self._failed = 0
         self._began = time.monotonic()
         self._told: Callable[[], Sequence[str]] = list

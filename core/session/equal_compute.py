@@ -10,7 +10,6 @@ so are the journal's completions, for all scaffolds that begin with them.
 """
 
 import math
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -18,32 +17,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from core import constants
 from core.base import terminal
 from core.base.errors import UserError, command
 from core.base.files import results_dir
 from core.base.prices import Prices
-from core.base.signals import Stop
 from core.constants import Constants as RunConstants
 from core.constants import constant, rules
 from core.engines import environment, weights
 from core.engines.embedded_model import EMBEDDED_GGUF
-from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape
 from core.grading.answers import by_answer
 from core.grading.ungraded import ungraded
-from core.plan.progress import ANY, Expected, Forecast
 from core.problems.sets import ProblemSet
 from core.report.budgets import UNCOUNTED, in_unit
 from core.report.matched import Matched
 from core.results import warnings
 from core.results.spending import TOKENS, UNITS, Meter
 from core.scaffolds import experiment_file
+from core.session import session
 from core.session.bar import Bar
+from core.session.checks import check_context
 from core.session.experiment import Experiment, Part
-from core.session.run import check_context, open_journal, open_purse, started
-from core.types import EITHER, Ask, Population, Problem, Scaffold
+from core.session.session import Session
+from core.types import Ask, Population, Problem, Scaffold
 
 FEWEST = 8  # completions without a count, and none with one, until that is said
 
@@ -158,70 +155,65 @@ class Budgeted:
 def compare(comparison: Comparison, namespace: Mapping[str, Any]) -> None:
     """Run the comparison whose file's globals are `namespace`. Ends the process, as core.session.run.run does.
     Results lie in a folder of the experiment's name."""
-    with command():
-        if constants.asks_for_help(sys.argv[1:]):
-            about = f"budgets {comparison.budgets}, seeds {comparison.seeds}, entries "
-            about += ", ".join(entry.name for entry in comparison.entries)
-            told = terminal.wrapped(f"Compared (edit the file for others): {about}")
-            return print(f"{constants.explained(Constants, namespace)}\n\n{told}")
+    listed = ", ".join(entry.name for entry in comparison.entries)
+    about = f"budgets {comparison.budgets}, seeds {comparison.seeds}, entries {listed}"
+    told = terminal.wrapped(f"Compared (edit the file for others): {about}")
+    with session.command(Constants, namespace, more_help=told) as (name, common, stop):
         comparison.check()
-        entries: Sequence[Entry]
-        entries, stop, name = comparison.entries, Stop(), Path(namespace["__file__"]).stem
-        common = constants.read(Constants, namespace, sys.argv[1:])
-        seeds = [common.SEED + seed for seed in comparison.seeds]
         folder = results_dir()
-        need = Need(comparison.texts_shown(common), common.MAX_TOKENS, common.ANSWER_TOKENS)
-        with started(name, common, need, EITHER) as (server, chosen):
-            for entry in entries:
-                check_context(server, entry.config(common))
-            (folder / name).mkdir(exist_ok=True)
-            entries = [entry.named(chosen.asks_for_proofs) for entry in entries]
-            left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
-            runs: dict[str, list[Path]] = {}
-            counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
-            meter = Meter(common.BUDGET_IN, _shape_of(server), common.prices(server.card.price))
-            budgets: list[float] = []  # what they come to in that unit; known when the first has run
-            kept = [entry for entry in entries if entry.name not in left_out]
-            total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
-            with (
-                open_journal(folder / "journal" / f"{name}.jsonl") as journal,
-                open_purse(journal, common, server, chosen.sha256) as purse,
-                Bar(name, total, Forecast({ANY: Expected(total, 1.0, 1.0)}, is_bound=False)) as bar,
-            ):
-                for place, entry in enumerate(kept):
-                    for number, seed in enumerate(seeds, place * len(seeds) + 1):
-                        stage = f"{number}/{len(kept) * len(seeds)} {entry.name}"
-                        budgeted = Budgeted(entry.scaffold.run, max(budgets, default=math.inf), meter)
-                        experiment = Experiment(
-                            f"{entry.name}-seed{seed}",
-                            replace(entry.scaffold, run=budgeted),
-                            replace(entry.config(common), SEED=seed),
-                            server,
-                            chosen,
-                            folder / name,
-                            ungraded if chosen.asks_for_proofs else by_answer,
-                            purse=purse,
-                            part=Part(bar, stage, comparison.allotted(entry, common)),
-                        )
-                        runs.setdefault(entry.name, []).append(experiment.finish(journal, stop))
-                        for counted, more in experiment.counts.items():
-                            counts[counted] += more
-                    budgets = budgets or in_unit(comparison.budgets, runs[entry.name], meter)
-            document = experiment.document
-        model, problems = document["model"], document["problem_set"]
-        matched = Matched(
-            folder / name,
-            {each: [path.name for path in paths] for each, paths in runs.items()},
-            entries[0].name,
-            budgets,
-            seeds,
-            meter,
-            f"{model['name']} on {problems['name']}, n={problems['n']}",
-            _doubts(model, left_out, warnings.of_server(document, counts)),
-            chosen.asks_for_proofs,
-        )
+        with session.open_on_problems(name, common, stop, folder, comparison) as opened:
+            matched = _compared(comparison, opened)
         print(f"\n{matched.show()}")
         print(f"results {folder / name}")
+
+
+def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
+    """Run all entries that the model can answer, each with all seeds."""
+    name, common, server, chosen = opened.name, opened.config, opened.server, opened.problems
+    for entry in comparison.entries:
+        check_context(server, entry.config(common))
+    folder = opened.folder / name
+    folder.mkdir(exist_ok=True)
+    entries = [entry.named(chosen.asks_for_proofs) for entry in comparison.entries]
+    left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
+    kept = [entry for entry in entries if entry.name not in left_out]
+    seeds = [common.SEED + seed for seed in comparison.seeds]
+    meter = Meter(common.BUDGET_IN, _shape_of(server), common.prices(server.card.price))
+    grader = ungraded if chosen.asks_for_proofs else by_answer
+    runs: dict[str, list[str]] = {}
+    counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
+    budgets: list[float] = []  # what they come to in that unit; known when the first has run
+    total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
+    with Bar(name, total, is_bound=False) as bar:
+        for place, entry in enumerate(kept):
+            paths = []
+            for number, seed in enumerate(seeds, place * len(seeds) + 1):
+                stage = f"{number}/{len(kept) * len(seeds)} {entry.name}"
+                budgeted = Budgeted(entry.scaffold.run, max(budgets, default=math.inf), meter)
+                config = replace(entry.config(common), SEED=seed)
+                experiment = Experiment(
+                    opened.but(name=f"{entry.name}-seed{seed}", config=config, folder=folder),
+                    replace(entry.scaffold, run=budgeted),
+                    grader,
+                    Part(bar, stage, comparison.allotted(entry, common)),
+                )
+                paths.append(experiment.finish())
+                for counted, more in experiment.counts.items():
+                    counts[counted] += more
+            runs[entry.name] = [path.name for path in paths]
+            budgets = budgets or in_unit(comparison.budgets, paths, meter)
+    model = experiment.document["model"]
+    return Matched(
+        folder,
+        runs,
+        entries[0].name,
+        budgets,
+        seeds,
+        meter,
+        f"{model['name']} on {chosen.name}, n={len(chosen.problems)}",
+        _doubts(model, left_out, warnings.of_server(experiment.document, counts)),
+        chosen.asks_for_proofs,
+    )
 
 
 def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:

@@ -6,35 +6,30 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
 from core import constants
 from core.base import seeds, terminal
-from core.base.errors import RunFailed, UserError, foremost
+from core.base.errors import RunFailed, UserError
 from core.base.prices import shown as dollars
-from core.base.signals import Stop
 from core.constants import A
 from core.engines import identity
-from core.engines.server import Server
-from core.generate.budget import Purse
 from core.generate.generator import Generator
-from core.generate.journal import Journal
 from core.grading.answers import by_answer
-from core.grading.judge import stopping_judge
 from core.plan import progress
 from core.plan.expected import expected
 from core.plan.progress import Forecast
-from core.problems.sets import ProblemSet
 from core.report import plot, tables
 from core.results import provenance, records, warnings, write
 from core.results.metrics import RunMetrics
 from core.results.spool import Spool
 from core.session.bar import Bar
 from core.session.contract import Contract
+from core.session.session import Session, stopped
 from core.types import Ask, Completion, Grader, Late, Message, Problem, Sampling, Scaffold
 
 SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
@@ -53,30 +48,20 @@ class Part:
 
 
 class Experiment(Generic[A]):
-    """A scaffold on problems, at a server: `finish` it, or `ask_all` and `ended`; its `document` can be shown."""
+    """A scaffold in a session: `finish` it, or `ask_all` and `ended`; its `document` can be shown."""
 
     def __init__(
-        self,
-        name: str,
-        scaffold: Scaffold[A],
-        config: A,
-        server: Server,
-        chosen: ProblemSet,
-        folder: Path,
-        grader: Grader = by_answer,
-        grades_at: Server | None = None,
-        purse: Purse | None = None,
-        part: Part | None = None,
+        self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
     ) -> None:
-        """`grades_at`: the server that the `grader` asks; None: the same. `purse`: what requests are paid from, where
-        prices are known. `part`: of a whole that has a bar."""
-        config = server.card.sampled(config)
+        """`part`: of a whole that has a bar."""
+        server, chosen = session.server, session.problems
+        config = server.card.sampled(session.config)
+        self.session: Session[A] = session.but(config=config)
         self.scaffold, self.max_completions = scaffold, scaffold.max_completions(config)
-        self.grader, self.grades_at, self.purse = grader, grades_at, purse
-        self.config, self.server, self.chosen, self.folder = config, server, chosen, folder
+        self.grader, self.config, self.chosen = grader, config, chosen
         prices = server.card.price
         self.figures = RunMetrics(len(chosen.problems), prices=prices)
-        self.spool = Spool(folder)  # what was graded, in JSON: a step may be one of a million
+        self.spool = Spool(session.folder)  # what was graded, in JSON: a step may be one of a million
         self.steps: list[list[int]] = [[] for _ in chosen.problems]  # numbers in the spool, by problem
         self.sampling = Sampling.of(config, chosen.asks_for_proofs)
         self.began = time.monotonic()
@@ -85,7 +70,7 @@ class Experiment(Generic[A]):
         self.part = part
         self.document: dict[str, Any] = {
             "schema": write.SCHEMA,
-            "experiment": name,
+            "experiment": session.name,
             "complete": False,
             "started": write.now(),
             "ended": None,
@@ -96,7 +81,7 @@ class Experiment(Generic[A]):
                 "origin": server.origin,
                 "context": server.context,
                 "seeds": server.seeds,
-                "concurrency": config.CONCURRENCY or server.limit,
+                "concurrency": self.session.limit,
                 "why": server.why,
             },
             "problem_set": {
@@ -115,16 +100,12 @@ class Experiment(Generic[A]):
             **({"prices": asdict(prices)} if prices else {}),
         }
 
-    def finish(self, journal: Journal, stop: Stop) -> Path:
+    def finish(self) -> Path:
         """Run to the end and save the results; their path comes back. Stopped or broken off, save what there is."""
         try:
-            asyncio.run(self.ask_all(journal, stop.cancelling))
-            return self.ended()
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            path = self.save(complete=False)
-            with suppress(OSError):  # the terminal may be what was lost
-                print(f"\nstopped; {path}. Run the same command again to go on.", flush=True)
-            raise SystemExit(130) from None
+            with stopped(lambda: str(self.save(complete=False))):
+                asyncio.run(self.ask_all())
+                return self.ended()
         except UserError as error:
             kind = RunFailed if isinstance(error, RunFailed) else UserError
             raise kind(f"{error} (so far: {self.save(complete=False)})") from None
@@ -141,56 +122,33 @@ class Experiment(Generic[A]):
             )
         return self.save(complete=True)
 
-    async def ask_all(
-        self, journal: Journal, stopping: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> None:
+    async def ask_all(self) -> None:
         """So many problems in flight that the server never waits for one; the steps are graded, and saved, as they
         come."""
-        with stopping(), self._bar() as bar:
-            limit = self.config.CONCURRENCY or self.server.limit
-            enough = 1 + AHEAD * limit // getattr(self.config, "N", 1)
-            # A time box is for all problems: none may have to wait until it is over.
-            places = asyncio.Semaphore(len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough)
-            timeout, stall = self.config.TIMEOUT, self.config.STALL_SECONDS
-            if self.purse:
-                self.purse.say = bar.write
-            journal.cautions.add(self.server.rests_on)  # the results have a warning of their own
-            generator = Generator(
-                self.server,
-                journal,
-                limit,
-                timeout,
-                self._counter(bar, journal),
-                stall,
-                say=bar.write,
-                purse=self.purse,
-            )
-            try:
-                async with (
-                    stopping_judge(),
-                    bar.beating(generator, self._accuracy, self.part.stage if self.part else ""),
-                    generator,
-                    self._second(journal, generator, bar) as second,
-                    asyncio.TaskGroup() as tasks,
-                ):
-                    for number in range(len(self.chosen.problems)):
-                        await places.acquire()
-                        solving = tasks.create_task(self._solve(number, generator, second, bar))
-                        solving.add_done_callback(lambda _: places.release())
-            except BaseExceptionGroup as errors:
-                raise foremost(errors) from None
+        enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
+        # A time box is for all problems: none may have to wait until it is over.
+        places = len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough
+        self.session.journal.cautions.add(self.session.server.rests_on)  # the results have a warning of their own
+        with self._bar() as bar:
 
-    @asynccontextmanager
-    async def _second(self, journal: Journal, generator: Generator, bar: Bar) -> AsyncIterator[Generator]:
-        """What the grader asks: the generator of the run, or one for its own server."""
-        if self.grades_at is None:
-            yield generator
-            return
-        limit, timeout, stall = self.grades_at.limit, self.config.TIMEOUT, self.config.STALL_SECONDS
-        async with Generator(
-            self.grades_at, journal, limit, timeout, stall=stall, say=bar.write, purse=self.purse
-        ) as second:
-            yield second
+            async def one(number: int, generator: Generator, second: Generator | None) -> None:
+                await self._solve(number, generator, second or generator, bar)
+
+            await self.session.each(
+                range(len(self.chosen.problems)),
+                one,
+                bar,
+                places,
+                lambda _: self._accuracy(),
+                self._second(bar),
+                count=self._count,
+                stage=self.part.stage if self.part else "",
+            )
+
+    def _second(self, bar: Bar) -> AbstractAsyncContextManager[Generator | None]:
+        """The generator that the grader asks, if it has a server of its own."""
+        server = self.session.grades_at
+        return self.session.generator(server, bar, lambda *_: None) if server else nullcontext()
 
     async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
         problem = self.chosen.problems[number]
@@ -235,7 +193,7 @@ class Experiment(Generic[A]):
 
     def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-            if self.grades_at is None:
+            if self.session.grades_at is None:
                 bar.total += 1
             seed = seeds.derive(self.config.SEED, problem.id, "grade", step, *names)
             return await second(messages, seed, replace(self.sampling, **changes))
@@ -251,20 +209,18 @@ class Experiment(Generic[A]):
         if self.part:
             return nullcontext(self.part.bar)
         count, name = len(self.chosen.problems), self.document["experiment"]
-        planned = expected(self.scaffold, self.config, count, self.server.model, self.folder, name)
+        model, folder = self.session.server.model, self.session.folder
+        planned = expected(self.scaffold, self.config, count, model, folder, name)
         return Bar(name, self.max_completions * count, Forecast(planned))
 
-    def _counter(self, bar: Bar, journal: Journal) -> Callable[[Completion, bool], None]:
-        def count(completion: Completion, is_new: bool) -> None:
-            if not is_new:
-                self.counts["reused"][completion.origin or identity.UNKNOWN] += 1
-                if self.server.rests_on and journal.is_earlier(completion.key):
-                    self.counts["reused_by"][self.server.rests_on] += 1
-            if completion.model:
-                self.counts["models"][completion.model] += 1
-            bar.arrived(completion, is_new)
-
-        return count
+    def _count(self, completion: Completion, is_new: bool) -> None:
+        rests_on = self.session.server.rests_on
+        if not is_new:
+            self.counts["reused"][completion.origin or identity.UNKNOWN] += 1
+            if rests_on and self.session.journal.is_earlier(completion.key):
+                self.counts["reused_by"][rests_on] += 1
+        if completion.model:
+            self.counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
         """The mean accuracy of the newest population of every problem that has one, in words; "" before any."""
@@ -277,21 +233,21 @@ class Experiment(Generic[A]):
     async def _save_meanwhile(self) -> None:
         """Write what there is beside the run, and less often the longer it takes."""
         self.next_save, began = math.inf, time.monotonic()
-        await asyncio.to_thread(write.save, self._newest_document(complete=False), self._rows(), self.folder)
+        await asyncio.to_thread(write.save, self._newest_document(complete=False), self._rows(), self.session.folder)
         took = time.monotonic() - began
         self.next_save = began + max(SAVE_SECONDS, took / SAVE_SHARE)
 
     def save(self, complete: bool) -> Path:
         """Write what there is; the path comes back."""
-        return write.save(self._newest_document(complete), self._rows(), self.folder)
+        return write.save(self._newest_document(complete), self._rows(), self.session.folder)
 
     def _newest_document(self, complete: bool) -> dict[str, Any]:
         """The results but for the problems."""
         self.document |= {"complete": complete, "ended": write.now()}
         counts = {name: dict(counted) for name, counted in self.counts.items()}
         self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | counts
-        if self.purse:
-            self.document["metrics"]["spent"] = self.purse.spent
+        if (spent := self.session.spent) is not None:
+            self.document["metrics"]["spent"] = spent
         self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)
         return dict(self.document)
 

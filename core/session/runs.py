@@ -9,6 +9,7 @@ from core.base.errors import UserError
 from core.constants import C
 from core.report import tables
 from core.results.merge import merge
+from core.session.session import Session
 
 
 class Runs(Generic[C]):
@@ -28,13 +29,15 @@ class Runs(Generic[C]):
             except OSError as error:
                 raise UserError(f"the folder {folder / name}, for the runs, can't be made ({error.strerror})") from None
 
-    def __iter__(self) -> Iterator[tuple[str, C, Path]]:
+    def of(self, session: Session[Any]) -> Iterator[Session[C]]:
+        """Give the session of each run, a part of the `session` of all."""
         if len(self._all) == 1:
-            yield self._name, self._all[0], self._folder
+            yield session.but(name=self._name, config=self._all[0], folder=self._folder)
             return
         for number, config in enumerate(self._all, 1):
             self._say(f"run {number} of {len(self._all)}: SEED={config.SEED}")
-            yield f"{self._name}-seed{config.SEED}", config, self._folder / self._name
+            name = f"{self._name}-seed{config.SEED}"
+            yield session.but(name=name, config=config, folder=self._folder / self._name)
 
     def ended(self, path: Path, document: dict[str, Any]) -> None:
         """One more has ended, with these results."""

@@ -47,7 +47,9 @@ from core.grading.answers import Groups, groups
 from core.grading.boxed import extract
 from core.grading.judge import stopping_judge
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
-from core.session.run import check_context, need_of, open_journal
+from core.session import session
+from core.session.checks import check_context
+from core.session.session import need_of
 from core.types import Completion, Member, Message, Population, Problem, Sampling
 from labs.endpoint import chat, guard
 from labs.endpoint.chat import ChatRequest
@@ -648,7 +650,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         with bound(args.host, int(args.port)) as place, serving(need_of(RSA, defaults)) as server:
             check_context(server, defaults)
             defaults = server.card.sampled(defaults)
-            with open_journal(folder / "journal" / "serve_rsa.jsonl", is_private=True) as journal:
+            with session.open("serve_rsa", defaults, stop, folder, server, is_private=True) as opened:
                 place.listen()
                 host, port = place.getsockname()[:2]
                 url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
@@ -661,7 +663,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                     print("note: whoever reaches this address may use it; API_KEY=… asks for a key", file=sys.stderr)
                 try:
                     named = (args.host, *args.allow_host)
-                    asyncio.run(_until_stopped(serve(place, server, defaults, journal, most, named), stop))
+                    asyncio.run(_until_stopped(serve(place, server, defaults, opened.journal, most, named), stop))
                 except (KeyboardInterrupt, asyncio.CancelledError):
                     print("stopped", file=sys.stderr)
 

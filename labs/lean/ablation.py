@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from core.base import seeds
-from core.base.signals import Stop
 from core.base.stats import holm, mean_by_problem, paired
-from core.generate.journal import Journal
 from core.report.tables import Column, fitted, interval, shift
-from core.session.run import check_context
+from core.session.session import Session
 from labs.lean import figures
 from labs.lean.constants import AblationConstants
 from labs.lean.embeddings import text_of
@@ -43,36 +41,31 @@ class Ablation:
     """Of the `policy` with the energy in a folder, both of one iteration; outcomes go to `folder`, by order and
     seed."""
 
-    config: AblationConstants
+    session: Session[AblationConstants]
     policy: Weights
     energy: Path
     theorems: Sequence[Theorem]
     lean: Toolchain
     folder: Path
-    journal: Journal
-    stop: Stop
 
     def run(self) -> Found:
         """Raises UserError; ends the process where it is stopped."""
         found: Found = {}
+        config = self.session.config
         with (
             embedding(self.policy, self.folder) as embeds,
-            served(self.policy, need(self.policy, self.config, beside=True), self.folder) as server,
+            served(self.policy, need(self.policy, config, beside=True), self.folder) as server,
         ):
-            check_context(server, self.config)
-            by_energy = guided(self.energy, embeds, self.config)
+            session = self.session.at(server)
+            by_energy = guided(self.energy, embeds, config)
             for order in ORDERS:
                 found[order] = []
                 guidance = {LOGPROB: ALONE, RANDOM: Guidance(_random, RANDOM)}.get(order, by_energy)
-                for number in range(self.config.SEEDS):
-                    config = replace(
-                        self.config.exploring(self.config.SEED + number),
-                        ALPHA={LOGPROB: 1.0, BOTH: self.config.ALPHA}.get(order, 0.0),
-                    )
-                    out = self.folder / order.replace(" ", "-") / f"seed{config.SEED}"
-                    title = f"{order}, seed {config.SEED}"
-                    searching = Searching(title, config, server, self.journal, self.lean, out, guidance)
-                    found[order].append(searching.of(self.theorems, self.stop))
+                alpha = {LOGPROB: 1.0, BOTH: config.ALPHA}.get(order, 0.0)
+                for seed in range(config.SEED, config.SEED + config.SEEDS):
+                    own = session.but(name=f"{order}, seed {seed}", config=replace(config.exploring(seed), ALPHA=alpha))
+                    out = self.folder / order.replace(" ", "-") / f"seed{seed}"
+                    found[order].append(Searching(own, self.lean, out, guidance).of(self.theorems))
         return found
 
 

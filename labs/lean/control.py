@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.signals import Stop
 from core.generate.journal import content_key
 from labs.lean import figures, pairs
 from labs.lean.constants import ControlledConstants
@@ -30,15 +29,14 @@ class Control:
     pairs: list[Pair]
     of: str
 
-    def compared(
-        self, policy: Searching, theorems: Sequence[Theorem], outcomes: list[Outcome], stop: Stop
-    ) -> dict[str, Any]:
+    def compared(self, policy: Searching, theorems: Sequence[Theorem], outcomes: list[Outcome]) -> dict[str, Any]:
         """Search with the index as `policy` has searched, to `outcomes`; the figures and the gain, for the record."""
-        config, folder = policy.config, policy.folder.parent / FOLDER
+        config, folder = policy.session.config, policy.folder.parent / FOLDER
         by = content_key([vars(pair) for pair in self.pairs])
         index = Index(self.pairs, config.CANDIDATES)
-        searching = replace(policy, title="index", folder=folder / "trajectories", proposing=index, by=by)
-        found = searching.of(theorems, stop)
+        named = policy.session.but(name="index")
+        searching = replace(policy, session=named, folder=folder / "trajectories", proposing=index, by=by)
+        found = searching.of(theorems)
         made = figures.figures(found, [config.MAX_NODES])
         keep(folder, found, made)
         gain = vars(figures.compared(found, outcomes, config.MAX_NODES))

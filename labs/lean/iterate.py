@@ -20,15 +20,14 @@ from typing import Any
 from core.base import seeds, terminal
 from core.base.errors import UserError
 from core.base.files import write_atomically
-from core.base.signals import Stop
 from core.constants import identity
 from core.engines.server import Server
-from core.generate.journal import Journal, content_key
+from core.generate.journal import content_key
 from core.results import stages
 from core.results.write import put_aside
-from core.session.run import check_context
+from core.session.session import Session
 from labs.lean import embedder, energy, figures, guises, pairs, trees
-from labs.lean.constants import IterationConstants, LeanConstants
+from labs.lean.constants import IterationConstants
 from labs.lean.embedder import Embedder
 from labs.lean.guide import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
@@ -67,16 +66,18 @@ class Iterations:
     """Of a policy that begins as the weights `start`; `theorems` to learn from, and `held_out` ones. `where`: what
     these are called. `folder`: of all iterations."""
 
-    config: IterationConstants
+    session: Session[IterationConstants]
     start: Weights
     theorems: Sequence[Theorem]
     held_out: Sequence[Theorem]
     where: tuple[str, str]
     lean: Toolchain
     folder: Path
-    journal: Journal
-    stop: Stop
     say: Callable[[str], None] = terminal.say
+
+    @property
+    def config(self) -> IterationConstants:
+        return self.session.config
 
     def run(self) -> None:
         """Those that the constants ask for, or what is left of them. Raises UserError; ends the process where it is
@@ -134,35 +135,25 @@ class Iterations:
     # Searching
 
     @contextmanager
-    def _served(self, weights: Weights, beside: bool = False) -> Iterator[Server]:
-        """A server of a policy, `beside` one that embeds."""
+    def _served(self, weights: Weights, beside: bool = False) -> Iterator[Session[IterationConstants]]:
+        """Serve a policy, `beside` a server that embeds."""
         self.folder.mkdir(exist_ok=True)
         with served(weights, need(weights, self.config, beside), self.folder) as server:
-            check_context(server, self.config)
-            yield server
+            yield self.session.at(server)
 
-    def _searching(
-        self,
-        title: str,
-        config: LeanConstants,
-        server: Server,
-        folder: Path,
-        guidance: Guidance = ALONE,
-        harvests: int = 0,
-    ) -> Searching:
-        return Searching(title, config, server, self.journal, self.lean, folder, guidance, harvests)
-
-    def _evaluation(self, title: str, server: Server, folder: Path, guidance: Guidance = ALONE) -> list[Outcome]:
+    def _evaluation(
+        self, title: str, session: Session[IterationConstants], folder: Path, guidance: Guidance = ALONE
+    ) -> list[Outcome]:
         """Searches of the held-out theorems; those that are there are read."""
-        return self._searching(title, self.config, server, folder, guidance).of(self.held_out, self.stop)
+        return Searching(session.but(name=title), self.lean, folder, guidance).of(self.held_out)
 
     def _evaluated_before(self, number: int, before: Weights) -> list[Outcome]:
         """What the policy that an iteration begins with solves; nothing of the first with SKIP_BASELINE."""
         if not number and self.config.SKIP_BASELINE:
             return []
         folder = self.own(number - 1) / "eval" if number else self.own(0) / "eval_before"
-        with self._served(before) as server:
-            return self._evaluation("before" if number else "baseline", server, folder)
+        with self._served(before) as session:
+            return self._evaluation("before" if number else "baseline", session, folder)
 
     def _search(self, number: int, before: Weights, record: Record) -> None:
         """Search what is learned from, and write the pairs of all iterations so far."""
@@ -170,18 +161,18 @@ class Iterations:
         helps = bool(number) and self._helps(number - 1)
         with (
             embedding(before, self.folder) if helps else nullcontext() as embeds,
-            self._served(before, beside=helps) as server,
+            self._served(before, beside=helps) as session,
         ):
             by = guided(self.own(number - 1) / "energy", embeds, self.config) if embeds else ALONE
             harvests = self.config.HARVEST
             title = f"iteration {number}" + (" with the energy" if helps else "")
-            searching = self._searching(title, config, server, own / "trajectories", by, harvests)
-            outcomes = searching.of(self.theorems, self.stop)
+            learning = session.but(name=title, config=config)
+            outcomes = Searching(learning, self.lean, own / "trajectories", by, harvests).of(self.theorems)
             noisy: list[Outcome] = []
             if not number and (drawn := self._noisy()):
                 hot = replace(config, TEMPERATURE=self.config.NOISE_TEMPERATURE)
-                searching = self._searching("noise", hot, server, own / "noisy", harvests=harvests)
-                noisy = searching.of(drawn, self.stop)
+                noise = session.but(name="noise", config=hot)
+                noisy = Searching(noise, self.lean, own / "noisy", harvests=harvests).of(drawn)
         found = [each.pairs for each in (*outcomes, *noisy)]
         earlier = [pairs.read(self.own(other) / "pairs.jsonl") for other in range(number)]
         merged = pairs.merged([*earlier, *found])
@@ -232,8 +223,8 @@ class Iterations:
     def _evaluate(self, number: int, made: Weights, record: Record, before: Sequence[Outcome]) -> bool:
         """Search the held-out theorems with the new policy, without and with an energy; whether to go on."""
         own, config = self.own(number), self.config
-        with self._served(made) as server:
-            outcomes = self._evaluation(f"iteration {number}, held out", server, own / "eval")
+        with self._served(made) as session:
+            outcomes = self._evaluation(f"iteration {number}, held out", session, own / "eval")
         told = figures.figures(outcomes, config.budgets)
         if before:
             told["gain"] = vars(figures.compared(before, outcomes, config.MAX_NODES))
@@ -273,9 +264,9 @@ class Iterations:
         theorems with it: same policy, same nodes. For the record, with the gain on the outcomes `alone`."""
         with embedding(policy, self.folder) as embeds:
             about = self._energy(number, embeds, home)
-            with self._served(policy, beside=True) as server:
+            with self._served(policy, beside=True) as session:
                 guidance = guided(home / "energy", embeds, self.config)
-                outcomes = self._evaluation(f"{whose}, held out, with the energy", server, searches, guidance)
+                outcomes = self._evaluation(f"{whose}, held out, with the energy", session, searches, guidance)
         told = figures.figures(outcomes, self.config.budgets) | {"auc": about["auc"]["held_out"]}
         told["auc_own"] = about["auc"].get("held_out_own")  # None of an energy from before the two were told apart
         told["gain"] = vars(figures.compared(alone, outcomes, self.config.MAX_NODES))

@@ -6,19 +6,18 @@ first has under that seed, whatever it keeps; what the arms ask in common is ask
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from core import constants
 from core.base import terminal
-from core.base.errors import UserError, command
-from core.base.signals import Stop
+from core.base.errors import UserError
 from core.engines.cards import Card
 from core.plan.work import Work
+from core.session import session
 from labs.star import plan
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
-from labs.star.door import TAKEN, beginning
+from labs.star.experiment import TAKEN, beginning
 
 
 @dataclass(frozen=True)
@@ -65,15 +64,13 @@ class Controls:
 
 def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
     """Run all arms. Ends the process as core.session.run.run does."""
-    with command():
-        stop = Stop()
-        listed = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
-        told = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
-        config = constants.of_command(controls.constants, namespace, TAKEN, terminal.wrapped(told))
+    listed = ", ".join(f"{each.name} ({_changes(each) or 'as it stands'})" for each in controls.arms)
+    told = f"Arms (edit the file for others): {listed}; seeds {', '.join(map(str, controls.seeds))}"
+    with session.command(controls.constants, namespace, TAKEN, terminal.wrapped(told)) as (name, config, stop):
         arms = controls.configs(config)
         total = len(arms) * len(controls.seeds)
         runs = {_label(each, config, seed): of for seed in controls.seeds for each, of in arms}
-        with beginning(Path(namespace["__file__"]).stem, runs) as begun:
+        with beginning(name, runs, stop) as begun:
             for number, seed in enumerate(controls.seeds):
                 tokens: list[int] | None = None
                 for place, (each, of) in enumerate(arms, number * len(arms) + 1):
@@ -81,10 +78,9 @@ def control(controls: Controls, namespace: Mapping[str, Any]) -> None:
                     print(f"\n{place} of {total}: {label} {_changes(each)}".rstrip(), flush=True)
                     ended = len(tokens) if tokens else of.ROUNDS  # PATIENCE may have ended the first
                     own = replace(of, SEED=config.SEED + seed, ROUNDS=min(of.ROUNDS, ended))
-                    made = begun.run(label, own, stop, tokens)
-                    tokens = tokens or [of["trained"]["tokens"] for of in rounds.done(made)[1:]]
-            print(f"\n{rounds.show(begun.folder)}")
-            print(f"results {begun.folder}")
+                    record = begun.run(label, own, tokens)
+                    tokens = tokens or [of["trained"]["tokens"] for of in rounds.done(record)[1:]]
+            begun.show()
 
 
 def _label(each: Arm, config: StarConstants, seed: int) -> str:

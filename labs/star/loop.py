@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,20 +17,16 @@ from typing import Any
 from core.base import seeds, terminal
 from core.base.errors import UserError
 from core.base.files import sha256
-from core.base.signals import Stop
 from core.base.stats import mean_by_problem
 from core.constants import rules
 from core.engines.need import Need
-from core.engines.server import Server
-from core.generate.journal import Journal
-from core.plan.progress import ANY, Expected, Forecast
 from core.report import compare
 from core.report.tables import interval, shift
 from core.scaffolds.rsa import SampleConstants
 from core.session.bar import Bar
 from core.session.experiment import Experiment, Part
-from core.session.run import check_context
 from core.session.runs import Runs
+from core.session.session import Session
 from core.types import Completion
 from labs.star import data, prompts
 from labs.star import report as rounds
@@ -52,28 +49,27 @@ class Loop:
     """A run of STaR from the weights `start` on a `split`, recorded in `record`. `tokens`: that each round trains on,
     instead of EPOCHS, by round from 1; None: EPOCHS says it. `say`: a line to the user."""
 
-    config: StarConstants
+    session: Session[StarConstants]
     split: Split
     start: Weights
     record: Record
-    journal: Journal
-    stop: Stop
     tokens: Sequence[int] | None = None
     say: Callable[[str], None] = terminal.say
+
+    @property
+    def config(self) -> StarConstants:
+        return self.session.config
 
     def run(self) -> Record:
         """Run to the end, or go on to it. Raises UserError; ends the process where it is stopped."""
         for number in range(self.config.ROUNDS + 1):
             made = self._trained(number) if number else self.start
             with ExitStack() as running:
-                server: list[Server] = []
 
-                def serve(made: Weights = made, running: ExitStack = running, there: list[Server] = server) -> Server:
-                    if not there:
-                        need = Need(0, self.config.MAX_TOKENS, 0)
-                        there.append(running.enter_context(served(made, need, self.record.own)))
-                        check_context(there[0], self.config)
-                    return there[0]
+                @cache
+                def serve(made: Weights = made, running: ExitStack = running) -> Session[StarConstants]:
+                    need = Need(0, self.config.MAX_TOKENS, 0)
+                    return self.session.at(running.enter_context(served(made, need, self.record.own)))
 
                 if not self._is_evaluated(number):
                     self._evaluate(number, serve())
@@ -96,7 +92,7 @@ class Loop:
         known = self.record.stage("evaluated", number)
         return bool(known) and all(self._results(known[name]).exists() for name in ("greedy", "sampled") if known[name])
 
-    def _evaluate(self, number: int, server: Server) -> None:
+    def _evaluate(self, number: int, session: Session[StarConstants]) -> None:
         """The weights of round `number` on the held-out problems: at temperature 0 and, where there is one, at
         TEMPERATURE with each of SEEDS."""
         held_out = self.split.held_out
@@ -105,20 +101,20 @@ class Loop:
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
         of_seeds = self.config.seeds if self.config.TEMPERATURE else range(0)
         total = len(held_out.problems) * (1 + len(of_seeds) * self.config.VOTES)
-        with Bar(self._name(number), total, Forecast({ANY: Expected(total, 1.0, 1.0)}, is_bound=False)) as bar:
-            path, made, spent = self._asked(self._name(number), greedy, server, bar)
+        with Bar(self._name(number), total, is_bound=False) as bar:
+            path, made, spent = self._asked(self._name(number), greedy, session, bar)
             sampled = None
             if of_seeds:
                 own = {"SEED": of_seeds[0], "RUNS": len(of_seeds), "N": self.config.VOTES}
                 name = self._name(number, "-sampled")
-                sampled, _, more = self._asked(name, SampleConstants(**shared | own), server, bar)
+                sampled, _, more = self._asked(name, SampleConstants(**shared | own), session, bar)
                 spent = {what: _sum(spent[what], more[what]) for what in spent}
         completions = [completion for of in made.values() for completion in of]
         form = {name: [self._form(each) for each in of] for name, of in made.items()}
         found = _read(path)
         whole = [steps for of in form.values() for reason, steps in of if not reason]
         told: dict[str, Any] = {
-            "model": server.model,
+            "model": session.server.model,
             "greedy": path.stem,
             "sampled": None,
             "accuracy": _rate(found),
@@ -145,15 +141,14 @@ class Loop:
         return _read(self._results(self.record.rounds[0]["evaluated"][what]))
 
     def _asked(
-        self, name: str, config: SampleConstants, server: Server, bar: Bar
+        self, name: str, config: SampleConstants, session: Session[Any], bar: Bar
     ) -> tuple[Path, dict[str, list[Completion]], dict[str, Any]]:
         """Held-out problems as the constants have it: the results, all completions by problem, and what they took."""
         answering = Answering(self.config)
         runs = Runs(name, config, self.record.folder, say=lambda _: None)
-        for called, each, where in runs:
-            part = Part(bar, called, config.N)
-            experiment = Experiment(called, answering.scaffold, each, server, self.split.held_out, where, part=part)
-            runs.ended(experiment.finish(self.journal, self.stop), experiment.document)
+        for each in runs.of(session.but(problems=self.split.held_out)):
+            experiment = Experiment(each, answering.scaffold, part=Part(bar, each.name, config.N))
+            runs.ended(experiment.finish(), experiment.document)
         return runs.path, answering.completions, _spent(runs.document)
 
     def _form(self, made: Completion) -> tuple[str, int]:
@@ -204,7 +199,7 @@ class Loop:
         """What round `number` itself has collected; the other file holds what it trains on."""
         return self.record.own / f"round{number}" / "collected.jsonl"
 
-    def _collect(self, number: int, serve: Callable[[], Server]) -> None:
+    def _collect(self, number: int, serve: Callable[[], Session[StarConstants]]) -> None:
         """What round `number` trains on: what its samples and those of the rounds before come to."""
         if self.config.REPEAT and number > 1:
             rows = read_traces(self._traces(1))
@@ -213,8 +208,9 @@ class Loop:
             collecting = Collecting(number)
             chosen = data.drawn(self.split, self.config, number)
             name = self._name(number, "-collected")
-            experiment = Experiment(name, collecting.scaffold, self.config, serve(), chosen, self.record.folder)
-            path = experiment.finish(self.journal, self.stop)
+            session = serve().but(name=name, problems=chosen, folder=self.record.folder)
+            experiment = Experiment(session, collecting.scaffold)
+            path = experiment.finish()
             samples = [collecting.samples[problem.id] for problem in chosen.problems]
             write_traces(self._own_traces(number), [trace for of in samples for trace in self._kept(number, of)])
             rows = merged([read_traces(self._own_traces(before)) for before in range(1, number + 1)])

@@ -23,13 +23,13 @@ from core.base.errors import command
 from core.base.files import ROOT, results_dir
 from core.base.signals import Stop
 from core.constants import constant
-from core.grading.answers import is_correct
+from core.grading.answers import by_answer, is_correct
 from core.grading.boxed import extract
 from core.report import tables
 from core.scaffolds import common, deepseek_math, nomos, prompts, reasoning_cache, selfcheck, static_math_agent
 from core.scaffolds.verification import read_verdict
 from core.session.experiment import Experiment
-from core.session.run import need_of, open_journal, started
+from core.session.session import open_on_problems
 from core.types import Ask, Completion, Member, Population, Problem, Scaffold
 
 SAMPLES = 4  # of a problem
@@ -203,11 +203,8 @@ def main() -> None:
         roles = Roles()
         most = SAMPLES * 9 + SAMPLES**2 // 4 + 5
         scaffold = Scaffold(roles, lambda _: most, lambda config: config.K, (), Constants)
-        with (
-            started(name, config, need_of(scaffold, config)) as (server, chosen),
-            open_journal(folder / "journal" / f"{name}.jsonl") as journal,
-        ):
-            path = Experiment(name, scaffold, config, server, chosen, folder).finish(journal, stop)
+        with open_on_problems(name, config, stop, folder, scaffold, by_answer) as opened:
+            path = Experiment(opened, scaffold).finish()
         print(f"\n{roles.table()}\n\nresults {path}")
 
 

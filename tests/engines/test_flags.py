@@ -20,7 +20,7 @@ from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.majority import MAJORITY
 from core.scaffolds.refinement import REFINEMENT
 from core.scaffolds.rsa import RSA
-from core.session.run import need_of
+from core.session.session import need_of
 from tests.engines.test_server import QED_NANO_CONFIG
 
 GIB = 2**30

@@ -23,6 +23,7 @@ from core.base.files import sha256
 from core.base.signals import Stop
 from core.engines.need import Need
 from core.generate.journal import Journal
+from core.session.session import Session
 from labs.lean import embedder, outcome, served, trajectories
 from labs.lean import embedding as embeds
 from labs.lean.constants import LeanConstants
@@ -343,8 +344,9 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
                 yield Guide(learned, asking)
 
         def found(folder: str) -> list[dict[str, Any]]:
-            searching = Searching("", config, server, journal, lean, tmp_path / folder, Guidance(guiding, "it"))
-            return [vars(each) | {"seconds": 0} for each in searching.of(theorems, Stop())]
+            session = Session("", config, tmp_path, journal, Stop(), server)
+            searching = Searching(session, lean, tmp_path / folder, Guidance(guiding, "it"))
+            return [vars(each) | {"seconds": 0} for each in searching.of(theorems)]
 
         undisturbed = found("undisturbed")
         assert not any(each["reason"] == ERROR for each in undisturbed)

@@ -21,7 +21,7 @@ from core.engines.cards import Card
 from core.engines.server import Server
 from core.generate import budget as money
 from core.generate import generator
-from core.generate.budget import Most, Purse, Spent
+from core.generate.budget import Budget, Most, Spent
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.reply import Lost, Malformed, Refused, Reply, Stalled, reply_from
@@ -38,7 +38,7 @@ def reply(prompt: int, cached: int, completion: int, text: str = "x") -> Reply:
     return Reply("m", text, "", "stop", prompt, cached, completion, {})
 
 
-# The purse
+# The budget
 
 
 def drawn(seed: int, can: Most) -> tuple[int, Callable[[], Reply]]:
@@ -79,14 +79,14 @@ def drawn(seed: int, can: Most) -> tuple[int, Callable[[], Reply]]:
 def test_no_order_of_costs_failures_and_kills_passes_the_limit(
     tmp_path_factory: pytest.TempPathFactory, limit: float, asked: list[Any], killed: int, at_once: int
 ) -> None:
-    path, charged, sends = tmp_path_factory.mktemp("purse") / "a.ledger", 0, 0
+    path, charged, sends = tmp_path_factory.mktemp("budget") / "a.ledger", 0, 0
 
-    async def one(purse: Purse, places: asyncio.Semaphore, seed: int, read: int, written: int, is_more: bool) -> None:
+    async def one(budget: Budget, places: asyncio.Semaphore, seed: int, read: int, written: int, is_more: bool) -> None:
         nonlocal charged, sends
         first = Most(read, written)
         later = first.followed("so", 5, None) if is_more else None
         async with places:
-            with suppress(Exception), purse.hold(PRICES) as hold:
+            with suppress(Exception), budget.hold(PRICES) as hold:
                 for part, can in enumerate([first, later] if later else [first]):
 
                     async def send(part: int = part, can: Any = can) -> Reply:
@@ -105,28 +105,28 @@ def test_no_order_of_costs_failures_and_kills_passes_the_limit(
                             await hold.pay(send, can, None if part else later)
                             break
 
-    async def all_of_them(purse: Purse) -> None:
+    async def all_of_them(budget: Budget) -> None:
         places = asyncio.Semaphore(at_once)
-        await asyncio.gather(*(one(purse, places, *each) for each in asked), return_exceptions=True)
+        await asyncio.gather(*(one(budget, places, *each) for each in asked), return_exceptions=True)
 
     if not limit:
         return
     before = 0.0
     for _ in range(2):  # the second goes on with the ledger of the first
-        purse = Purse(path, "run", limit)
-        with purse:
-            assert purse.spent * PICO >= charged - 1 and purse.spent >= before
+        budget = Budget(path, "run", limit)
+        with budget:
+            assert budget.spent * PICO >= charged - 1 and budget.spent >= before
             kept = path.read_bytes() if path.exists() else b""
             with suppress(KeyboardInterrupt):
-                asyncio.run(all_of_them(purse))
-            assert killed <= sends or picodollars(purse.spent) >= charged
+                asyncio.run(all_of_them(budget))
+            assert killed <= sends or picodollars(budget.spent) >= charged
             assert len(path.read_bytes()) >= len(kept)
             before = charged / PICO
-    with Purse(path, "run", limit) as purse, Purse(path, "another", limit) as other:
-        assert charged <= picodollars(purse.spent) <= picodollars(limit) and other.spent == 0
+    with Budget(path, "run", limit) as budget, Budget(path, "another", limit) as other:
+        assert charged <= picodollars(budget.spent) <= picodollars(limit) and other.spent == 0
 
 
-def paid(purse: Purse, can: Most, *ends: Any) -> list[Any]:
+def paid(budget: Budget, can: Most, *ends: Any) -> list[Any]:
     """What requests that end so come to, all in flight at once."""
 
     async def one(end: Any) -> Any:
@@ -136,7 +136,7 @@ def paid(purse: Purse, can: Most, *ends: Any) -> list[Any]:
                 raise end
             return end  # type: ignore[no-any-return]
 
-        with purse.hold(PRICES) as hold:
+        with budget.hold(PRICES) as hold:
             return await hold.pay(send, can)
 
     async def all_of_them() -> list[Any]:
@@ -147,8 +147,8 @@ def paid(purse: Purse, can: Most, *ends: Any) -> list[Any]:
 
 def test_requests_wait_for_others_to_cost_less_and_as_many_as_fit_are_sent(tmp_path: Path) -> None:
     can = Most(100, 100)  # 0.0011 dollars at most, and 0.00011 in truth
-    with Purse(tmp_path / "a.ledger", "r", 0.0022) as purse:
-        made = paid(purse, can, *[reply(10, 0, 10)] * 30)
+    with Budget(tmp_path / "a.ledger", "r", 0.0022) as budget:
+        made = paid(budget, can, *[reply(10, 0, 10)] * 30)
     assert [isinstance(one, Reply) for one in made].count(True) == 11, "the rest would not fit at its worst"
     assert all(isinstance(one, Spent) for one in made if not isinstance(one, Reply))
     assert "MAX_DOLLARS=0.0022 has no room for another request: $0.00121 is spent, and the next may cost" in str(
@@ -157,46 +157,46 @@ def test_requests_wait_for_others_to_cost_less_and_as_many_as_fit_are_sent(tmp_p
 
 
 def test_a_limit_that_fits_exactly_is_used_to_the_end(tmp_path: Path) -> None:
-    with Purse(tmp_path / "a.ledger", "r", 0.0033) as purse:
-        assert all(isinstance(one, Reply) for one in paid(purse, Most(100, 100), *[reply(100, 0, 100)] * 3))
-        assert purse.spent == 0.0033 and isinstance(paid(purse, Most(1, 0), reply(1, 0, 0))[0], Spent)
+    with Budget(tmp_path / "a.ledger", "r", 0.0033) as budget:
+        assert all(isinstance(one, Reply) for one in paid(budget, Most(100, 100), *[reply(100, 0, 100)] * 3))
+        assert budget.spent == 0.0033 and isinstance(paid(budget, Most(1, 0), reply(1, 0, 0))[0], Spent)
 
 
 def test_what_failed_counts_with_the_most_unless_it_was_refused_or_counted(tmp_path: Path) -> None:
     counted = Malformed("no end")
     counted.counted = (10, 0, 10)
-    with Purse(tmp_path / "a.ledger", "r", 1.0) as purse:
+    with Budget(tmp_path / "a.ledger", "r", 1.0) as budget:
         for error, cost in (
             (Stalled(), 0.0011),
             (counted, 0.00011),
             (Refused(503, None, {}), 0),
             (Refused(504, None, {}), 0.0011),
         ):
-            before = purse.spent
-            paid(purse, Most(100, 100), error)
-            assert purse.spent - before == pytest.approx(cost)
+            before = budget.spent
+            paid(budget, Most(100, 100), error)
+            assert budget.spent - before == pytest.approx(cost)
 
 
 def test_a_provider_that_counts_more_than_we_do_is_noticed_and_held_to_that(tmp_path: Path) -> None:
     lines: list[str] = []
-    with Purse(tmp_path / "a.ledger", "r", 0.01) as purse:
-        purse.say = lines.append
-        made = [paid(purse, Most(100, 100), reply(200, 0, 200))[0] for _ in range(10)]
-        assert sum(isinstance(one, Reply) for one in made) == 4 and purse.spent <= 0.01 and len(lines) == 1
+    with Budget(tmp_path / "a.ledger", "r", 0.01) as budget:
+        budget.say = lines.append
+        made = [paid(budget, Most(100, 100), reply(200, 0, 200))[0] for _ in range(10)]
+        assert sum(isinstance(one, Reply) for one in made) == 4 and budget.spent <= 0.01 and len(lines) == 1
     assert "a reply cost $0.0022, and $0.0011 is the most" in lines[0]
 
 
 def test_a_damaged_ledger_is_refused_and_a_torn_line_is_none(tmp_path: Path) -> None:
     path = tmp_path / "a.ledger"
-    with Purse(path, "r", 1.0) as purse:
-        paid(purse, Most(100, 100), reply(10, 0, 10))
+    with Budget(path, "r", 1.0) as budget:
+        paid(budget, Most(100, 100), reply(10, 0, 10))
     with path.open("ab") as file:
         file.write(b'{"run": "r", "hold": 9')
-    with Purse(path, "r", 1.0) as purse:
-        assert purse.spent == 0.00011
+    with Budget(path, "r", 1.0) as budget:
+        assert budget.spent == 0.00011
     for damage in (b"what\n", b'{"run": "r", "hold": 1, "picodollars": -1.5}\n', b"[1]\n"):
         path.write_bytes(damage)
-        with pytest.raises(UserError, match="line 1 of the ledger .* is damaged"), Purse(path, "r", 1.0):
+        with pytest.raises(UserError, match="line 1 of the ledger .* is damaged"), Budget(path, "r", 1.0):
             pass
 
 
@@ -293,8 +293,8 @@ def ask(
     server = Server("other", till.url, "m", "x", card=card)
 
     async def all_of_them() -> list[Any]:
-        with Journal(folder / "a.jsonl") as journal, Purse(folder / "a.ledger", "r", limit) as purse:
-            async with Generator(server, journal, at_once, 60.0, stall=30.0, purse=purse) as made:
+        with Journal(folder / "a.jsonl") as journal, Budget(folder / "a.ledger", "r", limit) as budget:
+            async with Generator(server, journal, at_once, 60.0, stall=30.0, budget=budget) as made:
                 message = {"role": "user", "content": "How much is 6*7? " * 5}
                 drawn = Sampling(**{"max_tokens": 50} | sampling)
                 asked = [asyncio.ensure_future(made([message], n, drawn)) for n in range(count)]
@@ -302,7 +302,7 @@ def ask(
                 for task in waiting:
                     task.cancel()
                 done = await asyncio.gather(*asked, return_exceptions=True)
-            return [*done, purse.spent]
+            return [*done, budget.spent]
 
     *done, spent = asyncio.run(all_of_them())
     return done, spent

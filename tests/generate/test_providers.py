@@ -21,7 +21,7 @@ from core.generate import generator
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.scaffolds.rsa_verified import RSA_VERIFIED
-from core.session.run import check_context
+from core.session.checks import check_context
 from core.types import Completion, Sampling
 from tests.fakes.http import Answer, HttpFake, Request, answer
 

@@ -22,7 +22,7 @@ from core.generate.reply import Reply
 from core.generate.waits import LEFT_OUT, NO_THINKING, opened, whole
 from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
-from core.session.run import check_context
+from core.session.checks import check_context
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.fakes.http import Proxy, answer
 from tests.generate.test_generator import MESSAGES, ask, chat, no_waiting

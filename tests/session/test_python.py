@@ -224,7 +224,7 @@ def test_a_wheel_holds_all_that_a_run_needs(tmp_path: Path) -> None:
     """Installed elsewhere, on the embedded engine and model: nothing of the checkout is on its path."""
     copy = tmp_path / "checkout"  # building leaves files in it, which the next wheel would take in
     copy.mkdir()
-    for name in ("core", "data", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("core", "labs", "data", "pyproject.toml", "README.md", "LICENSE"):
         copied = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copied(ROOT / name, copy / name)
     where = ["--wheel-dir", str(tmp_path), str(copy)]

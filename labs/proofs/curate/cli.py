@@ -1,24 +1,22 @@
-"""The door of both tools: a file in, its rows with more columns out, and a summary."""
+"""The command of both tools: a file in, its rows with more columns out, and a summary."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import constants
 from core.base import terminal
-from core.base.errors import UserError, command
 from core.base.files import results_dir
 from core.base.prices import Prices
-from core.base.signals import Stop
 from core.constants import constant
-from core.engines.server import Server
 from core.report.tables import listed
+from core.session import session
+from core.session.session import Session
 from core.types import Ask
 from labs.proofs import places
 from labs.proofs.curate.rows import Rows
 from labs.proofs.curate.tool import NO_SOLUTION, Texts, Told, Tool, content, find_out
-from labs.proofs.grade.door import asked, graders_server
+from labs.proofs.grade.command import graders_server, on_file
 from labs.proofs.grade.each import AskingConstants, each
 from labs.proofs.grade.figures import cost_of, took
 from labs.proofs.places import Prompt
@@ -31,21 +29,22 @@ class CurateConstants(AskingConstants):
 
 
 def main(tool: Tool, argv: Sequence[str]) -> None:
-    with command():
-        if constants.asks_for_help(argv):
-            return print(constants.explained(CurateConstants, {"__doc__": tool.about}))
-        if not argv or "=" in argv[0] or argv[0].startswith("-"):
-            raise UserError(f"give a problem file: bash scripts/{tool.name}.sh FILE GRADER=card")
-        if given := [word for word in argv[1:] if word.startswith("PROBLEMS=")]:
-            raise UserError(f"{given[0]:.60} says nothing here: the file stands first")
-        stop = Stop()
-        config = constants.read(CurateConstants, {}, argv[1:])
+    usage, why = f"give a problem file: bash scripts/{tool.name}.sh FILE GRADER=card", "the file stands first"
+    with on_file(CurateConstants, argv, tool.about, usage, ("PROBLEMS=",), why) as (config, stop):
         necessary = ("problem", "solution")
         prompt = places.prompt(config.PROMPT, tool.places, necessary, {}) or Prompt("ours", tool.ours)
         folder = results_dir()
         rows = Rows(Path(argv[0]).expanduser(), tool, config.LIMIT)
         with graders_server(config) as server:
-            curate(_Asking(tool, prompt, rows, config), folder, server, stop)
+            job = _Asking(tool, prompt, rows, config)
+            total, name = job.total, f"{rows.name}.{tool.name}"
+            line = (
+                f"{tool.name} of {rows.name}: {total:,} requests by {server.model}, prompt {prompt.name}, engine "
+                f"{server.kind} at {server.base_url} because {server.why}"
+            )
+            with session.open(name, config, stop, folder, server, opening=line, on=name) as opened:
+                told = opened.asked(each(job, total, opened), "what was answered is kept")
+            write_columns(tool, rows, told, opened)
 
 
 @dataclass(frozen=True)
@@ -88,32 +87,16 @@ class _Asking:
         return f"missing {missing}" if (missing := sum(told.columns is None for told in made)) else ""
 
 
-def curate(job: _Asking, folder: Path, server: Server, stop: Stop) -> None:
-    """Ask about all rows, write them and print what it comes to. Raises UserError; stopped, ends with status 130."""
-    tool, rows, total, config = job.tool, job.rows, job.total, job.config
-    print(
-        terminal.wrapped(
-            f"{tool.name} of {rows.name}: {total:,} requests by {server.model}, prompt {job.prompt.name}, engine "
-            f"{server.kind} at {server.base_url} because {server.why}"
-        ),
-        flush=True,
-    )
-    path, on = folder / "journal" / f"{rows.name}.{tool.name}.jsonl", f"{rows.name}.{tool.name}"
-    answers = asked(
-        lambda journal, purse: each(job, total, config, server, journal, purse, stop.cancelling),
-        path,
-        on,
-        config,
-        server,
-        "what was answered",
-    )
-    out = rows.write(answers.results, server.card.price, server.model)
+def write_columns(tool: Tool, rows: Rows, told: Sequence[Told], opened: Session[CurateConstants]) -> None:
+    """Write all rows with what was `told` about them, and print a summary. Raises UserError."""
+    server, prices = opened.server, opened.server.card.price
+    out = rows.write(told, prices, server.model)
     print()
-    for line in summary(tool, answers.results, server.card.price):
+    for line in summary(tool, told, prices):
         print(terminal.wrapped(line, "  "))
-    if answers.spent is not None:
-        print(f"spent of MAX_DOLLARS, also on what failed: ${answers.spent:.4f}")
-    print(f"{answers.made:,} completions were made, the others came from the journal")
+    if opened.spent is not None:
+        print(f"spent of MAX_DOLLARS, also on what failed: ${opened.spent:.4f}")
+    print(f"{opened.made:,} completions were made, the others came from the journal")
     print(f"written  {out}", flush=True)
 
 

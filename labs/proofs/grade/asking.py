@@ -1,8 +1,7 @@
 """Ask a grader about proofs: what is asked of each, and what that takes. The same proof of the same problem is graded
 once, wherever it stands."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,10 +10,7 @@ from core.base.errors import UserError
 from core.base.prices import Prices
 from core.base.stats import mean_by_problem
 from core.constants import constant
-from core.engines.server import Server
-from core.generate.budget import Purse
-from core.generate.journal import Journal
-from core.grading.judge import stopping_judge
+from core.session.session import Session
 from core.types import MAX_POINTS, Ask, Completion, Problem
 from labs.proofs import proofs, rubric
 from labs.proofs.grade.each import AskingConstants, each
@@ -126,15 +122,7 @@ class _Grading:
 
 
 async def grade_all(
-    source: Proofs,
-    config: GraderConstants,
-    chosen: Prompt | None,
-    server: Server,
-    journal: Journal,
-    purse: Purse | None,
-    total: int,
-    stopping: Callable[[], AbstractContextManager[None]] = nullcontext,
+    source: Proofs, chosen: Prompt | None, total: int, opened: Session[GraderConstants]
 ) -> list[Points]:
     """The points of every proof in `source`, in order. Raises UserError, also where all gradings failed."""
-    async with stopping_judge():
-        return await each(_Grading(source, config, chosen), total, config, server, journal, purse, stopping)
+    return await each(_Grading(source, opened.config, chosen), total, opened)

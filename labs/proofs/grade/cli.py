@@ -11,39 +11,40 @@ from pathlib import Path
 
 from core import constants
 from core.base import terminal
-from core.base.errors import UserError, command
 from core.base.files import results_dir
-from core.base.signals import Stop
-from core.engines.server import Server
 from core.results import write
 from core.results.find import comparison, path_of
 from core.scaffolds.prompts import prompts_sha256
+from core.session import session
+from core.session.session import Session
 from labs.proofs import rubric
 from labs.proofs.grade import figures
 from labs.proofs.grade.asking import GradeConstants, Source, checked, grade_all
+from labs.proofs.grade.command import graders_server, on_file
 from labs.proofs.grade.compared import Compared
-from labs.proofs.grade.door import asked, graders_server
 from labs.proofs.grade.lines import Lines
 from labs.proofs.grade.stored import Stored, every, last
+from labs.proofs.proofs import Points
 
 USAGE = "give the name of results, or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
 
 
 def main(argv: Sequence[str]) -> None:
-    with command():
-        if constants.asks_for_help(argv):
-            return print(constants.explained(GradeConstants, {"__doc__": __doc__}))
-        if not argv or "=" in argv[0] or argv[0].startswith("-"):
-            raise UserError(USAGE)
-        if given := [word for word in argv[1:] if word.startswith(("PROBLEMS=", "LIMIT="))]:
-            raise UserError(f"{given[0]:.60} says nothing here: what is graded stands in the file")
-        stop = Stop()
-        config = constants.read(GradeConstants, {}, argv[1:])
+    why = "what is graded stands in the file"
+    with on_file(GradeConstants, argv, str(__doc__), USAGE, ("PROBLEMS=", "LIMIT="), why) as (config, stop):
         chosen = rubric.prompt(config.PROMPT)
         source = source_of(argv[0], config)
         total = checked(source, config, chosen)
         with graders_server(config) as server:
-            grade(source, config, chosen, server, total, stop)
+            name, folder, prompt = source.name, source.folder, chosen.name if chosen else "what fits each problem"
+            line = (
+                f"grading {name}: {total:,} gradings at most by {server.model}, prompt {prompt}, engine {server.kind} "
+                f"at {server.base_url} because {server.why}"
+            )
+            path = folder / f"{name}.grading.jsonl"
+            with session.open(name, config, stop, folder, server, opening=line, journal=path, on=name) as opened:
+                points = opened.asked(grade_all(source, chosen, total, opened), "what is graded is kept")
+            write_grades(source, chosen, points, opened)
 
 
 def source_of(name: str, config: GradeConstants) -> Source:
@@ -57,27 +58,11 @@ def source_of(name: str, config: GradeConstants) -> Source:
     return Stored(path_of(name, folder), every if is_all else last)
 
 
-def grade(
-    source: Source, config: GradeConstants, chosen: rubric.Prompt | None, server: Server, total: int, stop: Stop
+def write_grades(
+    source: Source, chosen: rubric.Prompt | None, points: Sequence[Points], opened: Session[GradeConstants]
 ) -> None:
-    """Grade everything, write it and print what it comes to. Raises UserError; stopped, ends with status 130."""
-    prompt = chosen.name if chosen else "what fits each problem"
-    print(
-        terminal.wrapped(
-            f"grading {source.name}: {total:,} gradings at most by {server.model}, prompt {prompt}, engine "
-            f"{server.kind} at {server.base_url} because {server.why}"
-        ),
-        flush=True,
-    )
-    answers = asked(
-        lambda journal, purse: grade_all(source, config, chosen, server, journal, purse, total, stop.cancelling),
-        source.folder / f"{source.name}.grading.jsonl",
-        source.name,
-        config,
-        server,
-        "what is graded",
-    )
-    points, spent = answers.results, answers.spent
+    """Write the points of all proofs and print their figures. Raises UserError."""
+    server, config = opened.server, opened.config
     prices = server.card.price
     result = figures.figures(source.items(), points, prices)
     templates = [chosen.text] if chosen else rubric.FITTING
@@ -89,7 +74,7 @@ def grade(
         "prompts_sha256": prompts_sha256([*templates, rubric.ENDING]),
         "config": {name: getattr(config, name) for name in constants.rules(GradeConstants)},
         **result,
-        **({} if spent is None else {"spent": spent}),
+        **({} if opened.spent is None else {"spent": opened.spent}),
     }
     path, worth = source.write(points, about, prices)
     print(f"\n{worth}\n" if worth else "")
@@ -97,7 +82,7 @@ def grade(
         print(terminal.wrapped(line, "  "))
     if card := server.card.note:
         print(terminal.wrapped(f"note: {card}", "  "))
-    print(f"{answers.made:,} completions were made, the others came from the journal")
+    print(f"{opened.made:,} completions were made, the others came from the journal")
     print(f"graded  {path}", flush=True)
 
 

@@ -1,6 +1,6 @@
-"""The door to a trial of a grader: it grades proofs that people have graded, in several ways and under attack.
+"""A trial of a grader: it grades proofs that people have graded, in several ways and under attack.
 
-All that is asked goes through asking.py: the generator, the journal and the purse of any grading.
+All that is asked goes through asking.py, as in any grading.
 """
 
 import json
@@ -12,23 +12,21 @@ from typing import Any
 
 from core import constants
 from core.base import terminal
-from core.base.errors import command
 from core.base.files import results_dir, write_atomically
-from core.base.signals import Stop
 from core.constants import constant
 from core.engines.server import Server
-from core.generate.budget import Purse
-from core.generate.journal import Journal
 from core.plan.work import Task
 from core.report import plot
 from core.report.tables import title
 from core.results import provenance, write
 from core.scaffolds.prompts import prompts_sha256
+from core.session import session
+from core.session.session import Session
 from labs.proofs import graded, plan, rubric
 from labs.proofs.attacks import ATTACKS
 from labs.proofs.grade import told, trust
 from labs.proofs.grade.asking import GraderConstants, checked, grade_all
-from labs.proofs.grade.door import asked, graders_server
+from labs.proofs.grade.command import graders_server
 from labs.proofs.grade.ways import Way, attacks_of, prompts_of, ways_of
 from labs.proofs.graded import GradedSet
 from labs.proofs.proofs import Points
@@ -57,10 +55,8 @@ TRIAL = Task(TrialConstants, plan.trial)
 def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
     """Run the trial whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends the
     process as core.session.run.run does."""
-    with command():
-        stop = Stop()
-        name = Path(namespace["__file__"]).stem
-        config = constants.of_command(trial.constants, namespace, "what is graded are the proofs of GRADED=…")
+    instead = "what is graded are the proofs of GRADED=…"
+    with session.command(trial.constants, namespace, instead) as (name, config, stop):
         prompts, attacks = prompts_of(config.PROMPTS), attacks_of(config.ATTACKS)
         folder, started = results_dir(), write.now()
         named = graded.load(config.GRADED).first(config.LIMIT) if config.GRADED != AUTO else None
@@ -70,41 +66,28 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
             chosen = named or graded.load(server.card.graded_set).first(config.LIMIT)
             ways, left_out = ways_of(chosen, prompts, attacks)
             totals = [checked(way, config, way.prompt) for way in ways]
-            print(terminal.wrapped(_opening(name, server, chosen, ways, totals)), flush=True)
-            answers = asked(
-                lambda journal, purse: _grade(ways, totals, config, server, journal, purse, stop),
-                folder / "journal" / f"{name}.jsonl",
-                chosen.sha256,
-                config,
-                server,
-                "what is graded",
-            )
-            document = _document(name, config, server, chosen, list(zip(ways, answers.results, strict=True)))
+            line = _opening(name, server, chosen, ways, totals)
+            with session.open(name, config, stop, folder, server, opening=line, on=chosen.sha256) as opened:
+                points = opened.asked(_grade(ways, totals, opened), "what is graded is kept")
+            document = _document(name, config, server, chosen, list(zip(ways, points, strict=True)))
             document |= {"started": started, "ended": write.now(), "left_out": left_out}
-            document |= {} if answers.spent is None else {"spent": answers.spent}
-            path = folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json"
-            _save(document, path)
-            print(f"\n{terminal.wrapped(title(document))}\n\n{told.told(document)}\n")
-            figure = path.with_suffix(".png")
-            plot.points(document, ways[0].key, _table(document, ways[0]), figure)
-            print(f"{answers.made:,} completions were made, the others came from the journal")
-            print(f"results {path}\nfigure  {figure}", flush=True)
+            document |= {} if opened.spent is None else {"spent": opened.spent}
+            _show(document, ways[0], folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json", opened.made)
 
 
-async def _grade(
-    ways: Sequence[Way],
-    totals: Sequence[int],
-    config: TrialConstants,
-    server: Server,
-    journal: Journal,
-    purse: Purse | None,
-    stop: Stop,
-) -> list[list[Points]]:
+async def _grade(ways: Sequence[Way], totals: Sequence[int], opened: Session[TrialConstants]) -> list[list[Points]]:
     """The points of every proof, way by way."""
-    return [
-        await grade_all(way, config, way.prompt, server, journal, purse, total, stop.cancelling)
-        for way, total in zip(ways, totals, strict=True)
-    ]
+    return [await grade_all(way, way.prompt, total, opened) for way, total in zip(ways, totals, strict=True)]
+
+
+def _show(document: dict[str, Any], first: Way, path: Path, made: int) -> None:
+    """Write the document and its figure, and print its tables. `made`: completions that were made for it."""
+    _save(document, path)
+    print(f"\n{terminal.wrapped(title(document))}\n\n{told.told(document)}\n")
+    figure = path.with_suffix(".png")
+    plot.points(document, first.key, _table(document, first), figure)
+    print(f"{made:,} completions were made, the others came from the journal")
+    print(f"results {path}\nfigure  {figure}", flush=True)
 
 
 def _opening(name: str, server: Server, chosen: GradedSet, ways: Sequence[Way], totals: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from core.results.data import Results
 from core.results.stages import NAME
 from labs.star import record as rounds
 from labs.star.constants import StarConstants
-from labs.star.door import untrained
+from labs.star.experiment import untrained
 from labs.star.record import Record
 from tests.conftest import ended, run, start
 from tests.helpers.once import once

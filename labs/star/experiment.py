@@ -1,4 +1,4 @@
-"""The door to a STaR experiment: what stands before its rounds, and what is shown behind them."""
+"""A STaR experiment as a command: the checks before its rounds, the rounds, and the table of them all."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,16 +8,16 @@ from typing import Any
 
 from core import constants
 from core.base import interrupts as interrupts
-from core.base import terminal
-from core.base.errors import UserError, command
+from core.base.errors import UserError
 from core.base.files import make_folder, results_dir
 from core.base.signals import Stop
 from core.engines.embedded_model import embedded_card
 from core.engines.environment import card
-from core.generate.journal import Journal, content_key
+from core.generate.journal import content_key
 from core.plan.work import Task
 from core.results import provenance
-from core.session.run import open_journal
+from core.session import session
+from core.session.session import Session
 from labs.star import data, plan, prompts
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
@@ -36,32 +36,33 @@ STAR = Task(StarConstants, plan.work)
 def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.session.run.run does."""
-    with command():
-        stop = Stop()
-        config = constants.of_command(experiment.constants, namespace, TAKEN)
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         label = f"seed{config.SEED}"
-        with beginning(Path(namespace["__file__"]).stem, {label: config}) as begun:
-            begun.run(label, config, stop)
-            print(f"\n{rounds.show(begun.folder)}")
-            print(f"results {begun.folder}")
+        with beginning(name, {label: config}, stop) as begun:
+            begun.run(label, config)
+            begun.show()
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """What stands before any round: weights to start from, problems, a journal."""
+    """The weights to start from, the problems and the session that all rounds share; results lie in `folder`."""
 
-    name: str
     folder: Path
     start: Weights
     split: Split
-    journal: Journal
+    opened: Session[StarConstants]
 
-    def run(self, label: str, config: StarConstants, stop: Stop, tokens: Sequence[int] | None = None) -> Record:
+    def show(self) -> None:
+        """Print the table of all runs."""
+        print(f"\n{rounds.show(self.folder)}")
+        print(f"results {self.folder}")
+
+    def run(self, label: str, config: StarConstants, tokens: Sequence[int] | None = None) -> Record:
         """A run of STaR, or what is left of it, recorded under its `label`; `tokens` as in Loop."""
         # How many tokens is a matter of each round: that of more ROUNDS is the same run.
         run = content_key([constants.identity(config), self.split.sha256, self.start.digest, tokens and "tokens"])
         head = {
-            "experiment": self.name,
+            "experiment": self.opened.name,
             "label": label,
             "run": run,
             "config": {name: getattr(config, name) for name in constants.rules(StarConstants)},
@@ -79,11 +80,11 @@ class Beginning:
             "provenance": provenance.collect((prompts.FORMAT, prompts.HINT)),
         }
         record = Record.begun(self.folder, label, head)
-        return Loop(config, self.split, self.start, record, self.journal, stop, tokens).run()
+        return Loop(self.opened.but(config=config), self.split, self.start, record, tokens).run()
 
 
 @contextmanager
-def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginning]:
+def beginning(name: str, runs: Mapping[str, StarConstants], stop: Stop) -> Iterator[Beginning]:
     """What `runs`, constants by label, begin with: all have the same DATA and EVAL. All that can be wrong is said here,
     before anything is asked or trained: weights, a server in the way, problems, what training needs. Raises
     UserError."""
@@ -92,7 +93,8 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
     served.check(start)
     its = card() if card().name else embedded_card() if start.is_gguf else card()
     split = data.split(config, (its.star_set, its.star_eval_set))
-    folder = results_dir() / name
+    results = results_dir()
+    folder = results / name
     left = sum(untrained(folder / label, of.ROUNDS) for label, of in runs.items())
     for label, of in runs.items():
         if start.path.resolve().is_relative_to((folder / label).resolve()):
@@ -102,16 +104,13 @@ def beginning(name: str, runs: Mapping[str, StarConstants]) -> Iterator[Beginnin
             )
         process.check(start.path, of.lora_rank(start.is_gguf), of.MAX_TOKENS, folder, left)
     process.python_of()
-    print(
+    lines = (
         f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(split.train):,} problems of {split.name}, "
-        f"evaluated on {len(split.held_out.problems)} of {split.held_out.name}",
-        flush=True,
+        f"evaluated on {len(split.held_out.problems)} of {split.held_out.name}\n{split.about_near()}"
     )
-    if alike := split.about_near():
-        print(terminal.wrapped(alike), flush=True)
-    make_folder(folder)
-    with open_journal(folder.parent / "journal" / f"{name}.jsonl") as journal:
-        yield Beginning(name, folder, start, split, journal)
+    with session.open(name, config, stop, results, opening=lines.rstrip()) as opened:
+        make_folder(folder)
+        yield Beginning(folder, start, split, opened)
 
 
 def untrained(own: Path, rounds: int) -> int:

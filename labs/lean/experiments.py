@@ -1,20 +1,19 @@
-"""The door to searching in Lean: what stands before the searches, and what is shown and kept behind them."""
+"""The experiments in Lean as commands: a baseline, expert iteration, and the orders of a search."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core import constants
 from core.base import interrupts as interrupts
-from core.base.errors import UserError, command
+from core.base.errors import UserError
 from core.base.files import results_dir, sha256, write_atomically
-from core.base.signals import Stop
 from core.base.terminal import columns
 from core.engines.need import Need
 from core.generate.journal import content_key
 from core.plan.work import Task
-from core.session.run import check_context, open_journal
+from core.session import session
+from core.session.checks import check_context
 from labs.lean import ablation, control, energy, figures, minif2f, plan, served, theorems, toolchain
 from labs.lean.ablation import Ablation
 from labs.lean.constants import (
@@ -47,35 +46,31 @@ ABLATION = Task(AblationConstants, plan.orders)
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.session.run.run does."""
-    with command():
-        stop = Stop()
-        config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
-        lean = toolchain.find()
-        chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
-        folder = results_dir()
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+        config = config.tried()
+        chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
+        results = results_dir()
         chosen = checked(lean, chosen, where, config)
         beside = control.given(config, chosen, lean)
-        name, out = Path(namespace["__file__"]).stem, place(folder, config) / "baseline"
-        with (
-            served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server,
-            open_journal(folder / "journal" / f"{name}.jsonl") as journal,
-        ):
+        out = place(results, config) / "baseline"
+        with served.policy(Need(0, config.MAX_TOKENS, 0), out.parent) as server:
             check_context(server, config)
-            print(f"{name}: {server.model} on {len(chosen)} theorems of {where}, {lean.name}", flush=True)
-            searching = Searching(name, config, server, journal, lean, out / "trajectories")
-            record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
-            outcomes = searching.of(chosen, stop)
-            made = figures.figures(outcomes, config.budgets)
-            record.save(complete=not beside, model=server.model_info(), figures=made)
-            keep(out, outcomes, made)
-            print(f"\n{figures.table(made)}")
-            if beside:
-                told = beside.compared(searching, chosen, outcomes, stop)
-                record.save(complete=True, **{control.FOLDER: told})
-                print(control.said(told, config.MAX_NODES))
-            print(f"results {out}")
-            goes, why = figures.baseline(outcomes, config.MAX_NODES, NO_GO)
-            print(f"{'go' if goes else 'no go'}: {why}")
+            line = f"{name}: {server.model} on {len(chosen)} theorems of {where}, {lean.name}"
+            with session.open(name, config, stop, results, server, opening=line) as opened:
+                searching = Searching(opened, lean, out / "trajectories")
+                record = Record.begun(out, content_key([searching.run, *map(vars, chosen)]), config, lean, where)
+                outcomes = searching.of(chosen)
+                made = figures.figures(outcomes, config.budgets)
+                record.save(complete=not beside, model=server.model_info(), figures=made)
+                keep(out, outcomes, made)
+                print(f"\n{figures.table(made)}")
+                if beside:
+                    told = beside.compared(searching, chosen, outcomes)
+                    record.save(complete=True, **{control.FOLDER: told})
+                    print(control.said(told, config.MAX_NODES))
+        print(f"results {out}")
+        goes, why = figures.baseline(outcomes, config.MAX_NODES, NO_GO)
+        print(f"{'go' if goes else 'no go'}: {why}")
 
 
 def place(results: Path, config: BaselineConstants) -> Path:
@@ -111,60 +106,53 @@ def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: Lean
 def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.session.run.run does."""
-    with command():
-        stop = Stop()
-        config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+        config = config.tried()
         lean, start = toolchain.find(), served.first()
         weights.check(start)
         learned, its, lean = given(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS, lean)
         held_out, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
         check_apart(learned, held_out)
-        folder = results_dir()
+        results = results_dir()
+        out = place(results, config)
         rank = 0 if start.is_gguf else config.LORA_RANK
-        process.check(start.path, rank, config.MAX_TOKENS, folder, untrained(place(folder, config), config))
+        process.check(start.path, rank, config.MAX_TOKENS, results, untrained(out, config))
         process.python_of()
         if config.ENERGY:
             served.check_embeds(start, config)
         learned = checked(lean, learned, its, config)
         held_out = checked(lean, held_out, where, config)
-        name = Path(namespace["__file__"]).stem
-        print(
+        line = (
             f"{name}: from {start.path.name} ({start.digest[:12]}) on {len(learned)} theorems of {its}, evaluated on "
-            f"{len(held_out)} of {where}, {lean.name}",
-            flush=True,
+            f"{len(held_out)} of {where}, {lean.name}"
         )
-        with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
-            out = place(folder, config)
-            Iterations(config, start, learned, held_out, (its, where), lean, out, journal, stop).run()
-            if config.ITERATION < 0:
-                print(f"\n{overview(out)}\n")
-            print(f"results {out}")
+        with session.open(name, config, stop, results, opening=line) as opened:
+            Iterations(opened, start, learned, held_out, (its, where), lean, out).run()
+        if config.ITERATION < 0:
+            print(f"\n{overview(out)}\n")
+        print(f"results {out}")
 
 
 def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.session.run.run does."""
-    with command():
-        stop = Stop()
-        config = constants.of_command(experiment.constants, namespace, TAKEN).tried()
-        lean = toolchain.find()
-        chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, lean)
-        folder = results_dir()
-        own = folder_of(place(folder, config), config.ITERATION)
-        made = iteration_of(own)
+    with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
+        config = config.tried()
+        chosen, where, lean = given(config.THEOREMS, TEST, config.EVAL_THEOREMS, toolchain.find())
+        results = results_dir()
+        own = folder_of(place(results, config), config.ITERATION)
+        made, out = iteration_of(own), own / "orders"
         served.check_embeds(made, config)
         chosen = checked(lean, chosen, where, config)
-        name, out = Path(namespace["__file__"]).stem, own / "orders"
-        print(
+        line = (
             f"{name}: the policy and the energy of iteration {config.ITERATION} ({made.digest[:12]}) on {len(chosen)} "
-            f"theorems of {where}, {lean.name}",
-            flush=True,
+            f"theorems of {where}, {lean.name}"
         )
         known_by = {**config.closed, **vars(config)}
         run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
-        record = Record.begun(out, run, config, lean, where)
-        with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
-            found = Ablation(config, made, own / "energy", chosen, lean, out, journal, stop).run()
+        with session.open(name, config, stop, results, opening=line) as opened:
+            record = Record.begun(out, run, config, lean, where)
+            found = Ablation(opened, made, own / "energy", chosen, lean, out).run()
         told = ablation.compared(found, config.budgets)
         record.save(complete=True, orders=told)
         write_atomically(out / TABLE, f"{ablation.table(told, config.budgets)}\n".encode())

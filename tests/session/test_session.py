@@ -1,0 +1,82 @@
+"""A session: what is asked of each of many things, and how a stop ends."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.base.errors import RunFailed
+from core.constants import Constants
+from core.engines.server import Server
+from core.generate.generator import Generator
+from core.session import session
+from core.session.bar import Bar
+from core.session.session import Session
+from core.types import Sampling
+from tests.fakes.server import ScriptedServer
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedServer]:
+    server = ScriptedServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def opened(scripted: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constants]]:
+    server = Server("other", f"{scripted.url}/v1", "m", "it is there")
+    with session.open("asking", Constants(), None, tmp_path, server, on="these") as opened:
+        yield opened
+
+
+def all_of(opened: Session[Constants], items: list[int], one: Any, places: int = 8) -> tuple[list[Any], Bar]:
+    with Bar("asking", len(items)) as bar:
+        made = opened.each(items, one, bar, places, lambda _: "", nullcontext("own"), content=lambda item: item)
+        return opened.asked(made, "all of it is kept"), bar
+
+
+def test_equal_items_are_asked_about_once_and_results_keep_their_order(
+    opened: Session[Constants], scripted: ScriptedServer
+) -> None:
+    async def one(item: int, generator: Generator, own: str) -> tuple[int, str, str]:
+        said = await generator([{"role": "user", "content": f"What is {item}?"}], item, Sampling())
+        return item, said.text, own
+
+    found, bar = all_of(opened, [3, 1, 3, 2], one)
+    assert [item for item, _, _ in found] == [3, 1, 3, 2] and {own for _, _, own in found} == {"own"}
+    assert len(scripted.asked) == opened.made == bar.done == 3
+    assert all_of(opened, [2, 1], one)[0] == [found[3], found[1]], "the journal answers"
+    assert len(scripted.asked) == 3 and opened.spent is None
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_no_more_items_are_begun_than_there_are_places(opened: Session[Constants], places: int) -> None:
+    begun, most = 0, 0
+
+    async def one(item: int, generator: Generator, own: str) -> None:
+        nonlocal begun, most
+        begun += 1
+        most = max(most, begun)
+        await asyncio.sleep(0.001)
+        begun -= 1
+
+    all_of(opened, list(range(10)), one, places)
+    assert most == places
+
+
+def test_a_bug_counts_before_a_users_error(opened: Session[Constants]) -> None:
+    async def one(item: int, generator: Generator, own: str) -> None:
+        raise RunFailed("nothing came of it") if item else ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        all_of(opened, [1, 0], one)
+
+
+def test_a_stopped_session_reports_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="130"), session.stopped(lambda: "2 of 3 are kept"):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().out == "\nstopped; 2 of 3 are kept. Run the same command again to go on.\n"
