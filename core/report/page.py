@@ -58,7 +58,7 @@ class Run:
 
     @property
     def table(self) -> str:
-        return tables.table(self.document)
+        return tables.steps_table(self.document).body()
 
 
 def read(path: Path) -> Run:

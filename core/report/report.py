@@ -26,8 +26,7 @@ from core.results.warnings import is_ungraded
 def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
     """Print the tables of `runs`; `anyway`: compare them across problem sets and models, too."""
     for run in runs:
-        table = tables.table(run.document, columns())
-        print(f"{wrapped(run.title)}\n\n{table}")
+        print(tables.steps_table(run.document).text(columns()))
         if is_ungraded(run.document):
             pass  # the table says so
         elif proofs := run.document["metrics"]["proofs"]:

@@ -17,7 +17,8 @@ from core.base import seeds
 from core.base.signals import Stop
 from core.base.stats import holm, mean_by_problem, paired
 from core.generate.journal import Journal
-from core.report.tables import Column, fitted, interval, shift
+from core.report.table import Column, Table
+from core.report.tables import interval, shift
 from core.session.run import check_context
 from labs.lean import figures
 from labs.lean.constants import AblationConstants
@@ -121,9 +122,10 @@ def table(told: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
     rows = [
         Column("order", list(told)),
         *reversed(rates),
-        Column("minus log probability", shifts, "minus the first"),
+        Column("minus log probability", shifts, short="minus the first"),
         Column("won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]),
         Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
     ]
     ended = figures.counts(told[LOGPROB]["reasons"])
-    return f"{fitted(rows, width)}\n\nlog probability alone, not proved: {ended}"
+    table = Table("", rows).body(width)
+    return f"{table}\n\nlog probability alone, not proved: {ended}"

@@ -16,7 +16,8 @@ from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.stats import Paired, mean_by_problem
 from core.base.terminal import columns, wrapped
-from core.report.tables import NONE, Column, Table, chance, interval, shift
+from core.report.table import NONE, Column, Table
+from core.report.tables import chance, interval, shift
 from core.results.read import count_of, rate_of
 from core.results.warnings import CONTINUES
 from labs.lean import figures, outcome, record
@@ -246,7 +247,7 @@ def over_iterations(found: Report) -> list[Table]:
         Column("minus first", [*none, *(_gain(of.first) for of in rows)], rank=1),
         Column("won, lost (first)", [*none, *(_won(of.first) for of in rows)], rank=6),
         Column("p (first)", [*none, *(_p(of.first) for of in rows)], rank=5),
-        Column("proved to learn from", [*none, *(_proved(of.learned) for of in rows)], "proved", rank=4),
+        Column("proved to learn from", [*none, *(_proved(of.learned) for of in rows)], short="proved", rank=4),
         Column("pairs", [*none, *(NONE if of.pairs is None else f"{of.pairs:,}" for of in rows)], rank=4),
     ]
     title = "iterations: held-out theorems solved by each policy alone, %"

@@ -9,7 +9,8 @@ from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.terminal import columns, short, wrapped
 from core.report import plot
-from core.report.tables import NONE, Column, Table, interval, shift
+from core.report.table import NONE, Column, Table
+from core.report.tables import interval, shift
 from core.results import read as stored
 from core.results.find import comparison
 from core.results.warnings import CONTINUES
@@ -280,7 +281,7 @@ def _dropped(each: Record) -> list[Table]:
     made = [
         Column("dropped", [f"{way}: {reason}" for way, reason in rows]),
         *(
-            Column(f"round {of['round']}", [str(counts[row][place]) for row in rows], str(of["round"]), rank=1)
+            Column(f"round {of['round']}", [str(counts[row][place]) for row in rows], short=str(of["round"]), rank=1)
             for place, of in enumerate(rounds)
         ),
         Column("in all", [str(sum(counts[row])) for row in rows]),

@@ -14,7 +14,7 @@ from core.base.errors import UserError
 from core.plan.plan import main as plan
 from core.report import live, page, texts
 from core.report.report import main
-from core.report.tables import Column, Table
+from core.report.table import Column, Table
 from labs.star import record as record
 from labs.star import report as rounds
 from tests.helpers import reports
