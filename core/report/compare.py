@@ -252,6 +252,32 @@ def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = 
     return Pair(other.name, len(shared), metrics, tokens, notes)
 
 
+ABOUT = (
+    "paired by problem; differences in points with 95% intervals; p: two-sided sign-flip permutation test, with which "
+    "the intervals agree"
+)
+
+
+def differences(pairs: Sequence[Pair], first: str) -> Table:
+    """Tabulate `pairs`, each against `first`, with p-values corrected for their number."""
+    corrected = iter(holm([d.p for pair in pairs for d in pair.metrics.values()]))
+    rows = []
+    for pair in pairs:
+        for metric, d in pair.metrics.items():
+            counts = [str(count) for count in (d.n, d.wins, d.losses, d.ties)]
+            change = shift(d.difference, d.low, d.high)
+            rows.append([pair.name, metric, change, chance(d.p), chance(next(corrected)), *counts])
+        change = f"{shift(t.value, t.low, t.high)} %" if (t := pair.tokens) else "unknown"
+        rows.append([pair.name, "completion tokens", change, "", "", str(pair.problems), "", "", ""])
+    heads = ("result", "metric", "difference", "p", "p (Holm)", "problems", "wins", "losses", "ties")
+    meanings = {"p (Holm)": "corrected for all p-values of this table"}
+    made = [
+        Column(head, cells, meanings.get(head, "")) for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
+    ]
+    shown = [column for column in made if len(pairs) > 1 or column.head != "p (Holm)"]
+    return Table(f"Each against {first}", shown, about=ABOUT)
+
+
 def _tokens_against(of_a: Sequence[float | None], of_b: Sequence[float | None]) -> Estimate | None:
     """The change from a to b in tokens of a problem, as a share of a's mean, with its interval over problems; None
     where not all are known."""

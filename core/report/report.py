@@ -167,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             one = compared.name if compared else runs[0].name if len(runs) == 1 else "report"
             out = args.out or (folder if compared else runs[0].path.parent) / f"{one}.html"
             if lab and compared:
-                made = page.write(runs, out, args.all_inside, rounds=lab.page(compared, [run.name for run in runs]))
+                made = page.write(runs, out, args.all_inside, view=lab.page(compared, runs))
                 print(lab.show(compared))
             elif compared:
                 table = read_text(compared / "table.txt", "the table", "Run the comparison again")

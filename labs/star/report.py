@@ -2,21 +2,25 @@
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.terminal import columns, short, wrapped
-from core.report import plot
+from core.report import compare, plot
+from core.report.page import Run, labels_of
 from core.report.table import NONE, Column, Table
 from core.report.tables import interval, shift
 from core.results import read as stored
 from core.results.find import comparison
+from core.results.labs import View
 from core.results.warnings import CONTINUES
 from labs.star import record as record
 from labs.star.record import WAYS, Record
 
+WEB = Path(__file__).resolve().parent / "web"
 LEGEND = (
     "accuracies in % of held-out problems, with 95% intervals over them; minus round 0: paired by problem",
     "sampled: mean over SEEDS at TEMPERATURE; vote: of VOTES samples; format: passes the guard (MIN_STEPS, MAX_STEPS); "
@@ -84,13 +88,20 @@ def markdown(folder: Path) -> str:
     return _joined([table.markdown() for table in tables(found)], notes)
 
 
-def page(folder: Path, names: Sequence[str]) -> dict[str, Any]:
-    """What the page says of the runs in `folder` before any of their results; `names`: of those that it shows, in
-    order. Raises UserError, as `show` does."""
+def page(folder: Path, runs: Sequence[Run]) -> View:
+    """Return the view of the rounds in `folder`, whose results are `runs`. Raises UserError, as `show` does."""
+    known = data(folder, [run.name for run in runs])
+    return View(known, _between_rounds(runs, known), (WEB / "rounds.js",), (WEB / "star.css",))
+
+
+def data(folder: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Return what the page says of the runs in `folder`. `names`: those of the results that it shows, in order."""
     found = _evaluated(folder)
     numbers = {name: number for number, name in enumerate(names)}
     return {
         "name": one_line(folder.name, 80),
+        "view": "rounds",
+        "heading": "Rounds",
         "warnings": _warnings(found, folder),
         "legend": list(LEGEND),
         "tables": [table.page(numbers) for table in tables(found)],
@@ -126,6 +137,31 @@ def _on_page(each: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
         ],
         "collected": {str(number): at for number, at in collected.items() if at is not None},
     }
+
+
+def _between_rounds(runs: Sequence[Run], known: dict[str, Any]) -> dict[str, Any] | None:
+    """Compare each evaluation at temperature 0 with that of round 0 of the same run. The weights differ on purpose,
+    and of one sample the vote is the sample. `groups`: the numbers of the results of a run. None: there is no pair."""
+    notes: list[str] = []
+    pairs: list[compare.Pair] = []
+    names = labels_of(runs)
+    groups = [[of["results"] for of in each["rounds"] if of["results"] is not None] for each in known["runs"]]
+    groups = [group for group, each in zip(groups, known["runs"], strict=True) if each["rounds"][0]["results"] in group]
+    for first, *others in groups:
+        start = compare.read(str(runs[first].path), runs[first].path.parent)
+        for other in others:
+            path = runs[other].path
+            try:
+                pair = compare.pair(start, compare.read(str(path), path.parent), anyway=True, is_trained=True)
+            except UserError as error:
+                notes.append(str(error))
+                continue
+            notes += pair.notes
+            metric = compare.METRICS[0]
+            pairs.append(replace(pair, name=names[other], metrics={metric: pair.metrics[metric]}))
+    if not pairs:
+        return None
+    return {"table": compare.differences(pairs, "round 0 of its run").page(), "notes": notes, "groups": groups}
 
 
 def _evaluated(folder: Path) -> list[Record]:

@@ -2,6 +2,9 @@
 // Whatever a model wrote reaches the page as text nodes alone.
 "use strict";
 
+/** What a lab's script puts in place of the page's own (labs/star/web): view(data), which comes first, and, if they
+    return anything, tab(run) and overview(run), facts(run, member), notes(run, member) and problems(data). */
+const lab = {};
 const byId = (id) => document.getElementById(id);
 
 function fill(element, attributes, children) {
