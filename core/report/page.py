@@ -226,9 +226,9 @@ def html(
     each: int = 1,
     view: View | None = None,
 ) -> Iterator[bytes]:
-    """Yield the page, piece by piece. `known`: the data of `runs` and `view`; `parts`: ids and packed texts to put inside; `live`:
-    seconds between looks at the server for newer results; `beside`: the folder with the parts that are not inside,
-    `each` so many problems in a file."""
+    """Yield the page, piece by piece. `known`: the data of `runs` and `view`; `parts`: ids and packed texts to put
+    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the parts that are
+    not inside, `each` so many problems in a file."""
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,

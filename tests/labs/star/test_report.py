@@ -123,10 +123,10 @@ def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> 
         changed(star, rounds=told[:1], complete=False, last=None)
         assert "<title>21_star · qed-rsa</title>" in got(port, "/")
         first = json.loads(got(port, "/data"))
-        assert len(first["rounds"]["runs"][0]["rounds"]) == 1 and first["comparison"] is None
+        assert len(first["lab"]["runs"][0]["rounds"]) == 1 and first["comparison"] is None
         changed(star, rounds=told)
         then = json.loads(got(port, "/data"))
-        assert len(then["rounds"]["runs"][0]["rounds"]) == 3 and len(then["runs"]) == 5
+        assert len(then["lab"]["runs"][0]["rounds"]) == 3 and len(then["runs"]) == 5
 
 
 # Records of anyone
@@ -179,7 +179,7 @@ def test_any_record_is_shown_or_refused_in_one_line(one: Path, data: st.DataObje
         path.write_text(json.dumps(document))
         try:
             found = record.records(one)
-            known = rounds.page(one, [path.stem for path in record.results(found[0])])
+            known = rounds.data(one, [path.stem for path in record.results(found[0])])
             text = "\n\n".join(table.text() for table in rounds.tables([*found, *found])) + rounds.markdown(one)
         except UserError as error:
             assert "\n" not in str(error)
