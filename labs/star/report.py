@@ -1,7 +1,7 @@
 """What runs in rounds (STaR) came to, from their records: tables for people (text, markdown, the page), and a curve."""
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from core.base.files import write_atomically
 from core.base.terminal import columns, short, wrapped
 from core.report import compare, plot
 from core.report.page import Run, labels_of
-from core.report.table import NONE, Column, Table
+from core.report.table import NONE, Column, Metric, Table, filled, legend
 from core.report.tables import interval, shift
 from core.results import read as stored
 from core.results.find import comparison
@@ -21,15 +21,6 @@ from labs.star import record as record
 from labs.star.record import WAYS, Record
 
 WEB = Path(__file__).resolve().parent / "web"
-LEGEND = (
-    "accuracies in % of held-out problems, with 95% intervals over them; minus round 0: paired by problem",
-    "sampled: mean over SEEDS at TEMPERATURE; vote: of VOTES samples; format: passes the guard (MIN_STEPS, MAX_STEPS); "
-    "steps: lines before the answer; cut: by MAX_TOKENS; timed out: no answer within TIMEOUT",
-    "kept: traces of the round by way (first try, retry, rationalised: shown the answer while sampling); malformed: "
-    "right, but dropped for its form; unsound: kept though an equation in them is false; rows: trained on, one a "
-    "problem, of all rounds so far; loss: mean of the first and of the last tenth",
-    "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
-)
 
 
 def is_folder(folder: Path) -> bool:
@@ -103,7 +94,7 @@ def data(folder: Path, names: Sequence[str]) -> dict[str, Any]:
         "view": "rounds",
         "heading": "Rounds",
         "warnings": _warnings(found, folder),
-        "legend": list(LEGEND),
+        "legend": [LEGEND[-1]],
         "tables": [table.page(numbers) for table in tables(found)],
         "runs": [_on_page(each, numbers) for each in found],
     }
@@ -221,56 +212,21 @@ def _first(found: Sequence[Record], folder: Path) -> stored.Head | None:
 def _rounds(each: Record) -> Table:
     """How good the weights of each round are."""
     rounds = done(each)
-    told = [of["evaluated"] for of in rounds]
-    made = [
-        Column("round", [str(of["round"]) for of in rounds]),
-        Column("right at t=0", [interval(of["accuracy"]) for of in told]),
-        Column("minus round 0", [_gain(of["gain"]) for of in told]),
-    ]
-    if any(of["sampled_accuracy"] for of in told):
-        made.append(Column("sampled", [_rate(of["sampled_accuracy"]) for of in told], rank=1))
-        if each.head["config"]["VOTES"] > 1:
-            made.append(Column("vote", [_rate(of["vote"]) for of in told], rank=2))
-    made += [
-        Column("format", [f"{100 * of['format']['value']:.1f}" for of in told], rank=3),
-        Column("steps", [_mean(of["steps"]) for of in told], rank=4),
-        Column("cut", [str(of["truncated"]) for of in told], rank=2),
-        Column("failed", [str(of["failed"]) for of in told], rank=2),
-        Column("timed out", [str(of["timed_out"]) for of in told], rank=2),
-        Column("tokens", [_tokens(of["tokens"]) for of in told], rank=5),
-        Column("s", [f"{of['seconds']:,.0f}" for of in told], rank=6),
-    ]
     best, last = _best(each), rounds[-1]["round"]
     marks = [", ".join([*(["best"] * (n == best)), *(["last"] * (n == last))]) for n in (of["round"] for of in rounds)]
     about = one_line(each.head["data"]["held_out_name"], 60)
-    n = told[0]["accuracy"]["n"]
+    n = rounds[0]["evaluated"]["accuracy"]["n"]
     so_far = "last" if _is_whole(each) else "last so far"
     title = f"{each.label}: evaluated on {n} problems of {about}; best: round {best}; {so_far}: round {last}"
     opens = [{"evaluation": of["evaluated"]["greedy"]} | _samples(of.get("collected", {})) for of in rounds]
-    return Table(title, made, opens, marks)
+    return Table(title, filled((*ACCURACIES, *REPLIES), rounds, each), opens, marks, ABOUT)
 
 
 def _making(each: Record) -> Table:
     """What each round collected and trained on. One that repeats the first round's traces has collected none."""
     rounds = _begun(each)
-    got = [{} if of["collected"]["repeats"] else of["collected"] for of in rounds]
-    trained = [of.get("trained", {}) for of in rounds]
-    made = [
-        Column("round", [str(of["round"]) for of in rounds]),
-        Column("samples", [str(of["samples"]) if of else NONE for of in got]),
-        *(Column(way, [str(of["kept"][way]) if of else NONE for of in got]) for way in WAYS),
-        Column("dropped", [str(_lost(of)) if of else NONE for of in got]),
-        Column("malformed", [_count(of.get("malformed")) for of in got], rank=1),
-        Column("unsound", [str(sum(of["unsound"].values())) if of else NONE for of in got], rank=2),
-        Column("tokens", [_tokens(of["tokens"]) if of else NONE for of in got], rank=3),
-        Column("s", [f"{of['seconds']:,.0f}" if of else NONE for of in got], rank=5),
-        Column("rows", [str(of["collected"]["rows"]) for of in rounds], rank=1),
-        Column("trained on", [_tokens(of["tokens"]) if of else NONE for of in trained], rank=3),
-        Column("training s", [f"{of['seconds']:,.0f}" if of else NONE for of in trained], rank=5),
-        Column("loss", [f"{of['first_loss']:.4f} to {of['last_loss']:.4f}" if of else NONE for of in trained], rank=4),
-    ]
     title = f"{each.label}: samples kept by way, tokens of sampling and of training"
-    return Table(title, made, [_samples(of) for of in got])
+    return Table(title, filled(MAKING, rounds), [_samples(_own(of)) for of in rounds])
 
 
 def _samples(collected: dict[str, Any]) -> dict[str, str]:
@@ -359,7 +315,7 @@ def _summary(found: Sequence[Record]) -> Table:
         Column("s", [f"{of:,.0f}" for of in seconds], rank=6),
     ]
     opens = [{"last": of["greedy"]} for of in ends]
-    return Table("all runs, at temperature 0, after their last round", made, opens)
+    return Table("all runs, at temperature 0, after their last round", made, opens, about=LEGEND[0])
 
 
 def curves(found: Sequence[Record], folder: Path, path: Path) -> None:
@@ -397,3 +353,95 @@ def _mean(value: float | None) -> str:
 
 def _tokens(count: int | None) -> str:
     return "unknown" if count is None else short(count)
+
+
+# The columns of the tables of a run. A row is a round of its record.
+
+
+def _own(of: dict[str, Any]) -> dict[str, Any]:
+    """Return what a round collected. A round that repeats the first round's traces has collected nothing."""
+    collected: dict[str, Any] = of["collected"]
+    return {} if collected["repeats"] else collected
+
+
+def _has_samples(each: Record) -> bool:
+    return any(of["evaluated"]["sampled_accuracy"] for of in done(each))
+
+
+def _has_votes(each: Record) -> bool:
+    return _has_samples(each) and bool(each.head["config"]["VOTES"] > 1)
+
+
+def _evaluation(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
+    return Metric(head, meaning, lambda of: read(of["evaluated"]), **more)
+
+
+def _collection(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
+    return Metric(head, meaning, lambda of: read(own) if (own := _own(of)) else NONE, **more)
+
+
+def _training(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
+    return Metric(head, meaning, lambda of: read(of["trained"]) if of.get("trained") else NONE, **more)
+
+
+def _way(way: str) -> Metric:
+    meaning = "traces of the round by way (first try, retry, rationalised: shown the answer while sampling)"
+    return _collection(way, meaning if way == WAYS[0] else "", lambda of: str(of["kept"][way]), named="kept")
+
+
+ACCURACIES = (
+    Metric("round", "", lambda of: str(of["round"])),
+    _evaluation("right at t=0", "", lambda of: interval(of["accuracy"])),
+    _evaluation("minus round 0", "paired by problem", lambda of: _gain(of["gain"])),
+)
+REPLIES = (
+    _evaluation(
+        "sampled", "mean over SEEDS at TEMPERATURE", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1
+    ),
+    _evaluation("vote", "of VOTES samples", lambda of: _rate(of["vote"]), when=_has_votes, rank=2),
+    _evaluation(
+        "format", "passes the guard (MIN_STEPS, MAX_STEPS)", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
+    ),
+    _evaluation("steps", "lines before the answer", lambda of: _mean(of["steps"]), rank=4),
+    _evaluation("cut", "by MAX_TOKENS", lambda of: str(of["truncated"]), rank=2),
+    _evaluation("failed", "", lambda of: str(of["failed"]), rank=2),
+    _evaluation("timed out", "no answer within TIMEOUT", lambda of: str(of["timed_out"]), rank=2),
+    _evaluation("tokens", "", lambda of: _tokens(of["tokens"]), rank=5),
+    _evaluation("s", "", lambda of: f"{of['seconds']:,.0f}", rank=6),
+)
+MAKING = (
+    Metric("round", "", lambda of: str(of["round"])),
+    _collection("samples", "", lambda of: str(of["samples"])),
+    *map(_way, WAYS),
+    _collection("dropped", "", lambda of: str(_lost(of))),
+    _collection("malformed", "right, but dropped for its form", lambda of: _count(of.get("malformed")), rank=1),
+    _collection(
+        "unsound",
+        "kept though an equation in them is false",
+        lambda of: str(sum(of["unsound"].values())),
+        rank=2,
+    ),
+    _collection("tokens", "", lambda of: _tokens(of["tokens"]), rank=3),
+    _collection("s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
+    Metric(
+        "rows",
+        "trained on, one a problem, of all rounds so far",
+        lambda of: str(of["collected"]["rows"]),
+        rank=1,
+    ),
+    _training("trained on", "", lambda of: _tokens(of["tokens"]), rank=3),
+    _training("training s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
+    _training(
+        "loss",
+        "mean of the first and of the last tenth",
+        lambda of: f"{of['first_loss']:.4f} to {of['last_loss']:.4f}",
+        rank=4,
+    ),
+)
+ABOUT = "accuracies in % of held-out problems, with 95% intervals over them"
+LEGEND = (
+    f"{ABOUT}; {legend(ACCURACIES)}",
+    legend(REPLIES),
+    legend(MAKING),
+    "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
+)
