@@ -32,7 +32,7 @@ class GradingServer(HttpFake):
     picodollars. `life` requests are answered and not one more, whatever comes at once: others get no answer, and
     `is_stuck` is set."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.reply: Callable[[str, int], str] = quoting
         self.fault: Callable[[int], Answer | None] = lambda n: None
         self.refused: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class GradingServer(HttpFake):
         self.answered: list[tuple[str, int]] = []
         self.keys: set[str | None] = set()
         self.is_stuck, self._go_on = threading.Event(), threading.Event()
-        super().__init__()
+        super().__init__(port)
 
     def get(self, request: Request) -> None:
         answer(200, {"object": "list", "data": [{"id": "strict", "object": "model", "owned_by": "us"}]})(request)

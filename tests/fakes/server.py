@@ -51,11 +51,11 @@ class ScriptedServer(HttpFake):
     """`asked`: the body of every request. From the moment `life` requests are answered, the others are left without
     an answer, and `is_stuck` is set: time to kill the client. `revive()` answers again."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.asked: list[str] = []
         self.life = 10**9
         self.is_stuck, self._go_on = threading.Event(), threading.Event()
-        super().__init__()
+        super().__init__(port)
 
     def get(self, request: Request) -> None:
         answer(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})(request)

@@ -1,0 +1,65 @@
+"""Compare a case with its golden files: run it anew, and resume it from stored journals."""
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from tests.conftest import ROOT
+from tests.golden.cases import Case
+from tests.golden.normal import is_alike
+from tests.golden.running import Texts, golden, journal_keys, run_case, unpack
+from tests.helpers import training
+
+LINES = 40  # of a difference that is shown
+
+
+def parameters(cases: list[Case]) -> list[ParameterSet]:
+    """The cases as parameters of a test; those that train are skipped if torch is missing."""
+    return [pytest.param(case, id=case.name, marks=[training.needed] if case.trains else []) for case in cases]
+
+
+def compare(case: Case, found: Texts, is_wanted: Callable[[str], bool] = lambda name: True) -> None:
+    """Fail with a short difference if the texts of a case differ from its golden ones."""
+    kept = golden(case)
+    assert kept, f"{case.name} has no golden files. Write them: {command(case)}"
+    shown: list[str] = []
+    for name in sorted({name for name in (*kept, *found) if is_wanted(name)}):
+        one, other = (texts.get(name, "").splitlines() for texts in (kept, found))
+        if len(one) == len(other) and all(map(is_alike, one, other)):
+            continue
+        other = (
+            [a if a != b and is_alike(a, b) else b for a, b in zip(one, other, strict=True)]
+            if len(one) == len(other)
+            else other
+        )
+        shown += difflib.unified_diff(one, other, f"golden/{name}", f"now/{name}", lineterm="", n=1)
+    if shown:
+        more = len(shown) - LINES
+        lines = [line[:400] for line in shown[:LINES]] + ([f"… {more} more lines"] if more > 0 else [])
+        pytest.fail("\n".join([*lines, f"If this is meant: {command(case)}"]), pytrace=False)
+
+
+def command(case: Case) -> str:
+    return f"PYTHONPATH=. .venv/bin/python -m tests.golden {case.name}"
+
+
+def check(case: Case, folder: Path) -> None:
+    """Run a case anew and compare everything."""
+    compare(case, run_case(case, folder, ROOT).texts)
+
+
+def check_resumed(case: Case, folder: Path, records: bool) -> None:
+    """Run a case on the stored journals (`records`: and on the records of its rounds or searches). It must ask for
+    nothing new and end with equal results."""
+    results = folder / "results"
+    unpack(case, results, lambda name: records or name.startswith("journal/"))
+    before = journal_keys(results)
+    ran = run_case(case, folder, ROOT)
+    assert ran.requests == 0, f"{case.name}: {ran.requests} new requests on a journal that has everything"
+    after = journal_keys(results)
+    new = {name: sorted(set(keys) - set(before.get(name, []))) for name, keys in after.items()}
+    assert after == before, f"{case.name}: new completions on a journal that has everything: {new}"
+    compare(case, ran.texts, lambda name: not name.endswith((".html.txt", "names.txt")))

@@ -1,0 +1,217 @@
+"""Run a case in folders of its own, and collect as text everything that it leaves behind."""
+
+import gzip
+import io
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests import conftest
+from tests.conftest import ROOT
+from tests.fakes.grader import GradingServer
+from tests.fakes.server import ScriptedServer
+from tests.golden.cases import INPUTS, Case
+from tests.golden.normal import Normal
+
+HERE = Path(__file__).resolve().parent
+FILES, JOURNALS = HERE / "files", HERE / "journals"
+REPLIES = {  # of the model that scripts/schemes.sh and scripts/filter.sh ask
+    "schemes": "Two ways are open.\n\nCheckpoints:\n- 2 points: reduces to $n$ odd\nChain: by induction\n"
+    "- 5 points: the step\nChain: by descent\n- 1 point: a least one\n- 4 points: a smaller one\nNo credit:\n"
+    "- tries of small cases\nDeductions:\n- 1 point: leaves out n = 0",
+    "filter": "It leaves out a case.\n\nIncomplete: no\nDifficulty: 7\nGaps: **yes**\nWrong: no\nDisagreement: yes\n"
+    "Computational: no",
+}
+UNPACKED = (".png", ".html", ".log", ".gguf", ".safetensors", ".checkpoint")
+CARD = '[price]\nread = 1.0\ncached = 0.1\nwritten = 10.0\non = "2026-11-23"\n'
+Texts = dict[str, str]  # what a case leaves behind: file names and contents
+Result = tuple[int, str, str]  # status, standard output, standard error
+
+
+@dataclass
+class Ran:
+    """A case that has run: its golden texts, and the number of requests that reached its scripted server."""
+
+    texts: Texts
+    requests: int
+
+
+@contextmanager
+def serving(case: Case) -> Iterator[ScriptedServer | GradingServer | None]:
+    """Start the scripted server of a case, on a port of its own: a card's address is part of journal keys."""
+    kind = case.server
+    server = None if kind == "embedded" else on_port(ScriptedServer if kind == "scripted" else GradingServer, case.name)
+    if kind in REPLIES and isinstance(server, GradingServer):
+        server.reply = lambda prompt, seed: REPLIES[kind]
+    try:
+        yield server
+    finally:
+        if server:
+            server.close()
+
+
+def on_port(make: type[ScriptedServer] | type[GradingServer], name: str) -> ScriptedServer | GradingServer:
+    """Start a server on the port that follows from `name`. Wait if another checkout's tests have it."""
+    port, ends = 27000 + zlib.crc32(name.encode()) % 2000, time.monotonic() + 120
+    while True:
+        try:
+            return make(port)
+        except OSError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.2)
+
+
+def run_case(case: Case, folder: Path, root: Path = ROOT) -> Ran:
+    """Run the commands of `case` on the checkout `root`. `folder` has or gets: results, in (its inputs), out."""
+    results = folder / "results"
+    for name in ("results", "in", "out"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for name in case.inputs:
+        shutil.copy(ROOT / INPUTS / name, folder / "in")
+    normal = Normal({str(folder): "TMP", str(root): "ROOT", str(ROOT): "ROOT"}, case.trains)
+    printed: list[str] = []
+    with serving(case) as server:
+        env: dict[str, str] = {}
+        if isinstance(server, ScriptedServer):
+            env["BASE_URL"] = server.url
+        elif server:
+            (folder / "in" / "strict.toml").write_text(f'base_url = "{server.url}"\nmodel = "strict"\n{CARD}')
+        for command in case.commands:
+            changes = env | {"RESULTS_DIR": str(results)}
+            args = [each.replace("IN/", f"{folder}/in/").replace("OUT/", f"{folder}/out/") for each in command]
+            while re.match(r"[A-Z_]+=", args[0]):
+                name, _, value = args.pop(0).partition("=")
+                changes[name] = value
+            status, out, err = run_one(case, args, folder, root, changes)
+            said = out if status == 0 else f"{out}status {status}\n{err}"
+            printed.append(f"$ {' '.join(command)}\n{normal.text(said, is_timed=command[0] != 'plan')}")
+        asked = getattr(server, "asked", 0)
+    texts = {"stdout.txt": "\n".join(printed)}
+    listed = []
+    for part in ("results", "in", "out"):
+        for path in sorted((folder / part).rglob("*")):
+            name = re.sub(r"\.\d{8}-\d{6}(?=\.)", ".TIME", path.relative_to(folder / part).as_posix())
+            if path.is_dir() or (part == "in" and name in (*case.inputs, "strict.toml")) or name.startswith("other/"):
+                continue
+            if path.suffix == ".lock":
+                continue
+            listed.append(f"{part}/{name}")
+            if (found := normal.file(path, name)) is not None:
+                texts[f"{part}/{name}.txt"] = found
+    texts["names.txt"] = "".join(f"{name}\n" for name in listed)
+    return Ran(texts, asked if isinstance(asked, int) else len(asked))
+
+
+def run_one(case: Case, args: list[str], folder: Path, root: Path, changes: dict[str, str]) -> Result:
+    """Run an experiment, or the module that a script of scripts/ starts."""
+    name, *rest = args
+    if name[0].isdigit():
+        file = root / "experiments" / f"{name}.py"
+        if case.edits:
+            lines = file.read_text(encoding="utf-8").splitlines()
+            for beginning, new in case.edits:
+                assert any(line.startswith(beginning) for line in lines), f"{file.name} lacks {beginning!r}"
+                lines = [new if line.startswith(beginning) else line for line in lines]
+            file = folder / f"{name}.py"
+            file.write_text("\n".join(lines), encoding="utf-8")
+        return ended([str(file), *rest], root, changes)
+    found = re.search(r"^module=(\S+)", (root / "scripts" / f"{name}.sh").read_text(encoding="utf-8"), re.MULTILINE)
+    assert found, name
+    command = ["-m", found[1], *rest]
+    return served(command, root, changes) if name == "serve_rsa" else ended(command, root, changes)
+
+
+def start(args: list[str], root: Path, changes: dict[str, str]) -> "subprocess.Popen[str]":
+    if root == ROOT:
+        return conftest.python(*args, **changes)
+    env = conftest.environment(**changes) | {"PYTHONPATH": str(root), "PYTHONSAFEPATH": "1"}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *args], env=env, cwd=ROOT, **pipes)
+
+
+def ended(args: list[str], root: Path, changes: dict[str, str]) -> Result:
+    return conftest.ended(start(args, root, changes))
+
+
+def served(args: list[str], root: Path, changes: dict[str, str]) -> Result:
+    """Start the endpoint, send it one request, and stop it."""
+    process = start([*args, "--port", "0"], root, changes)
+    assert process.stdout
+    first = process.stdout.readline()
+    try:
+        url = re.search(r"http://[\d.:]+/v1", first)
+        assert url, first
+        body = (ROOT / INPUTS / "ask.json").read_bytes()
+        request = urllib.request.Request(f"{url[0]}/chat/completions", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            answer = json.load(reply)
+    finally:
+        process.send_signal(signal.SIGINT)
+        status, out, err = conftest.ended(process)
+    for name in ("id", "created"):
+        del answer[name]
+    return 0 if status == 130 else status, f"{first}{out}{json.dumps(answer, sort_keys=True)}\n", err
+
+
+# Golden files
+
+
+def golden(case: Case) -> Texts:
+    """Read the golden texts of a case."""
+    folder = FILES / case.name
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def write(case: Case, texts: Texts) -> None:
+    """Write the golden texts of a case anew."""
+    shutil.rmtree(FILES / case.name, ignore_errors=True)
+    for name, text in texts.items():
+        path = FILES / case.name / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def pack(case: Case, results: Path) -> None:
+    """Store the journals of a run, and of searches and rounds all that a resumed run reads, but for weights."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path in sorted(results.rglob("*")):
+            name = path.relative_to(results).as_posix()
+            is_kept = name.startswith("journal/") or case.trains or case.lean
+            if path.is_file() and is_kept and path.suffix not in UNPACKED:
+                about = tarfile.TarInfo(name)
+                about.size = path.stat().st_size
+                archive.addfile(about, io.BytesIO(path.read_bytes()))
+    JOURNALS.mkdir(exist_ok=True)
+    (JOURNALS / f"{case.name}.tar.gz").write_bytes(gzip.compress(buffer.getvalue(), mtime=0))
+
+
+def unpack(case: Case, results: Path, is_wanted: Callable[[str], bool]) -> None:
+    """Put the stored journals of a case into `results`."""
+    with tarfile.open(JOURNALS / f"{case.name}.tar.gz") as archive:
+        members = [member for member in archive.getmembers() if is_wanted(member.name)]
+        archive.extractall(results, members, filter="data")
+
+
+def journal_keys(results: Path) -> dict[str, list[str]]:
+    """The keys of each journal, of models before training."""
+    normal = Normal({}, is_trained=True)
+    found = {path.name: normal.file(path, f"journal/{path.name}") for path in (results / "journal").glob("*.jsonl")}
+    return {name: (text or "").splitlines() for name, text in sorted(found.items())}

@@ -1,0 +1,33 @@
+"""Experiments 20 to 26 and their scripts leave behind what the golden files hold."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden.cases import LABS, Case
+from tests.golden.checking import check, check_resumed, parameters
+
+RESUMED = [case for case in LABS if case.resumes]
+
+
+def needs_lean(case: Case, request: pytest.FixtureRequest) -> None:
+    if case.lean:
+        request.getfixturevalue("lean")
+
+
+@pytest.mark.parametrize("case", parameters(LABS))
+def test_a_run_leaves_its_golden_files(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    needs_lean(case, request)
+    check(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", parameters([case for case in RESUMED if case.journal_only]))
+def test_a_stored_journal_answers_every_request(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    needs_lean(case, request)
+    check_resumed(case, tmp_path, records=False)
+
+
+@pytest.mark.parametrize("case", parameters([case for case in RESUMED if case.trains or case.lean]))
+def test_stored_records_are_continued(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    needs_lean(case, request)
+    check_resumed(case, tmp_path, records=True)
