@@ -240,10 +240,10 @@ def _best_pass(step: dict[str, Any]) -> str:
 
 
 def _is_other_than_n(document: dict[str, Any]) -> bool:
-    """Return whether steps have other numbers of problems than their accuracies are over."""
+    """Return whether steps have other numbers of problems than their accuracies are over, each in every run."""
     steps = document["metrics"]["steps"]
     n = numbers(document) or [document["problem_set"]["n"]] * len(steps)
-    return [step["problems"] for step in steps] != n
+    return [step["problems"] for step in steps] != [count * runs_of(document) for count in n]
 
 
 # A new column of the table of steps is one line here, beside its metric in core/results/metrics.py.
