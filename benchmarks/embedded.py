@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.engines import environment as settings
-from core.engines import llamacpp
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_CONTEXT, EMBEDDED_GGUF, embedded_name
 
 ROOT = Path(__file__).resolve().parent.parent

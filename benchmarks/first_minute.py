@@ -29,9 +29,9 @@ from typing import Any
 
 from benchmarks.embedded import ROOT, environment
 from benchmarks.server_full import EXPERIMENT, READER, Turn, take_turn
+from core.engines.dialects.llamacpp import release
 from core.engines.embedded_model import CORES, EMBEDDED_ENGINES, EMBEDDED_GGUF, EMBEDDED_SLOTS
 from core.engines.gguf_header import shape
-from core.engines.llamacpp import release
 
 SIZE = 2048  # of the matrices whose product tells the core's speed
 PRODUCTS = 5

@@ -16,8 +16,8 @@ from statistics import median
 
 from core.base.errors import command
 from core.base.files import DATA, read_json
-from core.engines import embedding as embeds
 from core.engines.server import Server
+from labs.lean import embedding as embeds
 from labs.lean.embedder import Embedder
 from labs.lean.served import POLICY
 

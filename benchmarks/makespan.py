@@ -37,7 +37,8 @@ from typing import Any
 import numpy as np
 
 from core.base import seeds
-from core.engines import flags, gpus
+from core.engines import gpus
+from core.engines.dialects.sglang import CONSERVATIVENESS
 from core.engines.embedded_model import embedded_name
 from core.engines.shape import QED_NANO
 from core.generate.queue import Slots
@@ -49,7 +50,7 @@ from core.types import Completion, Message, Population, Problem
 
 # SGLang's own defaults; the shares count --schedule-conservativeness in.
 AHEAD = 4096  # new tokens of a request that are looked at when another is let in
-RESERVED = 0.7 * flags.CONSERVATIVENESS  # of these, for each running request: at first,
+RESERVED = 0.7 * CONSERVATIVENESS  # of these, for each running request: at first,
 LEAST_RESERVED = 0.14 * RESERVED  # and after
 DECAY_STEPS = 600  # without one put back
 SPARE_STEPS = 20  # that there is room for after one was

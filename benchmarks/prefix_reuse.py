@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.embedded import ROOT, engine, environment
 from core.base import seeds
-from core.engines.llamacpp import CACHE_MIB
+from core.engines.dialects.llamacpp import CACHE_MIB
 from core.scaffolds import rsa
 from core.session.run import run
 from core.types import Ask, Completion, Message, Population, Problem

@@ -35,7 +35,7 @@ import aiohttp
 from benchmarks.embedded import ROOT, engine, environment
 from core.base import seeds
 from core.constants import read
-from core.engines.llamacpp import release
+from core.engines.dialects.llamacpp import release
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.session.run import run
 from core.types import Ask, Completion, Message, Population, Problem

@@ -14,11 +14,13 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Self, TypeVar, get_type_hints
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeVar, get_type_hints
 
 from core.base.errors import UserError, one_line
 from core.base.terminal import wrapped
 
+A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
 # What stands before a command, not behind it (docs/engines.md): which server, and where things lie.
 SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "GPUS", "GRADER_KEY", "GRADER_MODEL",
@@ -34,6 +36,7 @@ class Rule:
     low: float = 0
     high: float = 1e9
     choices: tuple[str, ...] = ()
+    free: bool = False
 
     def read(self, name: str, value: Any) -> Any:
         """`value` in the constant's type (text from the command line is converted). Raises UserError."""
@@ -79,14 +82,36 @@ def _whole(value: float) -> int:
     return int(value)
 
 
-def constant(default: Any, about: str, low: float = 0, high: float = 1e9, choices: tuple[str, ...] = ()) -> Any:
-    """A field of a class of constants: what it is by default, what it means, and what it may be."""
-    return field(default=default, metadata={"about": about, "low": low, "high": high, "choices": choices})
+def constant(
+    default: Any, about: str, low: float = 0, high: float = 1e9, choices: tuple[str, ...] = (), free: bool = False
+) -> Any:
+    """Return a field of a class of constants: its default, its meaning and its range. A resumed run may change it if it
+    is `free`: then no run is known by it (`identity`)."""
+    rule = {"about": about, "low": low, "high": high, "choices": choices, "free": free}
+    return field(default=default, metadata=rule)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constants:
-    """Those that every experiment has. Tokens are the server's, seconds wall-clock; 0 means off where it is allowed."""
+class Part:
+    """Constants that belong together. A class inherits the parts that it needs; --help lists those of the last base
+    first."""
+
+    # Constants that the class no longer has, with the only value that they could have. They stay in its identities, so
+    # that earlier runs resume, until the end of issue 33.
+    closed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        for name, rule in rules(type(self)).items():
+            object.__setattr__(self, name, rule.read(name, getattr(self, name)))
+        self.check()
+
+    def check(self) -> None:
+        """Raises UserError for constants that contradict each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled(Part):
+    """How a completion is drawn."""
 
     MAX_TOKENS: int = constant(16384, "cap of one completion, thinking included", 1, 1_000_000)
     TEMPERATURE: float = constant(0.7, "sampling temperature", 0, 5)
@@ -96,27 +121,73 @@ class Constants:
     SAMPLING: str = constant(
         "file", "where these four come from: the file, or the model's card", choices=("file", "card")
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forced(Part):
+    """Budget forcing of an answer."""
+
     ANSWER_TOKENS: int = constant(512, "budget forcing: tokens for the answer at the cap; 0 is off", 0, 100_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting(Part):
+    """Budget forcing of more thinking."""
+
     WAITS: int = constant(0, "times that thinking which ended before the cap goes on, at most; 0 is off", 0, 100)
     WAIT_WORD: str = constant("Wait", "what ended thinking goes on behind, with WAITS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnProblems(Part):
+    """The problem set. Both are free: a run is known by the hash of its problems."""
+
     PROBLEMS: str = constant(
-        "auto", 'problem set: "auto" or "proofs" (the model\'s own), a name, hub:owner/name, or a file'
+        "auto", 'problem set: "auto" or "proofs" (the model\'s own), a name, hub:owner/name, or a file', free=True
     )
-    LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000)
+    LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000, free=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seeded(Part):
+    """The seed of a run."""
+
     SEED: int = constant(0, "run seed: all randomness follows from it", 0, 2**63 - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated(Part):
+    """The number of runs."""
+
     RUNS: int = constant(1, "runs of the whole experiment; seeds are counted on from SEED", 1, 100)
-    CONCURRENCY: int = constant(0, "requests in flight; 0 asks the server", 0, 100_000)
-    TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000)
-    STALL_SECONDS: float = constant(300.0, "seconds that one request may be silent while it is served", 0.1, 1_000_000)
-    MAX_DOLLARS: float = constant(0.0, "dollars that the run may spend in all; 0 is no limit", 0, 1_000_000)
 
-    def __post_init__(self) -> None:
-        for name, rule in rules(type(self)).items():
-            object.__setattr__(self, name, rule.read(name, getattr(self, name)))
-        self.check()
 
-    def check(self) -> None:
-        """Raises UserError for constants that contradict each other."""
+@dataclass(frozen=True, kw_only=True)
+class Served(Part):
+    """Requests to a server."""
+
+    CONCURRENCY: int = constant(0, "requests in flight; 0 asks the server", 0, 100_000, free=True)
+    TIMEOUT: float = constant(3600.0, "seconds that one request may take", 1, 1_000_000, free=True)
+    STALL_SECONDS: float = constant(
+        300.0, "seconds that one request may be silent while it is served", 0.1, 1_000_000, free=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid(Part):
+    """The limit of what a run spends."""
+
+    MAX_DOLLARS: float = constant(0.0, "dollars that the run may spend in all; 0 is no limit", 0, 1_000_000, free=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking(Served, Seeded, Sampled):
+    """The parts that every request to a model needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants(Paid, Asking, Served, Repeated, Seeded, OnProblems, Waiting, Forced, Sampled):
+    """Those that every experiment has. Tokens are the server's, seconds wall-clock; 0 means off where it is allowed."""
 
     def runs(self) -> list[Self]:
         """Those of each run. Raises UserError where seeds counted on leave SEED's range."""
@@ -131,11 +202,18 @@ class Carrying(Constants):
     CARRY_TOKENS: int = constant(4096, 'tokens carried with CARRY="tail"', 1, 1_000_000)
 
 
-def rules(kind: type[Constants]) -> dict[str, Rule]:
-    """What each constant of `kind` may be, by name, those of the scaffold first."""
+def rules(kind: type[Part]) -> dict[str, Rule]:
+    """Return what each constant of `kind` may be, by name: the scaffold's own first, then those of the parts."""
     types, by_name = get_type_hints(kind), {each.name: each for each in fields(kind)}
-    ordered = dict.fromkeys(name for each in kind.__mro__ for name in vars(each).get("__annotations__", ()))
+    own = (each for each in kind.__mro__ if Part not in each.__bases__)
+    ordered = dict.fromkeys([*(name for each in own for name in vars(each).get("__annotations__", ())), *by_name])
     return {name: Rule(type=types[name], **by_name[name].metadata) for name in ordered if name in by_name}
+
+
+def identity(config: Part, kind: type[Part] | None = None) -> dict[str, Any]:
+    """Return what a run is known by: the constants of `kind` (by default the config's own class) that are not free."""
+    kind = kind or type(config)
+    return {**kind.closed, **{name: getattr(config, name) for name, rule in rules(kind).items() if not rule.free}}
 
 
 def check_subset(k: int, n: int) -> None:
@@ -144,12 +222,12 @@ def check_subset(k: int, n: int) -> None:
         raise UserError(f"K={k} is larger than N={n}: K solutions are drawn from N; lower K or raise N")
 
 
-def read(kind: type[C], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> C:
+def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] = ()) -> A:
     """The constants of `kind`: the upper-case names of an experiment's file, the defaults of the others, and
     `overrides` like "N=16" on top; PROBLEMS may also come from the environment. Raises UserError."""
     known = rules(kind)
     values = _upper_case(namespace)
-    if os.environ.get("PROBLEMS"):
+    if "PROBLEMS" in known and os.environ.get("PROBLEMS"):
         values["PROBLEMS"] = os.environ["PROBLEMS"]
     listing = _listing(known, values)
     if unknown := values.keys() - known.keys():
@@ -172,7 +250,7 @@ def read(kind: type[C], namespace: Mapping[str, Any], overrides: Sequence[str] =
         raise UserError(f"{error}. {listing}") from None
 
 
-def of_command(kind: type[C], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> C:
+def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> A:
     """The constants of an experiment that is run as a command, as `read` does, with NAME=value overrides from the
     command line; what says nothing to a run is noted. `instead_of_problems`: what PROBLEMS=… is refused with, by an
     experiment that takes none. Asked for help, it prints that, with `more_help` behind it, and ends the process."""
@@ -187,7 +265,7 @@ def of_command(kind: type[C], namespace: Mapping[str, Any], instead_of_problems:
     return read(kind, namespace, overrides)
 
 
-def not_read(kind: type[Constants], overrides: Sequence[str]) -> str:
+def not_read(kind: type[Part], overrides: Sequence[str]) -> str:
     """A note on constants that stand before the command, where only PROBLEMS is read; "" where there are none."""
     given = {override.partition("=")[0] for override in overrides}
     found = [name for name in rules(kind) if name in os.environ and name != "PROBLEMS" and name not in given]
@@ -201,7 +279,7 @@ def asks_for_help(overrides: Sequence[str]) -> bool:
     return any(override in ("-h", "--help") for override in overrides)
 
 
-def explained(kind: type[Constants], namespace: Mapping[str, Any]) -> str:
+def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
     """The help of an experiment whose file's globals are `namespace`: what it is, and each of its constants with its
     value, meaning and range; those that the file sets first. As wide as the terminal."""
     known = rules(kind)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, runtime_checkable
 
-from core.constants import C, Carrying, Constants
+from core.constants import A, Carrying, Forced, Sampled, Waiting
 
 Message = dict[str, str]  # "role" and "content", as OpenAI's clients have it
 
@@ -111,18 +111,19 @@ class Sampling:
     sum_logprobs: bool = False  # whether Completion.logprob is wanted
 
     @classmethod
-    def of(cls, config: Constants, is_proof: bool = False) -> "Sampling":
+    def of(cls, config: Sampled, is_proof: bool = False) -> "Sampling":
         """A solution's, or a proof's, as an experiment's constants have it."""
+        waits = config.WAITS if isinstance(config, Waiting) else 0
         return cls(
             temperature=config.TEMPERATURE,
             top_p=config.TOP_P,
             top_k=config.TOP_K,
             min_p=config.MIN_P,
             max_tokens=config.MAX_TOKENS,
-            answer_tokens=config.ANSWER_TOKENS,  # spent only where thinking was cut off
+            answer_tokens=config.ANSWER_TOKENS if isinstance(config, Forced) else 0,  # if thinking was cut off
             answer_opening=FORCED_PROOF if is_proof else FORCED_ANSWER,
-            waits=config.WAITS,
-            wait_word=config.WAIT_WORD if config.WAITS else WAIT,
+            waits=waits,
+            wait_word=config.WAIT_WORD if isinstance(config, Waiting) and waits else WAIT,
         )
 
     @property
@@ -254,33 +255,33 @@ def carried(completion: Completion, config: Carrying) -> str:
 
 @runtime_checkable
 class Planned(Protocol):
-    """What can be planned: a scaffold, or a comparison of several."""
+    """What an experiment runs, and plan.sh plans: a scaffold, a comparison of several, or a lab's task."""
 
     @property
-    def max_completions(self) -> Callable[[Any], int]: ...
-    @property
-    def texts_shown(self) -> Callable[[Any], int]: ...
-    @property
-    def constants(self) -> type[Constants]: ...
+    def constants(self) -> type[Any]: ...
 
 
 @dataclass(frozen=True)
-class Scaffold(Generic[C]):
+class Scaffold(Generic[A]):
     """A way to spend test-time compute on a problem, with all that others have to know of it.
 
     `run(problem, ask, config)` is an async generator of populations; `constants` the class of `config`.
     `max_completions(config)` is the most completions that one problem takes, `texts_shown(config)` the most texts
     (candidates, reports, summaries) that one prompt shows, for the server's context. `prompts`: the templates of all
     that it asks, which are hashed into the results. `for_proofs`: of one that needs answers to compare, the SCAFFOLD to
-    take for proofs in its place; "" of one that takes either.
+    take for proofs in its place; "" of one that takes either. `roles`: the requests that not every model has learnt to
+    answer, in the words of model cards (not_learnt). `reply`: a text that leads to the most requests if all are
+    answered with it. core.scaffolds.bound.register makes a scaffold and counts both bounds.
     """
 
-    run: Callable[[Problem, Ask, C], AsyncIterator[Population]]
-    max_completions: Callable[[C], int]
-    texts_shown: Callable[[C], int]
+    run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
+    max_completions: Callable[[A], int]
+    texts_shown: Callable[[A], int]
     prompts: tuple[str | Wording, ...]
-    constants: type[C]
+    constants: type[A]
     for_proofs: str = ""
+    roles: str = ""
+    reply: str = ""
 
 
 @dataclass(frozen=True)

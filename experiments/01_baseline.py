@@ -5,7 +5,7 @@ Expected: majority above pass@1, pass@8 above both.
 Command: bash scripts/run.sh 01_baseline
 """
 
-from core.scaffolds.rsa import SAMPLE
+from core.scaffolds.rsa import BASELINE
 from core.session.run import run
 
 N = 8  # samples per problem
@@ -16,4 +16,4 @@ LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 
 if __name__ == "__main__":
-    run(SAMPLE, globals())
+    run(BASELINE, globals())

@@ -45,7 +45,7 @@ entries = [
     entry("03_rsa_verify"),
     entry("05_rsa_qed"),
     entry("06_deepseek_math"),
-    entry("07_nomos", roles="group solutions by their answers"),
+    entry("07_nomos"),
     entry("08_reasoning_cache"),
     entry("09_selfcheck"),
     entry("09_selfcheck", name="09_selfcheck_verdict", CLASSIFY=0),

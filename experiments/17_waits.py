@@ -8,7 +8,7 @@ Each wait has an answer of its own, so that one run gives the whole curve, and a
 Command: bash scripts/run.sh 17_waits
 """
 
-from core.scaffolds.rsa import SAMPLE
+from core.scaffolds.rsa import BASELINE
 from core.session.run import run
 
 WAITS = 4  # times that thinking goes on; a completion that hits the cap, or has no thinking, waits no more
@@ -21,4 +21,4 @@ LIMIT = 0  # first problems only; 0 is all
 SEED = 0  # run seed: all randomness follows from it
 
 if __name__ == "__main__":
-    run(SAMPLE, globals())
+    run(BASELINE, globals())

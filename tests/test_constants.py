@@ -12,9 +12,24 @@ from hypothesis import strategies as st
 from core import constants
 from core.base.errors import UserError
 from core.base.files import ROOT
-from core.constants import Carrying, Constants, constant
-from core.scaffolds import deepseek_math, experiment_file, math_agent, nomos
+from core.constants import (
+    Asking,
+    Carrying,
+    Constants,
+    Forced,
+    OnProblems,
+    Paid,
+    Repeated,
+    Sampled,
+    Seeded,
+    Served,
+    Waiting,
+    constant,
+    identity,
+)
+from core.scaffolds import deepseek_math, experiment_file, math_agent, nomos, registry
 from core.scaffolds.rsa import RSA, RsaConstants
+from core.types import Sampling
 from labs.proofs.curate.cli import CurateConstants
 from labs.proofs.grade.asking import GradeConstants
 
@@ -105,6 +120,33 @@ def test_a_scaffold_may_change_a_default_and_add_a_constant_with_its_own_rule() 
         constants.read(Own, {}, ["DEPTH=4"])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Searching(Paid, Asking):
+    """A lab's, with one free constant of its own."""
+
+    DEPTH: int = constant(2, "levels", 1, 3, free=True)
+
+
+def test_a_lab_inherits_the_parts_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = (Sampled, Forced, Waiting, OnProblems, Seeded, Repeated, Served, Paid)
+    names = [name for part in parts for name in constants.rules(part)]
+    assert names == list(constants.rules(Constants)) == list(vars(Constants())), "in the order of --help"
+    monkeypatch.setenv("PROBLEMS", "mine.json")
+    assert constants.read(Searching, {}) == Searching()
+    assert Sampling.of(Searching(TOP_K=9)) == Sampling(top_k=9), "no forced answer, no waits"
+    for name in ("RUNS", "ANSWER_TOKENS", "LIMIT", "PROBLEMS"):
+        with pytest.raises(UserError, match=f"unknown constant '{name}'. Constants of this experiment: DEPTH, MAX_"):
+            constants.read(Searching, {}, [f"{name}=0"])
+
+
+def test_a_run_is_known_by_the_constants_that_are_not_free() -> None:
+    known = identity(Searching())
+    assert list(known) == [*constants.rules(Sampled), "SEED"]
+    assert identity(Searching(DEPTH=3, CONCURRENCY=1, TIMEOUT=9, STALL_SECONDS=9, MAX_DOLLARS=9)) == known
+    assert identity(Searching(SEED=1)) == known | {"SEED": 1}
+    assert identity(Searching(SEED=1), Served) == {}
+
+
 def test_problems_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROBLEMS", "mine.json")
     assert read([], PROBLEMS="auto").PROBLEMS == "mine.json"
@@ -130,7 +172,8 @@ def test_the_page_of_constants_has_every_one_with_its_value() -> None:
     assert told.pop("schemes.sh and filter.sh") == {name: shown(value) for name, value in asking.items()}
     for path in sorted(experiment_file.FOLDER.glob("[0-9]*.py")):
         found = experiment_file.load(path.stem)
-        if found.planned.constants is not Constants:
+        is_new = path.stem in registry.experiments().values() and path.stem not in told  # --help explains its constants
+        if found.planned.constants is not Constants and not is_new:
             made = constants.read(found.planned.constants, found.namespace)
             own = {name: value for name, value in vars(made).items() if common.get(name) != value}
             assert told.pop(path.stem) == {name: shown(value) for name, value in own.items()}

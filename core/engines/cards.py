@@ -20,12 +20,12 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import DATA, read_text
 from core.base.prices import Prices
-from core.constants import C, Constants, rules
+from core.constants import A, Sampled, rules
+from core.engines import dialect
 
 FOLDER = DATA / "models"
 TEMPLATE = "template"  # what one's own are copied from: no card itself
 EXPLICIT = "card:"  # before a card's name, where a folder has the same
-ENGINES = ("sglang", "vllm", "llamacpp", "embedded")
 CAPS = ("max_tokens", "max_completion_tokens")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p")
 NEVER = (*SAMPLING, "seed", "logprobs")
@@ -58,6 +58,10 @@ def _one_of(choices: Sequence[str], value: Any) -> str:
     if not isinstance(value, str) or value not in choices:
         raise _Wrong(f"one of {', '.join(choices)}", value)
     return value
+
+
+def _engine(value: Any) -> str:
+    return _one_of(dialect.engines(), value)
 
 
 def _some_of(choices: Sequence[str], value: Any) -> tuple[str, ...]:
@@ -134,7 +138,7 @@ def _send(value: Any) -> dict[str, Any]:
 
 
 def _sampling(value: Any) -> dict[str, float]:
-    known = rules(Constants)
+    known = rules(Sampled)
     found = {}
     for name, each in _table(value).items():
         if name not in SAMPLING:
@@ -181,7 +185,7 @@ class Card:
     query: Mapping[str, str] = _field(_query, {})
     key_env: str = _field(_variable)
     key_header: str = _field(_header)
-    engine: str = _field(partial(_one_of, ENGINES))
+    engine: str = _field(_engine)
     model: str = _field(_text)
     context: int | None = _field(_whole, None)
     cap: str = _field(partial(_one_of, CAPS), CAPS[0])
@@ -236,7 +240,7 @@ class Card:
         said = f"the card {self.name} has to say" if self.name else "a card of the model has to say"
         return f". For that, {said} {' and '.join(fields)}; MODEL=openai:NAME has OpenAI's" if fields else ""
 
-    def sampled(self, config: C) -> C:
+    def sampled(self, config: A) -> A:
         """`config` with the sampling that SAMPLING asks for. Raises UserError where the card recommends none."""
         if config.SAMPLING == "file":
             return config
@@ -246,7 +250,7 @@ class Card:
         changes: dict[str, Any] = {name.upper(): value for name, value in self.sampling.items()}
         return replace(config, **changes)
 
-    def advice(self, config: Constants) -> str:
+    def advice(self, config: Sampled) -> str:
         """A note on a sampling that the card recommends and `config` does not take; "" where there is none."""
         wanted = {name.upper(): value for name, value in self.sampling.items() if name not in self.never}
         others = {name: value for name, value in wanted.items() if getattr(config, name) != value}
@@ -292,7 +296,7 @@ def of_model(served: str, kind: str) -> Card:
     """The card of the model that an engine of ours, of this `kind`, serves under this name; NONE where there is none.
     (Of a provider's model it is not guessed: a card changes what is sent, and is chosen by MODEL.)"""
     found = [card for card in _readable() if card.engine and card.model == served.partition("@")[0]]
-    return next((card for card in found if card.engine == kind.replace(".", "")), found[0] if found else NONE)
+    return next((card for card in found if card.engine in dialect.named(kind).engines[:1]), found[0] if found else NONE)
 
 
 def _readable() -> list[Card]:

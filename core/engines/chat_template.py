@@ -1,46 +1,29 @@
-"""Chat templates: what they put behind a question, and whether they can close thinking, as a server or its model's
-files say."""
+"""Chat templates: the text that they put behind a question, as a server or its model's files tell."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from core.engines import client, weights
+from core.engines import weights
+from core.engines.client import page_of
 from core.engines.identity import weights_at
 from core.engines.server import MARK, Server, is_local
 from core.types import Message
 
 
-def tail_on_llamacpp(server: Server) -> str | None:
-    """What llama.cpp's chat template puts behind a question; None where that is not said."""
-    made = _page(server, "apply-template", _chat(server)).get("prompt")
-    return tail_of(made or rendered(_page(server, "props").get("chat_template")))
-
-
-def tail_on_gpu_engine(server: Server, path: str) -> str | None:
-    """The same for SGLang and vLLM, by the prompt that they render; else by the template in the model's folder, where
-    its `path` is on this machine and no other template was chosen."""
-    if tokens := _page(server, "tokenize", _chat(server)).get("tokens"):
-        said = _page(server, "detokenize", {"model": server.model, "tokens": tokens, "skip_special_tokens": False})
-        if made := said.get("text" if server.kind == "sglang" else "prompt"):
+def tail_by_tokens(server: Server, path: str, field: str) -> str | None:
+    """Return the text behind a question in the prompt that `server` renders: its tokens, then the `field` of their
+    text. Else by the template in the model's folder, if its `path` is on this machine and no other one was chosen."""
+    if tokens := page_of(server, "tokenize", question(server)).get("tokens"):
+        body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
+        if made := page_of(server, "detokenize", body).get(field):
             return tail_of(str(made))
     is_its_own = is_local(server.base_url) and "chat_template" not in server.weights
     return tail_of(rendered(template_of(path))) if is_its_own else None
 
 
-def closes_on_sglang(server: Server) -> bool:
-    """Whether SGLang's chat template renders another prompt where thinking is switched off."""
-    asked = {"model": server.model, "messages": [{"role": "user", "content": "1"}], "add_generation_prompt": True}
-    closed = asked | {"chat_template_kwargs": {"enable_thinking": False}}
-    tokens = [_page(server, "tokenize", body).get("tokens") for body in (asked, closed)]
-    return isinstance(tokens[1], list) and tokens[0] != tokens[1]
-
-
-def _chat(server: Server) -> dict[str, Any]:
+def question(server: Server) -> dict[str, Any]:
+    """Return a request of MARK alone."""
     return {"model": server.model, "messages": [{"role": "user", "content": MARK}]}
-
-
-def _page(server: Server, name: str, body: Any = None) -> dict[str, Any]:
-    return client.page(f"{server.base_url.removesuffix('/v1')}/{name}", server.api_key, body)
 
 
 def tail_of(prompt: Any) -> str | None:

@@ -14,10 +14,12 @@ import urllib.request
 from typing import Any
 
 from core.base.errors import Elsewhere, UserError, one_line
-from core.engines.server import Key, is_local
+from core.engines import cards
+from core.engines.server import Key, Server, is_local
 
 SECONDS = 10.0  # to wait for an answer
 MOST_BYTES = 2**25  # of an answer that are read; a list of a thousand models takes 2**21
+LONGEST = 300  # characters of a name or a setting that are kept
 MOST_TEXT = 2**22  # bytes of a page that is read as text
 
 
@@ -98,10 +100,29 @@ def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
         return {}
 
 
+def page_of(server: Server, name: str, body: Any = None) -> dict[str, Any]:
+    """Return the page of this `name` that a `server` has beside /v1."""
+    return page(f"{server.root}/{name}", server.api_key, body)
+
+
 def objects(page: Any, name: str) -> list[dict[str, Any]]:
     """Return the JSON objects in the list `name` of a `page`; [] if there is no such list."""
     found = page.get(name) if isinstance(page, dict) else None
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def count(value: Any) -> int | None:
+    """Return what a server gives for a number of tokens or requests; None if it is no whole number from 1 up."""
+    try:
+        number = int(value) if isinstance(value, int | float | str) and value is not True else 0
+    except (ValueError, OverflowError):
+        return None
+    return number if 0 < number <= cards.MOST else None
+
+
+def line(value: Any) -> str | None:
+    """Return what a server gives for a text; None if it is none."""
+    return one_line(value, LONGEST) or None if isinstance(value, str) else None
 
 
 def text(url: str, key: str = "") -> str:

@@ -1,23 +1,33 @@
 """The settings of servers in the environment, each read here and nowhere else (RESULTS_DIR: core/base/files.py).
 
 They are read when they are used, never at import, and without the blanks around them: a key that was read from a file
-often ends in a newline. What MODEL says may be a card (core/engines/cards.py), and then stands for what that says.
+often ends in a newline. MODEL may name a card (core/engines/cards.py), and then stands for the fields of that.
+
+`python -m core.engines.environment CARD` prints the need of a grader on a cluster: the address of its model, or the
+engine that serves it. A card that is unknown, or whose key is missing, is an error before anything is submitted.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from core.base import files
-from core.base.errors import UserError
+from core.base.errors import UserError, command
 from core.base.files import ROOT
-from core.engines import cards, dotenv
-from core.engines.cards import ENGINES, Card
+from core.engines import cards, dialect
+from core.engines.cards import Card
 from core.engines.server import Key, is_local
 from core.engines.shape import KV_BYTES
 
-PORT = 30000  # where nothing else is said
+PORT = 30000  # the default
+
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
+_QUOTED = re.compile(r"""'([^']*)'\s*(?:\#.*)?|"((?:[^"\\]|\\.)*)"\s*(?:\#.*)?""")
+_COMMENT = re.compile(r"(?:^|\s+)#.*")  # after a value without quotes
+_ESCAPED = re.compile(r"\\(.)")
 
 
 def _value(name: str) -> str:
@@ -57,8 +67,8 @@ def api_key() -> Key:
 def engine() -> str:
     """The engine that ENGINE, or the card of MODEL, asks for; "" where the best is taken. Raises UserError."""
     named = _value("ENGINE").lower()
-    if named and named not in ENGINES:
-        raise UserError(f"ENGINE={named} is not known. There are: {', '.join(ENGINES)}; unset, the best is taken")
+    if named and named not in (known := dialect.engines()):
+        raise UserError(f"ENGINE={named} is not known. There are: {', '.join(known)}; unset, the best is taken")
     of_card = card().engine
     if named and of_card and named != of_card and not base_url():
         raise UserError(
@@ -70,6 +80,15 @@ def engine() -> str:
 def asked_by() -> str:
     """What asks for that engine, as it was written."""
     return f"ENGINE={_value('ENGINE').lower()}" if _value("ENGINE") else f"MODEL={_value('MODEL')}"
+
+
+def check_is_served(card: Card, engine: str) -> None:
+    """Raise UserError for a `card` that names neither an address nor an engine, if no `engine` is asked for."""
+    if card.name and not engine:
+        raise UserError(
+            f"the card {card.name} names neither an address nor an engine. Set BASE_URL to the server's address, or "
+            "write base_url into a copy of the card, and give its path as MODEL"
+        )
 
 
 # A server to attach to
@@ -131,7 +150,29 @@ def _in_file(name: str) -> str:
     """What .env in the checkout says; "" where it says nothing. (Some keep a folder of that name there.)"""
     if not _file().is_file():
         return ""
-    return dotenv.parse(files.read_text(_file(), "the file", "Set the key in the environment")).get(name, "").strip()
+    return dotenv(files.read_text(_file(), "the file", "Set the key in the environment")).get(name, "").strip()
+
+
+def dotenv(text: str) -> dict[str, str]:
+    """Read a .env file: lines NAME=value, as shells and other tools read them, without what only a shell can do.
+
+    Of two lines with one name the later counts; lines of any other form are ignored. Between double quotes a backslash
+    takes the next character literally (\\n is a line break), between single ones it is a backslash. No variable is put
+    into another's value."""
+    found = {}
+    for line in re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")):
+        if made := _LINE.fullmatch(line):
+            found[made[1]] = _unquoted(made[2])
+    return found
+
+
+def _unquoted(text: str) -> str:
+    quoted = _QUOTED.fullmatch(text)
+    if quoted is None:
+        return _COMMENT.sub("", text)
+    if quoted[1] is not None:
+        return quoted[1]
+    return _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], quoted[2])
 
 
 def _secret(name: str, key: str) -> str:
@@ -275,3 +316,18 @@ def let_openmp_sleep() -> None:
     3-13 tokens/s."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
+
+
+def main(argv: Sequence[str]) -> None:
+    if len(argv) != 1 or not argv[0]:
+        raise UserError("name the card of the grader: GRADER=card")
+    with choosing(argv[0]):
+        key()
+        if not base_url():
+            check_is_served(card(), engine())
+        print(base_url() or engine())
+
+
+if __name__ == "__main__":
+    with command():
+        main(sys.argv[1:])

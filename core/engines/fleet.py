@@ -27,18 +27,17 @@ from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import results_dir, write_atomically
-from core.engines import client, environment, gateway, gpus
-from core.engines import process as leash
+from core.engines import client, environment, gateway, gpus, process
 
 EMBEDDED_SERVERS = 2  # where there is no GPU and no number is given
 MOST = 64  # servers
 RESTARTS = 5  # of one process; the waits before them are 1, 2, 4, 8, 16 s
 POLL = 0.5  # seconds
-PATIENCE = leash.START_SECONDS  # for servers to answer for the first time
+PATIENCE = process.START_SECONDS  # for servers to answer for the first time
 
 
 class Service:
-    """A server or the gateway: on a leash (core/engines/process.py), with a log, started again when it dies."""
+    """A server or the gateway: under a supervisor (core/engines/process.py), with a log, started again when it dies."""
 
     def __init__(self, name: str, args: list[str], port: int, changes: dict[str, str]) -> None:
         self.name, self.args, self.port, self.changes = name, args, port, changes
@@ -51,9 +50,9 @@ class Service:
         self.start_at: float | None = None  # when a dead one is due
         self.held = self._start(again=False)
 
-    def _start(self, again: bool) -> leash.Process:
+    def _start(self, again: bool) -> process.Process:
         secret = environment.api_key()
-        return leash.start(self.name, self.args, self.port, self.log, self.changes, secret, again)
+        return process.start(self.name, self.args, self.port, self.log, self.changes, secret, again)
 
     @property
     def is_gateway(self) -> bool:
@@ -78,7 +77,7 @@ class Service:
         if self.start_at is None:
             how = f"{self.name} ended with {_shown(status)}"
             if not self.has_answered:
-                words = leash.last_words(list(self.held.tail)).removeprefix("error: ") or "no output"
+                words = process.last_words(list(self.held.tail)).removeprefix("error: ") or "no output"
                 raise UserError(f"{how} before it answered: {words}. Its log is {self.log}")
             self.deaths += 1
             self.start_at = time.monotonic() + 2 ** (self.deaths - 1)
@@ -143,7 +142,7 @@ def say(line: str) -> None:
 
 
 def _shown(status: int) -> str:
-    """The status of a leash, in words: it counts signals from 128 on, as a shell does."""
+    """The status of a supervisor, in words: it counts signals from 128 on, as a shell does."""
     names = {128 + sign: f"signal {sign.name}" for sign in signal.Signals}
     return names.get(status, f"status {status}")
 
@@ -187,7 +186,7 @@ def serve_here(embedded: int | None, wanted: str, flags: list[str]) -> None:
         for port, place in enumerate(places, first + 1):
             fleet.add_server(port, flags, **place)
         root, log = f"http://{environment.host()}:{first}", fleet.services[0].log.parent
-        metrics = leash.free_port()
+        metrics = process.free_port()
         fleet.add_gateway([server.url for server in fleet.services], first, metrics)
         kind = "embedded" if embedded else "one on each GPU"
         say(f"{len(places)} servers ({kind}) start on the ports after {first}; their logs are in {log}")
@@ -207,7 +206,7 @@ def register(file: Path, flags: list[str]) -> None:
     start."""
     if environment.host() == "0.0.0.0":
         raise UserError("BIND=0.0.0.0 is not an address to register. Set BIND to this node's own")
-    port = leash.free_port()
+    port = process.free_port()
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with Fleet() as fleet:
@@ -237,7 +236,7 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
     The command starts when `servers` of them answer, or after PATIENCE with those that do. Raises UserError where
     none does.
     """
-    port, key = leash.free_port(), environment.api_key()
+    port, key = process.free_port(), environment.api_key()
     root = f"http://{environment.host()}:{port}"
 
     def follow() -> int:
@@ -247,7 +246,7 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
         return gateway.healthy(root, key)
 
     with Fleet() as fleet:
-        fleet.tend_until(fleet.add_gateway([], port, leash.free_port()).answers, PATIENCE)
+        fleet.tend_until(fleet.add_gateway([], port, process.free_port()).answers, PATIENCE)
         fleet.tend_until(lambda: follow() >= servers, PATIENCE)
         count = follow()
         if not count:
@@ -259,7 +258,7 @@ def gateway_and_command(folder: Path, servers: int, args: list[str]) -> int:
             fleet.tend_until(lambda: follow() < 0 or job.poll() is not None)
         finally:
             with signals.ignored():
-                leash.end_group(job)
+                process.end_group(job)
         return job.returncode
 
 

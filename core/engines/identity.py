@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.engines import weights
+from core.engines.client import LONGEST
 from core.engines.server import digest_in
 
 UNKNOWN = "unknown"  # the origin of completions that were kept before origins were
@@ -23,7 +24,6 @@ SETTINGS = (
     *("quantization", "dtype", "kv_cache_dtype"),
 )
 DEFAULTS = ("", "auto", "default", "none")
-LONGEST = 300  # characters of a setting that are kept
 
 HEAD, BLOCK, BLOCKS = 2**20, 4096, 256  # bytes: of each file its beginning, and blocks spread evenly over it
 

@@ -17,9 +17,6 @@ PROMPT_TOKENS = 2048  # room for a problem's statement and the instructions arou
 TRACE_SHARE = 1 / 3  # of MAX_TOKENS that a request holds on average over its life: half of a length of two thirds
 MOST_RUNNING = 256  # requests; more gain nothing on one card
 FEWEST_HELD = 2048  # tokens that a request holds at the least: more of them in flight than that cannot all run
-# What SGLang's deterministic inference costs, as a share of the time: its makers' figure for most of their workloads
-# (lmsys.org, 22 September 2025; 34% on average), not measured here.
-DETERMINISTIC_COST = (0.25, 0.45)
 # A server that embeds: tokens of its longest text, and those that it reads together; bytes for the activations of these
 # (an assumption: a layer of QED-Nano's shape writes 0.5 GB for 8,192 tokens).
 EMBEDDED_TOKENS, TOGETHER, EMBEDDING_SPARE = 2048, 8192, 2**30
@@ -65,7 +62,7 @@ class Settings:
     fraction: float
     running: int
     tokens: int  # of KV cache, as computed; the server gives its own count
-    deterministic: bool = False  # SGLang: equal requests with equal seeds get equal answers, whatever else is in flight
+    deterministic: bool = False  # equal requests with equal seeds get equal answers, whatever else is in flight
     share: float = 1  # of the GPU's memory: what is left to this server, where there are two
 
 

@@ -1,8 +1,8 @@
-"""Server processes: started on a leash, watched until they answer, their failures explained, stopped whole.
+"""Server processes: started under a supervisor, watched until they answer, their failures explained, stopped whole.
 
-`python -m core.engines.process COMMAND …` is the leash: it runs COMMAND in a process group of its own and ends that
-group when its standard input closes. Whoever holds the other end may stop in any way, be killed even, and no server is
-left behind holding a GPU's memory.
+`python -m core.engines.process COMMAND …` is the supervisor: it runs COMMAND in a process group of its own and ends
+that group when its standard input closes. The parent may end in any way, even be killed, and no server is left behind
+holding a GPU's memory.
 """
 
 import ctypes
@@ -85,7 +85,7 @@ class Process:
     name: str
     port: int
     log: Path | None
-    leash: "subprocess.Popen[str]"
+    supervisor: "subprocess.Popen[str]"
     sink: IO[str] = field(repr=False)
     secret: str = field(default="", repr=False)  # blotted out of all it says
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
@@ -97,9 +97,9 @@ class Process:
     def _copy(self) -> None:
         """Its output, to `sink`, without the secret: SGLang prints its settings, the API key too."""
         spellings = {self.secret, repr(self.secret)[1:-1], json.dumps(self.secret)[1:-1]} - {""}
-        assert self.leash.stdout
+        assert self.supervisor.stdout
         with suppress(ValueError, OSError):  # the sink was closed: the server's words are not worth a crash
-            for line in self.leash.stdout:
+            for line in self.supervisor.stdout:
                 for spelling in spellings:
                     line = line.replace(spelling, BLOT)
                 self.tail.append(line)
@@ -108,7 +108,7 @@ class Process:
 
     def status(self) -> int | None:
         """The status that it ended with, 128 and more for a signal; None while it runs."""
-        status = self.leash.poll()
+        status = self.supervisor.poll()
         if status is not None:
             self._reader.join(5)  # for its last words
         return status
@@ -143,15 +143,15 @@ class Process:
 
     def let_go(self) -> None:
         """Have it end, with its whole process group. It takes up to 2 * KILL_SECONDS."""
-        assert self.leash.stdin
+        assert self.supervisor.stdin
         with suppress(OSError):
-            self.leash.stdin.close()
+            self.supervisor.stdin.close()
 
     def stop(self) -> None:
         """End its whole process group, and wait until that is done."""
         self.let_go()
         with suppress(subprocess.TimeoutExpired):
-            self.leash.wait(2 * KILL_SECONDS + 5)
+            self.supervisor.wait(2 * KILL_SECONDS + 5)
         self._reader.join(5)
         if self.log:
             with suppress(OSError):  # a full disk: its last words are lost, and what it did is not
@@ -167,10 +167,10 @@ def start(
     secret: str = "",
     again: bool = True,
 ) -> Process:
-    """`args` on a leash, in an environment with `changes`. Its output goes to `log` (at its end where that was begun
-    `again`), or to standard error, with the `secret` blotted out. Whoever calls this has to stop it."""
+    """Start `args` under a supervisor, in an environment with `changes`. Its output goes to `log` (appended if
+    `again`), or to standard error, with the `secret` blotted out. The caller has to stop it."""
     sink = open_log(log, again) if log else sys.stderr
-    leash = subprocess.Popen(
+    supervisor = subprocess.Popen(
         [sys.executable, "-m", "core.engines.process", *args],
         env=environment.with_changes(changes or {}),
         stdin=subprocess.PIPE,
@@ -180,7 +180,7 @@ def start(
         errors="replace",
         start_new_session=True,  # Ctrl-C in the terminal is ours to hear, and ours to pass on
     )
-    return Process(name, port, log, leash, sink, secret)
+    return Process(name, port, log, supervisor, sink, secret)
 
 
 @contextmanager
@@ -245,7 +245,7 @@ def hold(args: Sequence[str]) -> int:
 
 
 def _die_with_parent() -> None:
-    """In the child: Linux kills it when its leash is killed, which nobody could then ask to end it. The processes that
+    """In the child: have Linux kill it if its supervisor is killed, which could not end it any more. The processes that
     SGLang and vLLM start end with their first one by themselves."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -12,9 +12,13 @@ from functools import cached_property
 from typing import Any
 
 from core.base.errors import one_line
+from core.engines import dialect
 from core.engines.cards import NONE, Card
+from core.engines.dialect import Dialect
 
+WAITING = 2  # requests that wait in a server's queue, so that no slot in it is idle
 UNKNOWN_LIMIT = 16  # requests in flight where a server says nothing about itself
+CANNOT = "the model's card says that its server can't go on with a message that was begun"
 MARK = "What is 6 times 7?"  # a message that shows what a chat template makes of messages, and how a model answers
 
 _BY_CONTENT = re.compile(r"@([0-9a-f]{12})$")
@@ -53,7 +57,7 @@ class Server:
     """A server that answers. `identity` names the model in journal keys, and `told` is what else decides its answers:
     where both are equal, answers are interchangeable."""
 
-    kind: str  # "llama.cpp", "sglang", "vllm" or "other"
+    kind: str  # the name of its dialect
     base_url: str  # what requests put /chat/completions behind; of our engines it ends in /v1
     model: str  # the name that requests use
     why: str  # how it came to be chosen, for the first line a run prints
@@ -62,7 +66,7 @@ class Server:
     version: str | None = None
     sha256: str | None = None  # of the model's file, where that is here
     revision: str | None = None  # the commit of the model's weights, where they were fetched here
-    closes: bool = False  # SGLang: the chat template knows enable_thinking, which closes thinking in its own tokens
+    closes: bool = False  # whether the chat template knows enable_thinking, which closes thinking in its own tokens
     seeds: bool | None = None  # whether a request's seed decides what is drawn; None where that is not known
     weights: dict[str, str] = field(default_factory=dict, hash=False)  # what it says of them (identity.fingerprint)
     replicas: tuple[str, ...] = ()  # other addresses of the very same model, in this process
@@ -77,9 +81,20 @@ class Server:
     failure: Callable[[], str | None] = field(default=lambda: None, repr=False, compare=False)
 
     @property
+    def dialect(self) -> Dialect:
+        """How this engine is asked."""
+        return dialect.named(self.kind)
+
+    @property
+    def root(self) -> str:
+        """The address of its pages that are not OpenAI's."""
+        return self.base_url.removesuffix("/v1")
+
+    @property
     def identity(self) -> str:
         """A server of an unknown kind may call anything "default": there, the address belongs to it."""
-        return f"{self.model} at {self.base_url}" if self.kind == "other" and not self.weights else self.model
+        is_unknown = not (self.dialect.is_known or self.weights)
+        return f"{self.model} at {self.base_url}" if is_unknown else self.model
 
     @property
     def rests_on(self) -> str:
@@ -100,23 +115,22 @@ class Server:
     def is_listed(self) -> bool:
         """Whether its list of models has to name ours. One of a provider may list models/NAME for NAME, or the models
         that deployments are of."""
-        return self.kind != "other" or not self.card.name
+        return self.dialect.is_known or not self.card.name
 
     @property
     def told(self) -> dict[str, str]:
         """What enters journal keys beside `identity`. Nothing for llama.cpp under a name of ours, which says what its
         weights are; nor for a server of an unknown kind without a digest, known by its address. What a card changes
         is told."""
-        is_plain = self.kind in ("other", "llama.cpp") and not self.weights
-        return ({} if is_plain else {"kind": self.kind} | self.weights) | self.card.told
+        is_told = self.dialect.is_in_keys or bool(self.weights)
+        return ({"kind": self.kind} | self.weights if is_told else {}) | self.card.told
 
     @property
     def origin(self) -> str:
         """Who answers, in a line: it stands beside each completion in the journal. A server that says nothing of its
-        weights is known by its address. (llama.cpp in this process and one attached to call their releases by
-        different names; under a name of ours neither is given.)"""
-        if self.kind == "llama.cpp" and not self.weights and digest_in(self.model):
-            return one_line(f"llama.cpp, {self.model}", 500)
+        weights is known by its address."""
+        if not (self.dialect.has_version or self.weights) and digest_in(self.model):
+            return one_line(f"{self.kind}, {self.model}", 500)
         which = [f"{name} {value}" for name, value in self.weights.items()]
         if not which and not digest_in(self.model):
             which = [f"at {self.base_url}"]
@@ -133,6 +147,14 @@ class Server:
         """Whether that opens thinking: the model's text then begins inside it, without a tag of its own, and text
         without any tag that the cap cut off is thinking. None as above."""
         return None if self.tail is None else self.tail.rfind("<think>") > self.tail.rfind("</think>")
+
+    @property
+    def cannot_continue(self) -> str:
+        """Why it can't continue a message, "" if it can, or if only a trial shows that."""
+        if self.card.continues is False:
+            return CANNOT
+        can = self.card.continues or self.dialect.continues is not False
+        return "" if can else f"{self.kind} can't continue a message that was begun"
 
     @property
     def streams(self) -> bool:

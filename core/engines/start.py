@@ -5,6 +5,7 @@ NVIDIA GPU, SGLang with QED-Nano; else the embedded engine (llama.cpp through xl
 embedded model. ENGINE, or a card, asks for one of them, or for llama.cpp with the GGUF file that MODEL names.
 """
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,11 @@ from pathlib import Path
 from core.base import files, signals
 from core.base.errors import Elsewhere, UserError, command
 from core.base.files import ROOT, results_dir
-from core.engines import cards, chat_template, client, environment, flags, gpus, llamacpp, weights
-from core.engines import process as leash
-from core.engines.attach import WAITING, carded, look_again, probe
+from core.engines import cards, client, dialect, environment, gpus, process, weights
+from core.engines.attach import carded, look_again, probe
 from core.engines.cards import Card
+from core.engines.dialect import OnGpu
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import (
     EMBEDDED_CONTEXT,
     EMBEDDED_ENGINES,
@@ -32,7 +34,7 @@ from core.engines.embedded_model import (
     embedded_sha256,
 )
 from core.engines.need import Need, settings
-from core.engines.server import Server
+from core.engines.server import WAITING, Server
 
 
 def graders_server() -> Server | None:
@@ -70,25 +72,24 @@ def serving(need: Need | None = None) -> Iterator[Server]:
         yield _at_base_url()
         return
     card, wanted = environment.card(), environment.engine()
-    check_is_served(card, wanted)
+    environment.check_is_served(card, wanted)
     asked = f"{environment.asked_by()} asks for it"
-    if wanted == "embedded":  # in this process, and so beside whatever runs
+    if wanted == llamacpp.EMBEDDED:  # in this process, and so beside whatever runs
         its = card if card.engine == wanted else None
         with embedded(why=asked, engines=EMBEDDED_ENGINES, card=its) as server:
             yield server
         return
-    gguf = llamacpp.gguf_file(environment.model()) if wanted == "llamacpp" else None
+    gguf = llamacpp.gguf_file(environment.model()) if wanted == llamacpp.ENGINE else None
     if found := _on_port():
         _check_is_wanted(found, wanted, gguf)
         yield replace(found, sha256=weights.sha256(gguf)) if gguf else found
     elif gguf:
         with on_llamacpp(gguf, need or Need(), why=f"{asked}; it was started for this run") as server:
             yield server
-    elif wanted or gpus.has_gpu():
-        engine = wanted or "sglang"
+    elif (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
         why = f"{asked if wanted else 'an NVIDIA GPU is here'}; it was started for this run"
         set_up(engine)
-        with launched(engine, need or Need(), why, results_dir() / f"{engine}.log") as server:
+        with launched(engine, need or Need(), why, results_dir() / f"{engine.kind}.log") as server:
             yield server
     elif named := environment.model():
         raise UserError(
@@ -99,15 +100,6 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     else:
         with embedded(engines=EMBEDDED_ENGINES) as server:
             yield server
-
-
-def check_is_served(card: Card, engine: str) -> None:
-    """Raises UserError for a card of a model that nobody serves: no address is known, and no `engine`."""
-    if card.name and not engine:
-        raise UserError(
-            f"the card {card.name} names neither an address nor an engine. Set BASE_URL to the server's address, or "
-            "write base_url into a copy of the card, and give its path as MODEL"
-        )
 
 
 def _at_base_url() -> Server:
@@ -153,7 +145,7 @@ def _check_is_wanted(server: Server, wanted: str, gguf: Path | None) -> None:
             f"ENGINE=llamacpp asks for {gguf.name}, but port {port} serves {server.model}. Stop that server, unset "
             "ENGINE to use it, or choose another PORT"
         )
-    if wanted and server.kind.replace(".", "") != wanted:
+    if wanted and wanted not in server.dialect.engines[:1]:
         raise UserError(
             f"{environment.asked_by()}, but a server of kind {server.kind} answers on port {port}. Stop it, unset "
             f"{environment.asked_by().partition('=')[0]} to use it, or choose another PORT"
@@ -215,7 +207,7 @@ def on_llamacpp(
 def llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key: str) -> Server:
     """What is known of one that llamacpp.serving has started."""
     server = Server(
-        "llama.cpp",
+        llamacpp.DIALECT.kind,
         f"{address}/v1",
         name,
         why,
@@ -226,7 +218,7 @@ def llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key:
         api_key=key,
         look=look_again,
     )
-    tail = chat_template.tail_on_llamacpp(server)
+    tail = llamacpp.tail(server)
     return replace(server, template=lambda _: tail)
 
 
@@ -234,24 +226,26 @@ def llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key:
 
 
 @contextmanager
-def launched(engine: str, need: Need, why: str, log: Path | None = None, extra: Sequence[str] = ()) -> Iterator[Server]:
-    """SGLang or vLLM with the model that MODEL names, started here and stopped with all its processes at the end. Its
+def launched(
+    engine: OnGpu, need: Need, why: str, log: Path | None = None, extra: Sequence[str] = ()
+) -> Iterator[Server]:
+    """An `engine` with the model that MODEL names, started here and stopped with all its processes at the end. Its
     output goes to `log`, or to standard error. `extra` flags are the last, where they win. Raises UserError where it
     does not start."""
     card, model = environment.card(), model_for(engine, environment.model())
     kv, is_deterministic = environment.kv_cache(), environment.is_deterministic()
     chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic)
     port = environment.port()
-    args = [*flags.arguments(engine, model, chosen, environment.host(), port), *extra]
+    args = [*engine.arguments(model, chosen, environment.host(), port), *extra]
     with started(engine, args, port, model.name, why, log, card) as server:
-        if (limit := flags.decoded_together(args)) and not card.concurrency:
+        if (limit := engine.decoded_together(args)) and not card.concurrency:
             server = replace(server, limit=limit + WAITING)
         yield server
 
 
 @contextmanager
 def started(
-    engine: str,
+    engine: OnGpu,
     args: Sequence[str],
     port: int,
     model: str,
@@ -262,63 +256,72 @@ def started(
 ) -> Iterator[Server]:
     """An engine on a GPU with these arguments for its interpreter, which serve a `model` of that name on `port`, in an
     environment with `changes`; else as launched."""
-    name = flags.ENGINES[engine]
     root, key = f"http://{environment.host()}:{port}", environment.api_key()
     args = [python_of(engine), *args]
-    print(f"{flags.shown(args)}\n", file=sys.stderr)
+    print(f"{shlex.join(args)}\n", file=sys.stderr)
     if log:
-        print(f"starting {name} (a few minutes; its log: {log})", file=sys.stderr)
+        print(f"starting {engine.label} (a few minutes; its log: {log})", file=sys.stderr)
 
     def answering() -> Server | None:
         return probe(root, why, model, key, card) if client.is_healthy(root) else None
 
     folder = tempfile.TemporaryDirectory()
     with folder:
-        hidden, secrets = flags.secrets(engine, key, Path(folder.name))
-        with leash.running(name, [*args, *hidden], port, log, {**(changes or {}), **secrets}, key) as process:
-            server = process.wait_until(answering, leash.START_SECONDS)
+        hidden, secrets = engine.secrets(key, Path(folder.name))
+        with process.running(engine.label, [*args, *hidden], port, log, {**(changes or {}), **secrets}, key) as running:
+            server = running.wait_until(answering, process.START_SECONDS)
             folder.cleanup()  # the key is read: if we are killed now, it is left nowhere
-            yield replace(server, failure=process.failure)
+            yield replace(server, failure=running.failure)
 
 
-def model_for(engine: str, named: str) -> weights.Model:
+def gpu_engine() -> OnGpu:
+    """Return the engine for a GPU that ENGINE names, else the default one. Raises UserError if ENGINE names another."""
+    wanted = environment.engine()
+    if engine := dialect.on_gpu(wanted):
+        return engine
+    raise UserError(f"ENGINE={wanted} serves no folder of weights on a GPU. Unset ENGINE")
+
+
+def model_for(engine: OnGpu, named: str) -> weights.Model:
     """The model that MODEL names as `named`, for an engine of a GPU. Raises UserError where there is no GPU, or the
     engine would read it wrongly."""
     _check_gpu(engine)
     model = weights.Model.at(named)
-    if engine == "vllm":
-        weights.check_tokenizer(model.folder)
+    engine.check_model(model.folder)
     return model
 
 
-def set_up(engine: str) -> None:
+def set_up(engine: OnGpu) -> None:
     """Install an `engine` of a GPU where it is missing. Raises UserError where there is no GPU; ends the process where
     that fails."""
     _check_gpu(engine)
-    files.set_up(engine)
+    files.set_up(engine.kind)
 
 
-def _check_gpu(engine: str) -> None:
+def _check_gpu(engine: OnGpu) -> None:
     """Raises UserError where there is none."""
     if not gpus.has_gpu():
-        name, which = flags.ENGINES[engine], environment.asked_by().partition("=")[0]
-        raise UserError(f"{name} needs an NVIDIA GPU and nvidia-smi lists none. Unset {which} to run on what is here")
+        which = environment.asked_by().partition("=")[0]
+        raise UserError(
+            f"{engine.label} needs an NVIDIA GPU and nvidia-smi lists none. Unset {which} to run on what is here"
+        )
 
 
-def python_of(engine: str) -> str:
-    """The interpreter that imports the engine: SGLANG_PYTHON (or VLLM_PYTHON), the venv that setup.sh makes, or the
-    image's own python3. Raises UserError where there is none."""
-    named = environment.python(engine)
-    candidates = [named] if named else [str(ROOT / f".venv-{engine}" / "bin" / "python"), shutil.which("python3")]
+def python_of(engine: OnGpu) -> str:
+    """Return the interpreter that imports the engine: that of SGLANG_PYTHON (or VLLM_PYTHON), of the venv that setup.sh
+    makes, or the image's own python3. Raises UserError if there is none."""
+    package = engine.kind
+    named = environment.python(package)
+    candidates = [named] if named else [str(ROOT / f".venv-{package}" / "bin" / "python"), shutil.which("python3")]
     for python in candidates:
-        if python and _imports(python, engine):
+        if python and _imports(python, package):
             return python
     if named:
         raise UserError(
-            f"{engine.upper()}_PYTHON={named} does not import {engine}. Name an interpreter that does, or unset it"
+            f"{package.upper()}_PYTHON={named} does not import {package}. Name an interpreter that does, or unset it"
         )
-    setup = "bash setup.sh" if engine == "sglang" else f"bash setup.sh {engine}"
-    raise UserError(f"no python here imports {engine}. Run '{setup}', which makes an environment for it")
+    setup = "bash setup.sh" if engine.is_default else f"bash setup.sh {package}"
+    raise UserError(f"no python here imports {package}. Run '{setup}', which makes an environment for it")
 
 
 def _imports(python: str, module: str) -> bool:
@@ -355,11 +358,11 @@ def _asked_for(need: Need, extra: Sequence[str]) -> AbstractContextManager[Serve
     wanted, card = environment.engine(), environment.card()
     if card.name and not wanted:
         raise UserError(f"the card {card.name} is of a server elsewhere. Unset MODEL to start one here")
-    if wanted in flags.ENGINES or (not wanted and gpus.has_gpu()):
-        return launched(wanted or "sglang", need, "it was asked for", extra=extra)
+    if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
+        return launched(engine, need, "it was asked for", extra=extra)
     if extra:
         raise UserError(f"llama.cpp is given no flags here: {' '.join(extra)}. They are for a GPU's engines")
-    if wanted == "llamacpp":
+    if wanted == llamacpp.ENGINE:
         return on_llamacpp(llamacpp.gguf_file(environment.model()), need, environment.port())
     return embedded(environment.port())
 

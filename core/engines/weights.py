@@ -126,22 +126,6 @@ def template(folder: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def check_tokenizer(folder: Path) -> None:
-    """Raises UserError where vLLM would read texts without their spaces: transformers 5.19, which it has, believes the
-    tokenizer_class that byte-level tokenizers such as DeepSeek's name by mistake (5.23 does not any more, and SGLang
-    sets it right itself)."""
-    try:
-        named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get("tokenizer_class")
-        is_byte_level = '"ByteLevel"' in (folder / "tokenizer.json").read_text(encoding="utf-8")
-    except (OSError, ValueError, AttributeError):
-        return  # whoever needs them says so
-    if is_byte_level and named in ("LlamaTokenizer", "LlamaTokenizerFast"):
-        raise UserError(
-            f"vLLM would lose the spaces of every text: {folder}/tokenizer_config.json calls a byte-level tokenizer "
-            f'{named}. Write "tokenizer_class": "PreTrainedTokenizerFast" there, or take ENGINE=sglang'
-        )
-
-
 def how_to_fetch(named: str) -> str:
     """What brings a model of the hub here, for a name such as one has; "" for others. QED-Nano alone is fetched by
     itself: of others we know neither size nor terms."""

@@ -8,7 +8,6 @@ import asyncio
 import importlib
 import math
 import random
-import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -18,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from core.base.errors import RunFailed, UserError, one_line
-from core.engines.server import MARK, Server
+from core.engines.server import CANNOT, MARK, Server
 from core.generate import budget as money
 from core.generate.budget import Hold, Most, Purse, Spent
 from core.generate.journal import Journal, content_key, from_record, to_record
@@ -37,7 +36,7 @@ from core.generate.reply import (
     Reply,
     Stalled,
 )
-from core.generate.waits import LEFT_OUT, NO_THINKING, inside, is_left_out, may_wait, opened, whole
+from core.generate.waits import LEFT_OUT, NO_THINKING, is_left_out, may_wait, opened, whole
 from core.types import CHARACTERS, FORCED_ANSWER, Completion, Late, Message, Sampling
 
 if TYPE_CHECKING:
@@ -58,7 +57,6 @@ CUT_TOKENS = 16  # that of one that is to be cut off
 PROBE_TOKENS = 64  # the cap of an answer that is opened to see whether the server goes on with it
 KEY_VERSION = 3  # raise it when the meaning of a journaled completion changes, or a default of Sampling does
 REASON = 100  # characters that are kept of why an answer was not forced: more would be the thinking, not the reason
-CANNOT = "the model's card says that its server can't go on with a message that was begun"
 NEW_TURN = "the server began a new turn instead of going on with the answer that was opened"
 
 DEFAULTS = vars(Sampling())  # what keys leave out
@@ -74,8 +72,6 @@ FIELDS_2 = (
     "opening",
     "top_logprobs",
 )
-
-_TAG = re.compile(r"</?think>")
 
 
 def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
@@ -99,62 +95,6 @@ def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool
     if cut_while_thinking:
         return content.strip(), ""
     return "", content.strip()
-
-
-def continued(messages: Sequence[Message], thinking: str, opening: str, server: Server) -> dict[str, Any]:
-    """The fields of a request that make `server` go on after closed `thinking` and `opening`.
-
-    llama.cpp renders an assistant message with a reasoning field as it stands. SGLang appends the text to a
-    generation prompt that has already opened the tag (QED-Nano's template does), and reads it as tokens apart from
-    that: where nothing was thought, the template closes the tag itself if it can, or a line break would be two tokens
-    that the model knows as one. Others render the message through the template, tags included; where the template
-    changes what it is given, vLLM refuses to go on. Templates cut at tags and strip thinking, and so it is sent
-    stripped, without tags of its own.
-    """
-    kind = server.kind
-    if kind == "llama.cpp":
-        last = {"role": "assistant", "reasoning_content": thinking, "content": opening}
-        return {"messages": [*messages, last]}
-    thinking = _TAG.sub(" ", thinking).strip()
-    closed = f"{thinking}\n</think>\n\n{opening}"
-    if kind == "sglang" and server.closes and not thinking:
-        return {
-            "messages": [*messages, {"role": "assistant", "content": opening}],
-            "continue_final_message": True,
-            "chat_template_kwargs": {"enable_thinking": False},
-        }
-    if kind == "sglang":
-        return {
-            "messages": [*messages, {"role": "assistant", "content": closed}],
-            "continue_final_message": True,
-        }
-    extra = {"continue_final_message": True, "add_generation_prompt": False} if kind == "vllm" else {}
-    return {"messages": [*messages, {"role": "assistant", "content": f"<think>\n{closed}"}]} | extra
-
-
-def went_on(reply: Reply, opening: str, kind: str) -> str | None:
-    """What a server wrote behind `opening` (see `continued`); None where one of an unknown kind began a new turn: what
-    it wrote does not close the brace that `opening` left open, or, without one, it reasons again."""
-    if reply.content.startswith(opening):  # llama.cpp gives the whole message, with the thinking it was given
-        return reply.content.removeprefix(opening)
-    if kind == "llama.cpp":
-        return reply.content or reply.reasoning
-    said = reply.reasoning + reply.content  # a parser takes what comes before the next closing tag for reasoning
-    if kind != "other":
-        return said
-    if opening.count("{") > opening.count("}"):
-        return said if _closes(_TAG.split(said)[0]) else None
-    return None if reply.reasoning or _TAG.search(said) else said
-
-
-def _closes(text: str) -> bool:
-    """Whether `text` closes a brace that it did not open."""
-    depth = 0
-    for brace in re.findall(r"(?<!\\)[{}]", text):
-        depth += 1 if brace == "{" else -1
-        if depth < 0:
-            return True
-    return False
 
 
 @dataclass(frozen=True)
@@ -329,8 +269,9 @@ class Generator:
         if found := self._kept(key, messages, seed, sampling):
             self.on_completion(found, False)
             return found
-        if sampling.opening and self.server.card.continues is False:
-            raise UserError(f"this request opens the answer for the model, and {CANNOT} (continues = false)")
+        if sampling.opening and (why := self.server.cannot_continue):
+            where = " (continues = false)" if why == CANNOT else ""
+            raise UserError(f"this request opens the answer for the model, and {why}{where}")
         try:
             async with self._slots.slot(priority):
                 if time.monotonic() > until:
@@ -385,14 +326,14 @@ class Generator:
                 sampling.max_tokens,
                 self.server.context,
             )
-            may_be_forced = sampling.answer_tokens and not sampling.opening and self.server.card.continues is not False
+            may_be_forced = sampling.answer_tokens and not (sampling.opening or self.server.cannot_continue)
             forced = first.followed(sampling.answer_opening, sampling.answer_tokens, self.server.context)
             paying = _Payment(hold, first, forced if may_be_forced else None)
             reply = await self._patiently(self._body(messages, seed, sampling), paying, prompt)
             completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
             is_cut = completion.truncated and not completion.answer and not sampling.opening
-            if is_cut and sampling.answer_tokens and self.server.card.continues is False:
-                completion = replace(completion, not_forced=CANNOT)
+            if is_cut and sampling.answer_tokens and self.server.cannot_continue:
+                completion = replace(completion, not_forced=self.server.cannot_continue)
             elif is_cut and sampling.answer_tokens and completion.thinking:
                 completion = await self._force(completion, messages, sampling, _Payment(hold, forced))
         except Overtime:
@@ -425,12 +366,12 @@ class Generator:
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens,
         }
-        if self.server.kind != "other" or sampling.top_k or sampling.min_p:
+        if self.server.dialect.has_top_k or sampling.top_k or sampling.min_p:
             # Said even when off: llama.cpp's own defaults (top_k 40, min_p 0.05) would sharpen the distribution.
             # Off is -1: SGLang and its gateway refuse 0, llama.cpp and vLLM take either.
             body |= {"top_k": sampling.top_k or -1, "min_p": sampling.min_p}
         if sampling.opening:
-            body |= continued(messages, "", sampling.opening, self.server)
+            body |= self.server.dialect.closed(self.server, messages, "", sampling.opening)
         if sampling.stop:
             body["stop"] = [sampling.stop]
         if sampling.top_logprobs or sampling.sum_logprobs:
@@ -628,7 +569,7 @@ class Generator:
     def _read(self, reply: Reply, key: str, seed: int, sampling: Sampling, is_cut: bool) -> Completion:
         is_new_turn = False
         if sampling.opening:  # thinking was closed by us: whatever came is answer
-            rest = went_on(reply, sampling.opening, self.server.kind)
+            rest = self.server.dialect.continuation(reply.content, reply.reasoning, sampling.opening)
             if is_new_turn := rest is None:
                 thinking, answer = reply.reasoning or reply.content, ""
             else:
@@ -728,16 +669,17 @@ class Generator:
             if spent > room:
                 thinking = thinking[-max(1, len(thinking) * max(room, 0) // spent) :]
         body = self._body(messages, cut.seed, replace(sampling, max_tokens=sampling.answer_tokens))
-        body |= continued(messages, thinking, sampling.answer_opening, self.server)
+        body |= self.server.dialect.closed(self.server, messages, thinking, sampling.answer_opening)
         try:
             reply = await self._patiently(body, pay)
         except (Refused, Overtime, Oversized, Stalled, Malformed) as error:
             # The unforced reading stands; "truncated" is its doubt.
             return replace(cut, not_forced=one_line(f"{type(error).__name__.lower()} {error}".strip(), REASON))
-        rest = went_on(reply, sampling.answer_opening, self.server.kind)
+        opening = sampling.answer_opening
+        rest = self.server.dialect.continuation(reply.content, reply.reasoning, opening)
         return replace(
             _summed(cut, reply),
-            forced=None if rest is None else sampling.answer_opening + rest,
+            forced=None if rest is None else opening + rest,
             not_forced=NEW_TURN if rest is None else None,
         )
 
@@ -758,10 +700,11 @@ class Generator:
         if not before.thinking:
             return noted(before, NO_THINKING)
         if why := await self._cannot_go_on():
-            return noted(before, why, is_final=why in (CANNOT, NEW_TURN))
+            return noted(before, why, is_final=why in (self.server.cannot_continue, NEW_TURN))
         thinking = opened(before.thinking, sampling.wait_word)
         body = self._body(messages, before.seed, replace(sampling, max_tokens=left))
-        body |= await asyncio.to_thread(inside, messages, thinking, self.server)  # the server's template is asked for
+        goes_on = self.server.dialect.left_open  # it asks for the server's template
+        body |= await asyncio.to_thread(goes_on, self.server, messages, thinking)
         try:
             read: list[Message] = [*messages, {"role": "assistant", "content": thinking}]
             first = money.most(read, left, self.server.context)
@@ -790,13 +733,11 @@ class Generator:
         return replace(completion, seconds=round(before.seconds + time.monotonic() - began, 3)), True
 
     async def _cannot_go_on(self) -> str:
-        """Why the server can't go on with a message that was begun, "" where it can. Our engines do. One of an unknown
-        kind shows it once, with an answer that is opened for it, unless its card tells: thinking that goes on can't be
-        told from thinking that begins anew."""
-        if self.server.card.continues is False:
-            return CANNOT
-        if self.server.kind != "other" or self.server.card.continues:
-            return ""
+        """Return why the server can't continue a message that was begun, "" if it can. Of known engines that is known.
+        An unknown one shows it once, with an answer that is opened for it, unless its card tells: thinking that is
+        continued can't be distinguished from thinking that begins anew."""
+        if (why := self.server.cannot_continue) or self.server.card.continues or self.server.dialect.continues:
+            return why
         async with self._finding_out:
             if self._stays is None:
                 question: list[Message] = [{"role": "user", "content": MARK}]

@@ -4,18 +4,12 @@ s1 suppresses the delimiter that ends thinking. A server of chats tells of it on
 answer is kept, as the reading before the wait, and the request is sent again with all thinking so far, left open.
 """
 
-import re
-from collections.abc import Sequence
-from typing import Any
-
-from core.engines.server import Server
+from core.engines.dialect import untagged
 from core.generate.reply import Reply
-from core.types import Completion, Message
+from core.types import Completion
 
 NO_THINKING = "the completion shows no thinking that could go on"
 LEFT_OUT = "the server left out the thinking that it was to go on with"
-
-_TAG = re.compile(r"</?think>")
 
 
 def may_wait(made: Completion) -> bool:
@@ -26,29 +20,7 @@ def may_wait(made: Completion) -> bool:
 
 def opened(thinking: str, word: str) -> str:
     """All thinking so far and the `word`, in a paragraph of its own, that it is to go on behind."""
-    return f"{_TAG.sub(' ', thinking).strip()}\n\n{word}"
-
-
-def inside(messages: Sequence[Message], thinking: str, server: Server) -> dict[str, Any]:
-    """The fields of a request that make `server` go on inside `thinking`, which stays open.
-
-    llama.cpp leaves the thinking of a message without content open. SGLang appends the text to a generation prompt. On
-    vLLM the template renders the message, and those of Qwen3 put closed thinking before whatever an assistant says: so
-    the question itself is gone on with, by what the template puts behind questions and by the thinking, and the prompt
-    is what SGLang's is. Where vLLM does not tell its template, and on others, an assistant's message opens the tag.
-    """
-    if server.kind == "llama.cpp":
-        return {"messages": [*messages, {"role": "assistant", "reasoning_content": thinking, "content": ""}]}
-    tagged = f"<think>\n{thinking}"
-    if server.kind == "sglang":
-        content = tagged if server.thinking is False else thinking
-        return {"messages": [*messages, {"role": "assistant", "content": content}], "continue_final_message": True}
-    going_on = {"continue_final_message": True, "add_generation_prompt": False} if server.kind == "vllm" else {}
-    *before, last = messages
-    if server.kind == "vllm" and server.tail is not None and last["role"] == "user":
-        asked = last["content"] + server.tail + (thinking if server.thinking else tagged)
-        return {"messages": [*before, last | {"content": asked}]} | going_on
-    return {"messages": [*messages, {"role": "assistant", "content": tagged}]} | going_on
+    return f"{untagged(thinking)}\n\n{word}"
 
 
 def whole(reply: Reply, thinking: str) -> tuple[str, str]:

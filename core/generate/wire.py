@@ -375,7 +375,7 @@ class Wire:
 
 def _allow(connections: int, server: Server) -> None:
     """See to it that so many connections can be open. Of a server in this process, both ends of each are ours."""
-    ends = 2 if server.kind == "llama.cpp" and is_local(server.base_url) else 1
+    ends = 2 if server.dialect.is_in_process and is_local(server.base_url) else 1
     room = limits.reserve(ends * connections) // ends
     if room >= connections:
         return

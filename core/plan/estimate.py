@@ -8,10 +8,11 @@ import numpy as np
 
 from core.base.errors import UserError
 from core.base.terminal import aligned, short, wrapped
-from core.constants import Constants
-from core.engines import gpus, weights
+from core.constants import Asking, Constants
+from core.engines import dialect, gpus, weights
+from core.engines.dialect import OnGpu
 from core.engines.gpus import Gpu
-from core.engines.need import DETERMINISTIC_COST, running
+from core.engines.need import running
 from core.engines.shape import QED_NANO, Shape, kv_tokens
 from core.plan.lengths import Lengths
 from core.plan.loads import OTHERS, at_cap, at_most, loads
@@ -42,7 +43,7 @@ def shape_of_model() -> tuple[Shape, str]:
     return QED_NANO, "figures of its config.json; the weights are not fetched"
 
 
-def machine(shape: Shape, gpu: Gpu, kv: str, config: Constants) -> Machine:
+def machine(shape: Shape, gpu: Gpu, kv: str, config: Asking) -> Machine:
     """The server as it would run on `gpu`. Raises UserError where the model does not fit."""
     tokens = kv_tokens(shape, gpu.memory, kv)
     if tokens == 0:
@@ -136,7 +137,7 @@ def text(
     why_gpu: str,
     why_shape: str,
     model: str = "QED-Nano",
-    engine: str = "sglang",
+    engine: OnGpu | None = None,
     longest_context: int | None = None,
 ) -> str:
     """The plan for people. `longest_context`: tokens that the `model` was made for, None if that is not known."""
@@ -163,7 +164,7 @@ def text(
         ("time", hours(plan.seconds)),
         ("at the cap", f"{hours(_at_cap(plan, lengths).seconds)}, if every completion runs into it"),
         *money(plan.seconds, price),
-        ("seeds", _seeds(plan.seconds) if engine == "sglang" else "vLLM honours them"),
+        ("seeds", _seeds(engine or dialect.default(), plan.seconds)),
         ("bottleneck", bottleneck(plan)),
     ]
     saved = savings(plan, lengths)
@@ -193,13 +194,15 @@ def text(
     return aligned_rows(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
 
 
-def _seeds(seconds: tuple[float, float]) -> str:
-    """What it costs that SGLang honours seeds."""
-    low, high = DETERMINISTIC_COST
+def _seeds(engine: OnGpu, seconds: tuple[float, float]) -> str:
+    """Return the price of an `engine` that honours seeds."""
+    if not engine.deterministic_cost:
+        return f"{engine.label} honours them"
+    low, high = engine.deterministic_cost
     slower = hours([seconds[0] * (1 + low), seconds[1] * (1 + high)])
     return (
-        f"SGLang ignores them; started with DETERMINISTIC=1 it honours them, for {low:.0%} to {high:.0%} more time "
-        f"(its makers' figure): {slower}"
+        f"{engine.label} ignores them; started with DETERMINISTIC=1 it honours them, for {low:.0%} to {high:.0%} more "
+        f"time (its makers' figure): {slower}"
     )
 
 
@@ -234,8 +237,8 @@ def token_rows(
     return [
         ("lengths", f"{source}; {mean:,.0f} tokens a solution on average, cap {config.MAX_TOKENS:,}"),
         ("generations", f"{config.RUNS * total:,} ({total // count} for each of {problems_of(count, config.RUNS)})"),
-        ("completion", f"{_tokens(completion)} expected, {_tokens(most)} at most"),
-        ("prompt", f"{_tokens(prompt)} expected, {_tokens(most_prompt)} at most, before any cache"),
+        ("completion", f"{tokens(completion)} expected, {tokens(most)} at most"),
+        ("prompt", f"{tokens(prompt)} expected, {tokens(most_prompt)} at most, before any cache"),
     ]
 
 
@@ -250,7 +253,7 @@ def problems_of(count: int, runs: int = 1) -> str:
     return f"{count} problem{'s' if count != 1 else ''}" + (f" in each of {runs} runs" if runs > 1 else "")
 
 
-def _tokens(n: float) -> str:
+def tokens(n: float) -> str:
     return f"{n / 1e6:,.1f}M tokens" if n >= 1e6 else f"{n:,.0f} tokens"
 
 

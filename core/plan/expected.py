@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from core.constants import Constants
+from core.constants import Asking
 from core.engines import gpus, weights
 from core.engines.shape import QED_NANO
 from core.plan.estimate import machine
@@ -14,7 +14,7 @@ from core.types import Planned
 
 
 def expected(
-    planned: Planned, config: Constants, count: int, model: str, folder: Path, experiment: str
+    planned: Planned, config: Asking, count: int, model: str, folder: Path, experiment: str
 ) -> dict[Kind, Expected]:
     """The kinds of completions of `count` problems, with the measured lengths of `model` where there are any. Only the
     ratios of their seconds matter: QED-Nano's are those of the plan for the default GPU, of other models a token takes

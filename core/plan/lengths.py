@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from core.base.errors import UserError, one_line
 from core.base.files import amount
 from core.results import read
-from core.results.read import CallCost, Head, MemberResult, ProblemResult
+from core.results.model import CallCost, Head, MemberResult, ProblemResult
 
 # Assumed until a run has measured them. Lengths are log-normal, as those of reasoning models nearly are. The median
 # makes the mean 7.6k tokens under a cap of 16,384: 11M in the 1,440 completions of 02_rsa_basic, what the project's

@@ -5,24 +5,24 @@ from typing import Any
 
 import numpy as np
 
-from core.constants import Constants
+from core.constants import Asking, Constants
 from core.plan.lengths import ASSUMED, FORCED_TOKENS, Lengths, Sample
 from core.plan.progress import Kind
 from core.plan.roofline import Load
-from core.types import Planned
+from core.types import Planned, Sampling
 
 OTHERS = ("others",)  # the kind of completions that are no step of RSA
 
 # From constants to completions
 
 
-def loads(config: Constants, count: int, lengths: Lengths, planned: Planned | None = None) -> list[Load]:
+def loads(config: Asking, count: int, lengths: Lengths, planned: Planned | None = None) -> list[Load]:
     """The completions of `count` problems, kind by kind in the order they are made. Of a scaffold that is not RSA, what
     it makes besides N solutions is planned as the most that its `max_completions` allow: further solutions, each after
     reading one."""
     known: dict[str, Any] = vars(config)
     steps: int = known.get("T", 0)
-    cap: int = config.MAX_TOKENS
+    cap, forced = config.MAX_TOKENS, Sampling.of(config).answer_tokens
     made: list[Load] = []
     before = 0.0  # mean length of the last step's solutions
     for t in range(steps + 1):
@@ -36,7 +36,7 @@ def loads(config: Constants, count: int, lengths: Lengths, planned: Planned | No
             }[carry(config)]
             prompt += known.get("K", 0) * carried
         before = float(np.minimum(solutions, cap).mean())
-        made.append(_load((t,), count * known.get("N", 1), prompt, solutions, cap, config.ANSWER_TOKENS))
+        made.append(_load((t,), count * known.get("N", 1), prompt, solutions, cap, forced))
         if t < steps and "VERIFY_MODE" in known:
             seen = lengths.prompt + min(lengths.answer, cap)
             times = count * known["N"]
@@ -45,11 +45,11 @@ def loads(config: Constants, count: int, lengths: Lengths, planned: Planned | No
             else:
                 times *= known["VERIFY_SAMPLES"]
                 checks, most = lengths.verifications, known["VERIFY_TOKENS"]
-                made.append(_load(("verify", t), times, seen, checks, most, config.ANSWER_TOKENS))
+                made.append(_load(("verify", t), times, seen, checks, most, forced))
     rest = count * planned.max_completions(config) - sum(load.count for load in made) if planned else 0
     if rest > 0:
         prompt = lengths.prompt + min(lengths.answer, before)
-        made.append(_load(OTHERS, rest, prompt, lengths.solutions[-1], cap, config.ANSWER_TOKENS))
+        made.append(_load(OTHERS, rest, prompt, lengths.solutions[-1], cap, forced))
     return made
 
 
@@ -89,5 +89,5 @@ def at_cap(config: Constants, lengths: Lengths) -> Lengths:
     return replace(lengths, solutions=(full,), verifications=checks)
 
 
-def carry(config: Constants) -> str:
+def carry(config: Asking) -> str:
     return str(vars(config).get("CARRY", "answer"))

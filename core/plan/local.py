@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.constants import Constants
-from core.engines import environment, llamacpp
+from core.engines import environment
+from core.engines.dialects import llamacpp
 from core.engines.need import Need
 from core.plan.estimate import aligned_rows, hours, money, token_rows
 from core.plan.lengths import Lengths

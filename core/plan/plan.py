@@ -7,6 +7,7 @@ From an experiment's constants to completions, from assumed or measured lengths 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from core import constants
 from core.base.arguments import Parser
@@ -18,23 +19,15 @@ from core.engines import environment, gpus
 from core.engines.cards import Card
 from core.engines.gpus import Gpu
 from core.plan import local, provider
-from core.plan.estimate import beside, make, problems_of, text
+from core.plan.estimate import beside, machine, make, problems_of, text
 from core.plan.lengths import ASSUMED, Lengths, measured
 from core.plan.loads import OTHERS, carry, loads
-from core.plan.subject import OnGpu, subject
+from core.plan.subject import OnGpu, Subject, subject
+from core.plan.work import SaysItsWork, Work, elsewhere, on_gpu
 from core.problems import sets
+from core.results import labs
 from core.scaffolds import experiment_file
 from core.types import EITHER, Planned
-
-# Experiments that more than a model's tokens decide, by a constant of theirs, and why they are not planned.
-NOT_PLANNED = {
-    "GRADED": "it grades the proofs of GRADED, and says itself how many gradings that takes. Put a limit on it with "
-    "MAX_DOLLARS, or try it with LIMIT=1",
-    "TRAIN_PROBLEMS": "it trains between its rounds, and no data sheet says how long that takes. Run it with ROUNDS=2 "
-    "LIMIT=20: its table has the tokens and seconds of a round",
-    "MAX_NODES": "it searches proofs in Lean, and no data sheet says how long Lean takes for a tactic. Try it with "
-    "SMOKE=1",
-}
 
 
 def _count(config: Constants, asked: int | None, card: Card) -> tuple[int, str]:
@@ -86,19 +79,20 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise UserError(f"--price {args.price} is not the price of an hour. Give a number from 0 up")
         if args.problems is not None and not 1 <= args.problems <= 1_000_000:
             raise UserError(f"--problems {args.problems} is not a number of problems. Give one from 1 to 1,000,000")
-        experiment = experiment_file.load(args.experiment)
-        name, planned = experiment.name, experiment.planned
-        config = constants.read(planned.constants, experiment.namespace, args.constants)
-        for constant, why in NOT_PLANNED.items():
-            if constant in vars(config):
-                raise UserError(f"{name} is not planned: {why}")
-        of = subject(args.embedded)
-        count, problems = _count(config, args.problems, of.card)
-        if not isinstance(of.place, OnGpu) and (args.gpu or args.gpu_file):
-            raise UserError(
-                f"{of.shown} is not planned on a GPU: no engine of ours serves it there. Leave out --gpu, or unset "
-                "MODEL, ENGINE and BASE_URL to plan QED-Nano"
-            )
+        if command_of := labs.plan_of(args.experiment):
+            name, planned, words = command_of(args.constants)
+            namespace, asked = dict[str, Any](), 1 if args.problems is None else args.problems
+        else:
+            experiment = experiment_file.load(args.experiment)
+            name, planned, words = experiment.name, experiment.planned, args.constants
+            namespace, asked = experiment.namespace, args.problems
+        config = constants.read(planned.constants, namespace, words)
+        with environment.choosing(getattr(config, "GRADER", "")):
+            of = subject(args.embedded)
+        if isinstance(planned, SaysItsWork):
+            return _plan_work(name, planned.work(config, of.card), config, of, args)
+        count, problems = _count(config, asked, of.card)
+        _check_place(of, args)
 
         def show_head(on: str, what: str) -> None:
             told = f"{problems_of(count, config.RUNS)} ({one_line(problems, 60)}): {what}"
@@ -131,6 +125,31 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(wrapped(f"\nlengths: {lengths.source}. For all figures of one, give one --gpu", "  "))
         if not (of.is_chosen or args.gpu or args.gpu_file or environment.engine() or gpus.has_gpu()):
             print(wrapped("note: without a GPU, a run here takes the embedded model; --embedded plans that", "  "))
+
+
+def _plan_work(name: str, work: Work, config: Constants, of: Subject, args: argparse.Namespace) -> None:
+    """Print the plan of what is no scaffold."""
+    _check_place(of, args)
+    lengths = measured(results_dir(), of.model, name)
+    if not isinstance(of.place, OnGpu):
+        print(wrapped(f"{name} with {of.shown}, {work.of}: planned, not run") + "\n")
+        print(elsewhere(work, lengths or ASSUMED, of.card, args.price))
+        return
+    chosen, why_gpu = _gpus(args)
+    kv = args.kv or environment.kv_cache()
+    for gpu in chosen:
+        print(wrapped(f"{name} with {of.shown} on one {gpu.name}, {work.of}: a computation on paper, nothing was run"))
+        on = machine(of.place.shape, gpu, _kv(gpu, kv), config)
+        print(f"\n{on_gpu(work, lengths or ASSUMED, on, args.price, why_gpu, of.shown)}\n")
+
+
+def _check_place(of: Subject, args: argparse.Namespace) -> None:
+    """Raises UserError for a model that no engine of ours serves on a GPU, if one is asked for."""
+    if not isinstance(of.place, OnGpu) and (args.gpu or args.gpu_file):
+        raise UserError(
+            f"{of.shown} is not planned on a GPU: no engine of ours serves it there. Leave out --gpu, or unset "
+            "MODEL, ENGINE and BASE_URL to plan QED-Nano"
+        )
 
 
 def _check_measured(

@@ -4,20 +4,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.base.errors import UserError
-from core.engines import cards, client, environment, llamacpp, weights
+from core.engines import cards, client, dialect, environment, weights
 from core.engines.attach import probe
 from core.engines.cards import Card
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import embedded_card, embedded_name
 from core.engines.shape import Shape
+from core.engines.start import gpu_engine
 from core.plan.estimate import shape_of_model
 
 
 @dataclass(frozen=True)
 class OnGpu:
-    """A model that SGLang or vLLM serves. `why`: the source of its `shape`; `longest`: tokens of context it was made
-    for, None if that is not known."""
+    """A model that an engine for a GPU serves. `why`: the source of its `shape`; `longest`: tokens of context that it
+    was made for, None if that is not known."""
 
-    engine: str
+    engine: dialect.OnGpu
     shape: Shape
     why: str
     longest: int | None = None
@@ -39,7 +41,7 @@ def subject(is_embedded: bool) -> Subject:
     """The model that a run would ask; `is_embedded`: the embedded one instead. Raises UserError if it can't be
     planned."""
     card, url, engine = environment.card(), environment.base_url(), environment.engine()
-    if is_embedded or (engine == "embedded" and not url):
+    if is_embedded or (engine == llamacpp.EMBEDDED and not url):
         return Subject(
             embedded_name(), "the embedded model", card if card.engine == "embedded" else embedded_card(), "embedded"
         )
@@ -53,16 +55,16 @@ def subject(is_embedded: bool) -> Subject:
             )
         return Subject(found.model, f"{found.model} at {found.base_url}", found.card, None)
     named = environment.model()
-    if engine == "llamacpp" or (not engine and (Path(named).is_file() or named.endswith(".gguf"))):
+    if engine == llamacpp.ENGINE or (not engine and (Path(named).is_file() or named.endswith(".gguf"))):
         path = llamacpp.gguf_file(named)
         name = llamacpp.name_of(path)
-        return Subject(name, path.name, card if card.name else cards.of_model(name, "llama.cpp"), path)
-    engine = engine or "sglang"
+        return Subject(name, path.name, card if card.name else cards.of_model(name, llamacpp.DIALECT.kind), path)
+    server = gpu_engine()
     if named in ("", weights.REPO):
         shape, why = shape_of_model()
-        return Subject(weights.REPO, "QED-Nano", card, OnGpu(engine, shape, why), is_chosen=bool(named))
+        return Subject(weights.REPO, "QED-Nano", card, OnGpu(server, shape, why), is_chosen=bool(named))
     if not Path(named).is_dir():
         meant = f"{cards.meant(named)} {weights.how_to_fetch(named) or cards.listing()}"
         raise UserError(f"MODEL={named} is not planned: no card, GGUF file or folder has that name.{meant}")
     model = weights.Model.at(named)
-    return Subject(model.name, model.name, card, OnGpu(engine, model.shape, "its config.json", model.longest))
+    return Subject(model.name, model.name, card, OnGpu(server, model.shape, "its config.json", model.longest))

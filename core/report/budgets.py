@@ -17,7 +17,7 @@ from core.base.terminal import columns, wrapped
 from core.report.table import NONE, Column, Metric, Table, filled, legend
 from core.report.tables import NOT_GRADED, chance, interval, shift
 from core.results import read
-from core.results.read import CallCost, MemberResult, StepResult
+from core.results.model import CallCost, MemberResult, StepResult
 from core.results.spending import TOKENS, Meter, amount
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"

@@ -5,7 +5,7 @@ Differences are paired by problem: two runs share the problems, and most of what
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,7 +22,7 @@ from core.report.tables import chance, interval, shift, spent_tokens
 from core.results import points as worth
 from core.results import read as stored
 from core.results.find import path_of
-from core.results.read import Head, ProblemResult, StepResult
+from core.results.model import Head, ProblemResult, StepResult
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
@@ -108,7 +108,7 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
         final={id: final[id] for id in ended},
         tokens={id: tokens[id] for id in ended},
         metrics=OF_PROOFS if proofs else METRICS,
-        over_runs=over and {metric: asdict(of) for metric, of in over.items()},
+        over_runs=over and {metric: of.to_dict() for metric, of in over.items()},
         merged=tables.merged(head.document) if head.runs else "",
         cost=_cost(head),
     )

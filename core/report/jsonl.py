@@ -17,9 +17,9 @@ from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.prices import Prices
 from core.generate.journal import Archive, Record, from_record
-from core.results import read
+from core.results import model, read
 from core.results.data import archive
-from core.results.read import CallCost, Head, MemberResult, ProblemResult
+from core.results.model import CallCost, Head, MemberResult, ProblemResult
 from core.types import Completion
 
 STDOUT = "-"
@@ -155,12 +155,12 @@ def chosen(members: Sequence[MemberResult]) -> MemberResult:
     return min(members, key=rank)
 
 
-def cost(problem: ProblemResult, prices: dict[str, float] | None) -> dict[str, float | None]:
+def cost(problem: ProblemResult, prices: model.Prices | None) -> dict[str, float | None]:
     """What all completions of a problem took: tokens read and written, None where the server did not count them all;
     dollars, None where prices are not known either."""
     calls = [call for _, _, call, _ in _calls(problem)]
     counted = [(call.prompt_tokens, call.cached_tokens, call.completion_tokens) for call in calls]
-    known = Prices(prices["read"], prices["cached"], prices["written"]) if prices else None
+    known = Prices(**prices) if prices else None
     dollars = [known.dollars(each) for each in counted] if known else [None]
     return {
         "input_tokens": _sum([prompt for prompt, _, _ in counted]),

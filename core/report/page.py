@@ -27,7 +27,7 @@ from core.results import read as stored
 from core.results import write as results
 from core.results.data import archive
 from core.results.labs import View
-from core.results.read import Head, MemberResult, ProblemResult
+from core.results.model import TEXT, Head, MemberResult, ProblemResult
 from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
@@ -113,7 +113,7 @@ def _problem(problem: ProblemResult) -> dict[str, Any]:
     return {
         "id": cut(problem.name, 200),
         "statement": problem.statement,
-        "answer": None if problem.answer is None else cut(problem.answer, stored.TEXT),
+        "answer": None if problem.answer is None else cut(problem.answer, TEXT),
         **({"graded_by": list(problem.graded_by)} if problem.graded_by else {}),
         "steps": [
             {

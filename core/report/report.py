@@ -19,7 +19,7 @@ from core.report.labels import Named, labels
 from core.report.page import Run
 from core.results import labs
 from core.results.find import comparison, found
-from core.results.read import StepResult
+from core.results.model import StepResult
 from core.results.warnings import is_ungraded
 
 

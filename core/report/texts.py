@@ -17,7 +17,7 @@ from typing import Any
 
 from core.base.files import write_atomically
 from core.generate.journal import Records, from_record
-from core.results.read import ProblemResult
+from core.results.model import ProblemResult
 from core.results.spool import Spool
 from core.types import Completion, Message
 
@@ -68,7 +68,7 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
             prompt = prompts[member.cost.key]
             is_short = prompt is not None and _is_short(prompt)
             answers = {"answer": made.answer, "forced": made.forced, "prompt": prompt if is_short else None}
-            gradings = [_side_call(journals, call.key, sources[i]) for call in points.calls] if points else []
+            gradings = [_side_call(journals, call.key, sources[i]) for call in points.grading_calls] if points else []
             more: dict[str, Any] = {
                 "thinking": made.thinking,
                 "side_calls": calls,

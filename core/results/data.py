@@ -9,7 +9,7 @@ from typing import Any
 from core.base.errors import UserError
 from core.generate.journal import Archive, Record, from_record
 from core.results import read
-from core.results.read import Head, MemberResult, ProblemResult
+from core.results.model import Head, MemberResult, ProblemResult
 from core.types import Completion, Message
 
 

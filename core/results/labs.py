@@ -5,7 +5,7 @@ Core imports no lab: it loads the modules that the table names. Without the fold
 
 import tomllib
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -59,7 +59,7 @@ class Report(Protocol):
 
 
 @cache
-def registry() -> dict[str, dict[str, str]]:
+def registry() -> dict[str, dict[str, Any]]:
     """Read the entries of the registry, by the name of the lab."""
     path = ROOT / "labs" / "registry.toml"
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -73,3 +73,13 @@ def reports() -> list[Report]:
 def report_of(folder: Path) -> Report | None:
     """Find the lab that wrote `folder`."""
     return next((lab for lab in reports() if lab.is_folder(folder)), None)
+
+
+def plan_of(command: str) -> Callable[[Sequence[str]], tuple[str, Any, list[str]]] | None:
+    """Load the function by which a lab says what its `command` takes: from the words behind it to a name, what is
+    planned, and constants."""
+    for entry in registry().values():
+        if found := entry.get("plans", {}).get(command):
+            module, _, function = found.partition(":")
+            return cast(Callable[[Sequence[str]], tuple[str, Any, list[str]]], getattr(import_module(module), function))
+    return None

@@ -14,22 +14,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import convert
+
 from core.base.errors import UserError, one_line
 from core.base.files import amount
 from core.base.prices import Prices
-from core.constants import Constants
+from core.constants import Constants, OnProblems, Paid, Repeated, Seeded, Served, rules
 from core.results import read, warnings, write
 from core.results.metrics import MERGES, RunMetrics
+from core.results.model import Runs
 from core.results.points import Worths
 from core.results.spool import Spool
 
 # Runs may differ in these: the hash of the problems says more than their name.
-FREE = ("SEED", "RUNS", "PROBLEMS", "LIMIT", "MAX_DOLLARS")
+FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
 # What older results don't tell of: constants that came after them, whose defaults change nothing.
 UNKNOWN_THEN = {each.name: each.default for each in fields(Constants)}
 WEIGHTS = ("model revision", "model sha256")  # known of some servers alone
-# The same of gradings, whose prompts are told by their hash.
-FREE_OF_GRADING = (*FREE, "GRADER", "PROMPT", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS")
+# The same of gradings, whose prompts are told by their hash. (ANSWER_TOKENS is 0 in those of earlier versions.)
+FREE_OF_GRADING = {*FREE, *rules(Served), "GRADER", "PROMPT", "ANSWER_TOKENS"}
 # Of a grading, what of several is added up.
 SUMMED = (
     "proofs", "graded", "by_math_verify", "self_evaluations", "gradings", "asked_again", "input_tokens",
@@ -57,7 +60,7 @@ class _Source:
 
     path: Path
     head: dict[str, Any]
-    runs: read.Runs
+    runs: Runs
 
     def problems(self) -> Iterator[tuple[Row, ...]]:
         """The rows of each problem, one for each run, as they stand in the file; each of them is checked."""
@@ -157,7 +160,7 @@ def _source(path: Path) -> _Source:
     with read.refusing(path):
         seed = head["config"]["SEED"]
         experiment = checked.experiment.removesuffix(f"-seed{seed}")  # of one of several runs; see core/session/runs.py
-        return _Source(path, head, checked.runs or read.Runs(experiment, "mean", [read.seed_of(seed)]))
+        return _Source(path, head, checked.runs or convert({"of": experiment, "by": "mean", "seeds": [seed]}, Runs))
 
 
 def _check(one: _Source, other: _Source) -> None:

@@ -13,12 +13,10 @@ from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import remove, write_atomically
-from core.results import read
+from core.results import model, read
 from core.types import Problem
 
-SCHEMA = read.SCHEMA  # what is written is what is read
-
-
+SCHEMA = model.SCHEMA  # what is written is what is read
 GRADED_BY = ("split", "solution", "guidelines", "grading_scheme")  # of a problem; written where there are any
 
 

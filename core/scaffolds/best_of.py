@@ -13,9 +13,10 @@ import numpy as np
 from core.base import seeds
 from core.constants import constant
 from core.scaffolds import prompts
+from core.scaffolds.bound import register
 from core.scaffolds.common import EMPTY, UNREADABLE
-from core.scaffolds.verification import Verifying, verdicts, verify
-from core.types import Ask, Member, Population, Problem, Scaffold, Stage
+from core.scaffolds.verification import Verifying, verify
+from core.types import Ask, Member, Population, Problem, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +50,6 @@ def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
     return int(rng.choice(np.flatnonzero(keys >= keys.max() - 1e-9)))
 
 
-def max_completions(config: Constants) -> int:
-    """All solutions, and the verdicts on each."""
-    return config.N + config.N * verdicts(config)
-
-
-BEST_OF = Scaffold(best_of, max_completions, lambda _: 1, (prompts.SOLVE, prompts.VERIFY, prompts.VERDICT), Constants)
+BEST_OF = register(
+    best_of, Constants, prompts.SOLVE, prompts.VERIFY, prompts.VERDICT, linear={"N": 2, "VERIFY_SAMPLES": 2}
+)

@@ -19,9 +19,10 @@ from statistics import fmean
 from core.base import seeds
 from core.base.errors import UserError
 from core.constants import Carrying, constant
+from core.scaffolds.bound import Bound, register
 from core.scaffolds.common import UNASSESSED, UNREADABLE, notes_on, stated_score
 from core.scaffolds.prompts import request
-from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.types import Ask, Member, Message, Population, Problem, Stage, Wording, carried
 
 SCALE = Wording(
     answer="""1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or slips. \
@@ -211,16 +212,13 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
         pool += newest
 
 
-def max_completions(config: Constants) -> int:
+def bound(config: Constants) -> Bound:
+    """Compute the bound, as a problem of the paper's size takes half a million completions: too many for a dry run. A
+    prompt shows a proof and its reviews."""
     proofs = config.N
     for _ in range(config.ROUNDS):
         proofs += min(config.KEEP, proofs) * config.REFINEMENTS
-    return proofs * (1 + config.VERIFY_SAMPLES)
+    return Bound(proofs * (1 + config.VERIFY_SAMPLES), 1 + config.REVIEWS)
 
 
-def texts_shown(config: Constants) -> int:
-    """A proof and its reviews."""
-    return 1 + config.REVIEWS
-
-
-DEEPSEEK_MATH = Scaffold(deepseek_math, max_completions, texts_shown, (PROVE, SCALE, REVIEW, REFINE, SCORE), Constants)
+DEEPSEEK_MATH = register(deepseek_math, Constants, PROVE, SCALE, REVIEW, REFINE, SCORE, bound=bound)

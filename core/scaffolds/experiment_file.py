@@ -22,9 +22,14 @@ class ExperimentFile:
     namespace: dict[str, Any]
 
 
+def paths() -> list[Path]:
+    """List the experiments' files in their order."""
+    return sorted(FOLDER.glob("[0-9]*.py"))
+
+
 def load(name: str) -> ExperimentFile:
     """The experiment `name`, or the only one whose name begins so. Raises UserError."""
-    known = sorted(FOLDER.glob("[0-9]*.py"))
+    known = paths()
     stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
     if len(found) != 1:

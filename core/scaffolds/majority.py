@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from core import constants
 from core.constants import constant
 from core.scaffolds import prompts
-from core.types import Ask, Completion, Member, Population, Problem, Scaffold, Stage
+from core.scaffolds.bound import register
+from core.types import Ask, Completion, Member, Population, Problem, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +41,4 @@ async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterat
         there, size = size, size + min(size, (config.STAGE or size))
 
 
-def max_completions(config: Constants) -> int:
-    return config.N
-
-
-MAJORITY = Scaffold(majority, max_completions, lambda _: 0, (prompts.SOLVE,), Constants, for_proofs="best_of")
+MAJORITY = register(majority, Constants, prompts.SOLVE, for_proofs="best_of")

@@ -28,6 +28,7 @@ from core.base import seeds
 from core.base.errors import UserError
 from core.constants import check_subset, constant
 from core.scaffolds import prompts
+from core.scaffolds.bound import register
 from core.scaffolds.common import (
     BETTER,
     INVALID_SELECTION,
@@ -40,7 +41,7 @@ from core.scaffolds.common import (
     stated_score,
 )
 from core.scaffolds.prompts import request
-from core.types import Ask, Late, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.types import Ask, Late, Member, Message, Population, Problem, Stage, Wording, carried
 
 JUDGE = """Problem:
 {problem}
@@ -199,18 +200,12 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
         yield standing
 
 
-def max_completions(config: Constants) -> int:
-    """Each solution and its judgement, one grouping and kept - 1 selections."""
-    solutions = config.N + config.ROUNDS * config.PERFECT
-    kept = min(config.K, solutions)
-    return 2 * solutions + (kept if kept > 1 else 0)
-
-
-def texts_shown(config: Constants) -> int:
-    """The kept solutions and their judgements; or two to select from."""
-    return 2 * config.K
-
-
-NOMOS = Scaffold(
-    nomos, max_completions, texts_shown, (prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, SELECT, BETTER), Constants
+NOMOS = register(
+    nomos,
+    Constants,
+    *(prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, SELECT, BETTER),
+    rounds="ROUNDS",
+    linear={"K": 3, "N": 4, "PERFECT": 2},
+    dry={"MINUTES": 0},
+    roles="group solutions by their answers",
 )

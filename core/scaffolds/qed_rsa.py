@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from core.base import seeds
 from core.constants import check_subset, constant
 from core.scaffolds import prompts
+from core.scaffolds.bound import register
 from core.scaffolds.common import BETTER, SELECT, Selecting, notes_on, single_elimination
-from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
+from core.types import Ask, Member, Population, Problem, Stage, carried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,15 +55,10 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
         yield left
 
 
-def max_completions(config: Constants) -> int:
-    return config.N * (config.ROUNDS + 1) + config.N - 1
-
-
-def texts_shown(config: Constants) -> int:
-    """K to merge, two to select from."""
-    return max(2, config.K)
-
-
-QED_RSA = Scaffold(
-    qed_rsa, max_completions, texts_shown, (prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, SELECT, BETTER), Constants
+QED_RSA = register(
+    qed_rsa,
+    Constants,
+    *(prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, SELECT, BETTER),
+    rounds="ROUNDS",
+    linear={"K": 3, "N": 4},
 )

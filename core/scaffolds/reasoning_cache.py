@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
+from core.scaffolds.bound import register
 from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, latest_with_text, notes_on
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
 
 _SUMMARISE = """Problem:
 {problem}
@@ -110,15 +111,4 @@ def solve_again(problem: Problem, summary: str) -> list[Message]:
     return prompts.request(SOLVE_AGAIN, problem, summary=summary)
 
 
-def max_completions(config: Constants) -> int:
-    return max(1, 2 * config.ROUNDS - 1)
-
-
-def texts_shown(config: Constants) -> int:
-    """The newest attempt and the summary before it."""
-    return 2
-
-
-REASONING_CACHE = Scaffold(
-    reasoning_cache, max_completions, texts_shown, (prompts.SOLVE, SUMMARISE, OPENING, SOLVE_AGAIN), Constants
-)
+REASONING_CACHE = register(reasoning_cache, Constants, prompts.SOLVE, SUMMARISE, OPENING, SOLVE_AGAIN, rounds="ROUNDS")

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
+from core.scaffolds.bound import register
 from core.scaffolds.common import latest_with_text, notes_on
-from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
+from core.types import Ask, Member, Population, Problem, Stage, carried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +42,4 @@ async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
         yield Stage(f"refinement {t}", population)
 
 
-def max_completions(config: Constants) -> int:
-    return config.N * (config.ROUNDS + 1)
-
-
-REFINEMENT = Scaffold(refinement, max_completions, lambda _: 1, (prompts.SOLVE, prompts.REFINE), Constants)
+REFINEMENT = register(refinement, Constants, prompts.SOLVE, prompts.REFINE, rounds="ROUNDS", linear={"N": 2})

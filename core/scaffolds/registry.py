@@ -1,7 +1,9 @@
 """An experiment whose scaffold is a constant: SCAFFOLD=nomos, with what nomos's own experiment sets for it."""
 
+import re
 import sys
 from dataclasses import field, fields, make_dataclass, replace
+from functools import cache
 from typing import Any, cast
 
 from core.base.errors import UserError, command
@@ -9,24 +11,19 @@ from core.constants import Constants, constant, rules
 from core.scaffolds import experiment_file
 from core.types import Scaffold
 
-# By their names in core/scaffolds, the experiments whose constants they take. An experiment's name is as good.
-SCAFFOLDS = {
-    "baseline": "01_baseline",
-    "rsa": "02_rsa_basic",
-    "rsa_verified": "03_rsa_verify",
-    "rsa_adaptive": "04_rsa_adaptive",
-    "qed_rsa": "05_rsa_qed",
-    "deepseek_math": "06_deepseek_math",
-    "nomos": "07_nomos",
-    "reasoning_cache": "08_reasoning_cache",
-    "selfcheck": "09_selfcheck",
-    "static_math_agent": "10_static_math_agent",
-    "math_agent": "11_math_agent",
-    "majority": "12_majority",
-    "best_of": "13_best_of",
-    "refinement": "14_refinement",
-    "rsa_paper": "16_rsa_paper",
-}
+# The scaffold that an experiment's file imports and runs, such as RSA.
+_RUN = re.compile(r"^from core\.scaffolds\.\w+ import (?:\w+, )*(\w+)[\w, ]*\n.*^ +run\(\1, globals\(\)", re.M | re.S)
+
+
+@cache
+def experiments() -> dict[str, str]:
+    """Return the experiment of each scaffold, which sets its constants, by the scaffold's name in small letters. Of
+    several experiments, the first counts. The files are not run."""
+    found: dict[str, str] = {}
+    for path in experiment_file.paths():
+        if runs := _RUN.search(path.read_text(encoding="utf-8")):
+            found.setdefault(runs[1].lower(), path.stem)
+    return found
 
 
 def chosen(default: str) -> Scaffold[Any]:
@@ -40,14 +37,15 @@ def chosen(default: str) -> Scaffold[Any]:
 
 def scaffold_named(name: str) -> Scaffold[Any]:
     """Raises UserError."""
-    experiment = SCAFFOLDS.get(name, name)
-    if experiment not in SCAFFOLDS.values():
-        raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(SCAFFOLDS)}")
+    known = experiments()
+    experiment = known.get(name, name)
+    if experiment not in known.values():
+        raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(known)}")
     found = experiment_file.load(experiment)
     scaffold = cast(Scaffold[Any], found.planned)
     own = {each.name: each for each in fields(scaffold.constants) if each.name not in rules(Constants)}
     set_there = [(each, found.namespace[each.name]) for each in own.values() if each.name in found.namespace]
-    about, names = "what writes and improves the solutions", (*SCAFFOLDS, *SCAFFOLDS.values())
+    about, names = "what writes and improves the solutions", (*known, *known.values())
     made = make_dataclass(
         "Constants",
         [("SCAFFOLD", str, constant(name, about, choices=names))]

@@ -16,7 +16,8 @@ import numpy as np
 from core.base import seeds
 from core.constants import Carrying, Constants, check_subset, constant
 from core.scaffolds import prompts
-from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
+from core.scaffolds.bound import register
+from core.types import Ask, Member, Message, Population, Problem, carried
 
 AHEAD = 8  # steps that may be at work beyond the one that is waited for: what a straggler of a population holds up
 
@@ -188,11 +189,6 @@ def arranged(parents: Iterable[int], rank: Rank) -> list[int]:
     return sorted(parents, key=rank)
 
 
-RSA = Scaffold(
-    rsa,
-    lambda config: config.N * (config.T + 1),
-    lambda config: config.K,
-    (prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE),
-    RsaConstants,
-)
-SAMPLE = Scaffold(sample, lambda config: config.N, lambda _: 0, (prompts.SOLVE,), SampleConstants)
+SIZES = {"K": 3, "N": 4}
+RSA = register(rsa, RsaConstants, prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, rounds="T", linear=SIZES)
+BASELINE = register(sample, SampleConstants, prompts.SOLVE, linear={"N": 3})

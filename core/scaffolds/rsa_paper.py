@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.rsa import RSA, RsaConstants, rsa
-from core.types import Ask, Message, Population, Problem, Scaffold, Wording
+from core.scaffolds.bound import register
+from core.scaffolds.rsa import SIZES, RsaConstants, rsa
+from core.types import Ask, Message, Population, Problem, Wording
 
 AGGREGATE = Wording(
     answer="""Problem:
@@ -84,6 +85,4 @@ def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
     return prompts.merge(AGGREGATE, REFINE, problem, candidates)
 
 
-RSA_PAPER = Scaffold(
-    rsa_paper, RSA.max_completions, lambda config: config.K, (prompts.SOLVE, AGGREGATE, REFINE), Constants
-)
+RSA_PAPER = register(rsa_paper, Constants, prompts.SOLVE, AGGREGATE, REFINE, rounds="T", linear=SIZES)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from core.scaffolds import prompts
-from core.scaffolds.rsa import RSA, BoltzmannConstants, boltzmann, rsa
-from core.scaffolds.verification import Verifying, verdicts, verify
-from core.types import Scaffold
+from core.scaffolds.bound import register
+from core.scaffolds.rsa import RSA, SIZES, BoltzmannConstants, boltzmann, rsa
+from core.scaffolds.verification import Verifying, verify
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,15 +14,10 @@ class Constants(BoltzmannConstants, Verifying):
     pass
 
 
-def max_completions(config: Constants) -> int:
-    """The last population is never drawn from, so it is not verified."""
-    return config.N * (config.T + 1) + config.N * config.T * verdicts(config)
-
-
-RSA_VERIFIED = Scaffold(
+RSA_VERIFIED = register(
     partial(rsa, select=boltzmann, score=verify),
-    max_completions,
-    RSA.texts_shown,
-    (*RSA.prompts, prompts.VERIFY, prompts.VERDICT),
     Constants,
+    *(*RSA.prompts, prompts.VERIFY, prompts.VERDICT),
+    rounds="T",
+    linear=SIZES | {"VERIFY_SAMPLES": 2},
 )

@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
+from core.scaffolds.bound import Bound, register
 from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, has_text, latest_with_text, notes_on
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
 
 REVIEW = """Problem:
 {problem}
@@ -169,20 +170,16 @@ def read_answer(text: str) -> bool | None:
     return said == {"yes"} if len(said) == 1 else None
 
 
-def max_completions(config: Constants) -> int:
-    """A review, its classification and a correction in every round. Passes between the failures make it a few less."""
-    return 2 + (3 if config.CLASSIFY else 2) * config.ROUNDS
+def bound(config: Constants) -> Bound:
+    """Count a review, its classification and a correction in every round; a prompt shows a solution and the report on
+    it. A run of more than FAILURES rounds stays a few below, as only passes between the failures let it go on.
+    """
+    return Bound(2 + (3 if config.CLASSIFY else 2) * config.ROUNDS, 2)
 
 
-def texts_shown(config: Constants) -> int:
-    """A solution and the report on it."""
-    return 2
-
-
-SELFCHECK = Scaffold(
+SELFCHECK = register(
     selfcheck,
-    max_completions,
-    texts_shown,
-    (prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
     Constants,
+    *(prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
+    bound=bound,
 )

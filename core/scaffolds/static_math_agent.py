@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from core.base import seeds
 from core.constants import check_subset, constant
 from core.scaffolds import prompts
+from core.scaffolds.bound import register
 from core.scaffolds.common import (
     EMPTY,
     EMPTY_REPORT,
@@ -26,7 +27,7 @@ from core.scaffolds.common import (
     single,
 )
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
 
 REPORT = Wording(
     answer="""Problem:
@@ -237,20 +238,9 @@ def read_best(text: str, count: int) -> int | None:
     return int(stated[-1]) - 1 if stated and 1 <= int(stated[-1]) <= count else None
 
 
-def max_completions(config: Constants) -> int:
-    slots = _slots(config)
-    return config.N + 2 * config.N * config.ROUNDS + sum(len(slot) > 1 for slot in slots) + (len(slots) > 1)
-
-
-def texts_shown(config: Constants) -> int:
-    """A slot, all slots, or a solution and the report on it."""
-    return max(2, config.K, len(_slots(config)))
-
-
-STATIC_MATH_AGENT = Scaffold(
+STATIC_MATH_AGENT = register(
     static_math_agent,
-    max_completions,
-    texts_shown,
-    (prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, prompts.VERDICT, REPORT, IMPROVE, SELECT, BEST),
     Constants,
+    *(prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, prompts.VERDICT, REPORT, IMPROVE, SELECT, BEST),
+    rounds="ROUNDS",
 )

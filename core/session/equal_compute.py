@@ -259,7 +259,7 @@ def entry(
     **changes: Any,
 ) -> Entry:
     """The scaffold of the file experiments/`experiment`.py (or another in its place) with the constants of that file,
-    and `changes`."""
+    and `changes`. `roles` are the scaffold's own unless given."""
     with command():  # an experiment lists its entries before it runs
         found = experiment_file.load(experiment)
         if isinstance(found.planned, Comparison):
@@ -267,4 +267,4 @@ def entry(
         planned = scaffold or cast(Scaffold[Any], found.planned)
         own = rules(planned.constants).keys() - rules(Constants).keys()
         values = {name: value for name, value in found.namespace.items() if name in own}
-        return Entry(name or experiment, planned, values | changes, roles, proofs)
+        return Entry(name or experiment, planned, values | changes, roles or planned.roles, proofs)

@@ -17,7 +17,7 @@ from core.base import seeds, terminal
 from core.base.errors import RunFailed, UserError, foremost
 from core.base.prices import shown as dollars
 from core.base.signals import Stop
-from core.constants import C
+from core.constants import A
 from core.engines import identity
 from core.engines.server import Server
 from core.generate.budget import Purse
@@ -52,14 +52,14 @@ class Part:
     allotted: int
 
 
-class Experiment(Generic[C]):
+class Experiment(Generic[A]):
     """A scaffold on problems, at a server: `finish` it, or `ask_all` and `ended`; its `document` can be shown."""
 
     def __init__(
         self,
         name: str,
-        scaffold: Scaffold[C],
-        config: C,
+        scaffold: Scaffold[A],
+        config: A,
         server: Server,
         chosen: ProblemSet,
         folder: Path,

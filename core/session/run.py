@@ -15,7 +15,7 @@ from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
 from core.base.prices import shown
 from core.base.signals import Stop
-from core.constants import C, Constants
+from core.constants import Asking, C, Constants, Paid, Waiting, identity
 from core.engines import cards, environment
 from core.engines.cards import Card
 from core.engines.need import Need
@@ -33,7 +33,6 @@ from core.session.experiment import Experiment, show
 from core.session.runs import Runs
 from core.types import ANSWERS, EITHER, PROOFS, Grader, Problem, Scaffold
 
-SAME_RUN = ("MAX_DOLLARS", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "PROBLEMS", "LIMIT")  # what it may change
 ROOM = 1024  # tokens a prompt may take before a cap is called too large for the server's context
 
 
@@ -210,7 +209,7 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
 
 @contextmanager
 def open_purse(
-    journal: Journal, config: Constants, server: Server, on: str, grades_at: Server | None = None
+    journal: Journal, config: Paid, server: Server, on: str, grades_at: Server | None = None
 ) -> Iterator[Purse | None]:
     """What the run pays from, where prices are known; its ledger lies beside the `journal`. A run is known by its
     constants, what it is `on` (the hash of its problems) and its model, so that each has a purse of its own, which it
@@ -221,8 +220,7 @@ def open_purse(
     if not (server.card.price or (grades_at and grades_at.card.price)):
         yield None
         return
-    asked = {name: value for name, value in vars(config).items() if name not in SAME_RUN}
-    run = content_key([asked, on, server.identity, server.told])
+    run = content_key([identity(config), on, server.identity, server.told])
     with Purse(journal.path.with_suffix(".ledger"), run, config.MAX_DOLLARS) as purse:
         if config.MAX_DOLLARS and purse.spent:
             print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(purse.spent)} is spent already", flush=True)
@@ -241,7 +239,7 @@ def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) ->
     )
 
 
-def check_prices(card: Card, model: str, config: Constants) -> None:
+def check_prices(card: Card, model: str, config: Paid) -> None:
     """Raises UserError for a limit that can't be kept: nobody knows what the tokens of `model` cost."""
     if not config.MAX_DOLLARS or card.price:
         return
@@ -253,13 +251,14 @@ def check_prices(card: Card, model: str, config: Constants) -> None:
     )
 
 
-def check_context(server: Server, config: Constants) -> None:
+def check_context(server: Server, config: Asking) -> None:
     """Raises UserError for what the server would refuse every time. (llama.cpp ends a completion at its context; other
     servers refuse a cap that does not fit it.)"""
     card = server.card
     card.sampled(config)
-    check_prices(server.card, server.model, config)
-    if config.WAITS and card.continues is False:
+    if isinstance(config, Paid):
+        check_prices(server.card, server.model, config)
+    if isinstance(config, Waiting) and config.WAITS and card.continues is False:
         raise UserError(
             f"WAITS={config.WAITS} has the server go on with thinking that has ended, and the card {card.name} says of "
             "its server that it can't go on with a message (continues = false). Give WAITS=0, or take another server"
@@ -272,12 +271,9 @@ def check_context(server: Server, config: Constants) -> None:
             f"VERIFY_MODE=p_true opens a verdict for the model and reads the next token's probabilities, and the card "
             f"{card.name} says of its server that {why}. Give VERIFY_MODE=verdict"
         )
-    if server.kind == "sglang" and server.seeds and config.MIN_P:
-        raise UserError(
-            "this SGLang honours seeds (DETERMINISTIC=1), and then it can't sample with MIN_P: the server itself would "
-            "end. Set MIN_P=0, or start it with DETERMINISTIC=0"
-        )
-    if server.context and server.kind != "llama.cpp" and server.context < config.MAX_TOKENS + ROOM:
+    if why := server.dialect.refusal(server, config):
+        raise UserError(why)
+    if server.context and not server.dialect.ends_at_context and server.context < config.MAX_TOKENS + ROOM:
         raise UserError(
             f"MAX_TOKENS={config.MAX_TOKENS} does not fit the server's context of {server.context} tokens. Give "
             f"MAX_TOKENS={max(1, server.context // 2)}, or serve the model with a longer context"

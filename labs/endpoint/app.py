@@ -36,6 +36,7 @@ from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
 from core.base.hosts import Names
 from core.base.signals import Stop
+from core.constants import OnProblems, Paid, Repeated, Seeded, rules
 from core.engines import environment
 from core.engines.identity import UNKNOWN
 from core.engines.server import Server, is_local
@@ -53,7 +54,7 @@ from labs.endpoint.chat import ChatRequest
 from labs.endpoint.guard import Refusal
 
 # What a request does not set; NAME=value on the command line sets others. They mean what they mean in 02_rsa_basic.
-OF_RUNS = ("SEED", "RUNS", "PROBLEMS", "LIMIT", "MAX_DOLLARS")  # constants that say nothing to an endpoint
+OF_RUNS = [name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)]  # not an endpoint's
 DEFAULTS = {name: value for name, value in vars(RsaConstants()).items() if name not in OF_RUNS}
 PORT = "30100"
 MAX_BODY = 2 * 2**20  # bytes of a request

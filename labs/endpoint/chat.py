@@ -27,9 +27,8 @@ FIELDS = {
     "seed": "SEED",
 }
 RULES = rules(RsaConstants)
-# Constants that no request may change: some are the server's, and the problem is the request's own.
-OF_THE_SERVER = ("CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "MAX_DOLLARS", "PROBLEMS", "LIMIT")
-OF_A_REQUEST = tuple(name for name in RULES if name not in OF_THE_SERVER)
+# A request may not change the free constants: some are the server's, and the problem is the request's own.
+OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free)
 
 # What RSA can't do, with the values that ask for nothing; null always does. Ignoring them would answer another request.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {

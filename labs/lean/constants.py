@@ -2,10 +2,11 @@
 
 import re
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Self
 
 from core.base.errors import UserError
-from core.constants import Constants, constant, rules
+from core.constants import Asking, constant, rules
 
 # What proofs of the lemmas of data/lean take, and the tiny policy was hardly taught.
 LEMMAS = "constructor;exfalso;apply h1;apply h2;rcases h1 with ⟨h2, h3⟩;rcases h1 with h2 | h2"
@@ -19,11 +20,12 @@ def budgets(nodes: int) -> list[int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeanConstants(Constants):
+class LeanConstants(Asking):
     """A node is a tactic that Lean was sent, whatever came of it: that is what takes Lean's time, and what no order of
     states makes cheaper. So searches with equal MAX_NODES have done the same work, however many states they expanded,
     and however many tactics the model repeated."""
 
+    closed = MappingProxyType({"ANSWER_TOKENS": 0, "WAITS": 0, "WAIT_WORD": "Wait"})  # until the end of issue 33
     ALPHA: float = constant(0.5, "weight of log probability against energy in a state's priority; 1: it alone", 0, 1)
     CANDIDATES: int = constant(4, "tactics that the model is asked for in a state, each by itself", 1, 1024)
     MAX_NODES: int = constant(100, "tactics that Lean is sent in one search, at most", 1, 1_000_000)
@@ -33,7 +35,7 @@ class LeanConstants(Constants):
     LENGTH_NORMALISED: int = constant(0, "1: a state's log probability is the mean over its tactics, not the sum", 0, 1)
     PROBES: str = constant("assumption", 'tactics tried in every state before the model\'s, joined by ";"; "" is none')
     PROBE_LOGPROB: float = constant(-2.0, "log probability that a probe counts with", -1000, 0)
-    NUM_WORKERS: int = constant(2, "processes of Lean", 1, 1024)
+    NUM_WORKERS: int = constant(2, "processes of Lean", 1, 1024, free=True)
     TACTIC_SECONDS: float = constant(30.0, "that Lean may take for one tactic", 0.1, 100_000)
     ACCEPT_SECONDS: float = constant(300.0, "that the check of a whole proof may take", 1, 100_000)
     TEMPERATURE: float = constant(1.0, "sampling temperature of tactics", 0, 5)
@@ -42,8 +44,6 @@ class LeanConstants(Constants):
         "line", "where a tactic ends: with its line, or where the model ends it", choices=("line", "model")
     )
     OPENING: str = constant("", 'words that a tactic is begun with for a model that would think first; "" is none')
-    ANSWER_TOKENS: int = constant(0, "0: nothing is forced out of a tactic that the cap cut off", 0, 0)
-    WAITS: int = constant(0, "0: a policy does not think", 0, 0)
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class LeanConstants(Constants):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnergyConstants(Constants):
+class EnergyConstants(Asking):
     """What the energy of an iteration is learned with."""
 
     ENCODE_BATCH_SIZE: int = constant(64, "states that are sent together to be embedded", 1, 4096)
@@ -83,9 +83,6 @@ class BaselineConstants(LeanConstants):
     )
     EVAL_THEOREMS: int = constant(500, "first of them only", 1, 1_000_000)
     SMOKE: int = constant(0, "1: a trial of 6 theorems and 4 nodes a search, in a folder of its own", 0, 1)
-    LIMIT: int = constant(0, "0: EVAL_THEOREMS says how many", 0, 0)
-    RUNS: int = constant(1, "1: SEED says which run", 1, 1)
-    MAX_DOLLARS: float = constant(0.0, "0: tokens of a model that is served here have no price", 0, 0)
 
     @property
     def budgets(self) -> list[int]:
@@ -118,8 +115,8 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     """Of expert iteration. Training lemmas are searched with EXPLORE and TRAIN_NODES; held-out ones, before and after,
     with PROBES and MAX_NODES alone."""
 
-    ITERATION: int = constant(-1, "the only iteration to run; -1: all from 0 up to MAX_ITERATION", -1, 100)
-    MAX_ITERATION: int = constant(2, "the last iteration, counted from 0", 0, 100)
+    ITERATION: int = constant(-1, "the only iteration to run; -1: all from 0 up to MAX_ITERATION", -1, 100, free=True)
+    MAX_ITERATION: int = constant(2, "the last iteration, counted from 0", 0, 100, free=True)
     TRAIN_THEOREMS: str = constant(
         "auto", 'searched to learn from: a file, or "auto", the training lemmas of data/lean'
     )
@@ -142,8 +139,10 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     )
     ENERGY: int = constant(1, "1: an energy is trained and compared, at equal nodes, and used where it gains", 0, 1)
     SKIP_BASELINE: int = constant(0, "1: what the first policy solves is not looked at, nor iteration 0's gain", 0, 1)
-    RESET: int = constant(0, "1: begins anew with the first policy; what was there is kept under other names", 0, 1)
-    GO: int = constant(0, "1: goes on where the figures say no go", 0, 1)
+    RESET: int = constant(
+        0, "1: begins anew with the first policy; what was there is kept under other names", 0, 1, free=True
+    )
+    GO: int = constant(0, "1: goes on where the figures say no go", 0, 1, free=True)
 
     def check(self) -> None:
         super().check()
@@ -173,6 +172,9 @@ class IterationConstants(BaselineConstants, EnergyConstants):
 class AblationConstants(BaselineConstants, EnergyConstants):
     """Of one policy's searches in several orders, at equal nodes."""
 
+    closed = MappingProxyType(
+        {**LeanConstants.closed, "LIMIT": 0, "MAX_DOLLARS": 0.0, "PROBLEMS": "auto", "RUNS": 1}
+    )  # until the end of issue 33
     ITERATION: int = constant(0, "whose policy and energy", 0, 100)
     EXPLORE: str = constant("none", 'PROBES besides: "none", "lemmas" (data/lean\'s), or joined by ";"')
     SEEDS: int = constant(3, "searches of each theorem in each order; seeds are counted on from SEED", 1, 100)

@@ -2,20 +2,20 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from core import constants
 from core.base import interrupts as interrupts
 from core.base.errors import UserError, command
-from core.base.files import DATA, results_dir, sha256, write_atomically
+from core.base.files import results_dir, sha256, write_atomically
 from core.base.signals import Stop
 from core.base.terminal import columns
 from core.engines.need import Need
 from core.generate.journal import content_key
+from core.plan.work import Task
 from core.session.run import check_context, open_journal
-from labs.lean import ablation, control, energy, figures, minif2f, served, theorems, toolchain
+from labs.lean import ablation, control, energy, figures, minif2f, plan, served, theorems, toolchain
 from labs.lean.ablation import Ablation
 from labs.lean.constants import (
     AblationConstants,
@@ -29,36 +29,22 @@ from labs.lean.record import NO_GO, TABLE, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
+from labs.lean.theorems import TEST, TRAIN
 from labs.lean.toolchain import Toolchain
 from labs.lean.workers import Workers
 from labs.training import process
 from labs.training import served as weights
 from labs.training.served import Weights
 
-TEST, TRAIN = (DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))
 TAKEN = "THEOREMS=FILE is searched"  # in place of PROBLEMS
 
 
-C = TypeVar("C", bound=BaselineConstants)
+BASELINE = Task(ControlledConstants, plan.baseline)
+ITERATION = Task(IterationConstants, plan.iterations)
+ABLATION = Task(AblationConstants, plan.orders)
 
 
-@dataclass(frozen=True)
-class Search(Generic[C]):
-    """What can be planned: one theorem's search."""
-
-    constants: type[C]
-
-    def max_completions(self, config: LeanConstants) -> int:
-        return config.MAX_NODES * config.CANDIDATES
-
-    def texts_shown(self, config: LeanConstants) -> int:
-        return 0
-
-
-BASELINE, ITERATION, ABLATION = Search(ControlledConstants), Search(IterationConstants), Search(AblationConstants)
-
-
-def baseline(experiment: Search[ControlledConstants], namespace: Mapping[str, Any]) -> None:
+def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.session.run.run does."""
     with command():
@@ -122,7 +108,7 @@ def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: Lean
     return asyncio.run(looked())
 
 
-def iterate(experiment: Search[IterationConstants], namespace: Mapping[str, Any]) -> None:
+def iterate(experiment: Task[IterationConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.session.run.run does."""
     with command():
@@ -155,7 +141,7 @@ def iterate(experiment: Search[IterationConstants], namespace: Mapping[str, Any]
             print(f"results {out}")
 
 
-def ablate(experiment: Search[AblationConstants], namespace: Mapping[str, Any]) -> None:
+def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.session.run.run does."""
     with command():
@@ -174,7 +160,8 @@ def ablate(experiment: Search[AblationConstants], namespace: Mapping[str, Any]) 
             f"theorems of {where}, {lean.name}",
             flush=True,
         )
-        run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), vars(config), *map(vars, chosen)])
+        known_by = {**config.closed, **vars(config)}
+        run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
         record = Record.begun(out, run, config, lean, where)
         with open_journal(folder / "journal" / f"{name}.jsonl") as journal:
             found = Ablation(config, made, own / "energy", chosen, lean, out, journal, stop).run()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from core.base.errors import UserError, one_line
 from core.base.files import opened, read_json
 from labs.lean.embeddings import Vectors
-from labs.training.process import on_leash
+from labs.training.process import supervised
 
 LAYERS = (512, 256, 128, 1)  # their outputs
 WEIGHTS, RECORD = "energy.safetensors", "energy.json"  # in the folder of an energy
@@ -129,4 +129,4 @@ def train(
     "none" begins anew. As labs.training.process.train, also in what it raises."""
     args = ["--trajectories", *map(str, trajectories), "--embeddings", str(embeddings)]
     args += ["--steps", str(steps), "--seed", str(seed), "--resume", resume, f"--probe-logprob={probe!r}"]
-    return on_leash("energy.py", args, out, RECORD, say)
+    return supervised("energy.py", args, out, RECORD, say)

@@ -21,9 +21,10 @@ from core.base import seeds, terminal
 from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.signals import Stop
-from core.constants import rules
+from core.constants import identity
 from core.engines.server import Server
 from core.generate.journal import Journal, content_key
+from core.results import stages
 from core.results.write import put_aside
 from core.session.run import check_context
 from labs.lean import embedder, energy, figures, guises, pairs, trees
@@ -31,17 +32,13 @@ from labs.lean.constants import IterationConstants, LeanConstants
 from labs.lean.embedder import Embedder
 from labs.lean.guide import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
-from labs.lean.record import NO_GO, RECORD, Record, keep, read
-from labs.lean.searching import SAME_SEARCH, Searching
+from labs.lean.record import NO_GO, Record, keep, read
+from labs.lean.searching import Searching
 from labs.lean.served import embedding, need
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.training import process
 from labs.training.served import Weights, served
-
-SAME_RUN = (*SAME_SEARCH, "ITERATION", "MAX_ITERATION", "GO", "RESET")  # what may change without making it another run
-# Stages of an iteration; GUIDED_BEFORE is of the first policy with an energy.
-SEARCHED, GUIDED_BEFORE, TRAINED, EVALUATED, GUIDED = "searched", "guided_before", "trained", "evaluated", "guided"
 
 
 def numbers(config: IterationConstants) -> Sequence[int]:
@@ -92,7 +89,7 @@ class Iterations:
             outcomes = self._evaluated_before(number, before)
             if number == 0 and outcomes and not self._goes(figures.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
                 return
-            if SEARCHED not in record.told:
+            if not record.stage("searched"):
                 self._search(number, before, record)
             if number == 0 and outcomes and self.config.ENERGY:
                 self._ablate_first(before, record, outcomes)
@@ -105,7 +102,7 @@ class Iterations:
         for number in count():
             if not (folder := self.own(number)).exists():
                 return
-            record = folder / RECORD
+            record = folder / stages.NAME
             kept = put_aside(folder, read(folder).get("started") if record.exists() else None)
             self.say(f"note: {folder} is kept as {kept}. To go on with what begins now, leave RESET out")
 
@@ -123,8 +120,8 @@ class Iterations:
         return made
 
     def _record(self, number: int, before: Weights) -> Record:
-        own = {name: getattr(self.config, name) for name in rules(type(self.config)) if name not in SAME_RUN}
         theorems = [vars(theorem) for theorem in (*self.theorems, *self.held_out)]
+        own = identity(self.config)
         run = content_key([own, number, before.digest, self.start.digest, theorems, self.lean.name, self.lean.head])
         return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
 
@@ -197,7 +194,7 @@ class Iterations:
         guised = islice(guises.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
         pairs.write(own / "taught.jsonl", guised if self.config.GUISES else merged)
         told = figures.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
-        record.save(complete=False, **{SEARCHED: told})
+        record.done("searched", told)
         proved = sum(each.is_proved for each in outcomes)
         self.say(f"iteration {number}: {proved} of {len(outcomes)} training theorems proved, {len(merged)} pairs")
 
@@ -212,7 +209,7 @@ class Iterations:
     def _trained(self, number: int, before: Weights, record: Record) -> Weights:
         """The policy that an iteration trains; it is there already where the same was trained before."""
         folder = self.own(number) / "model"
-        if known := record.told.get(TRAINED):
+        if known := record.stage("trained"):
             made = self._weights(number)
             if made.digest == known["digest"]:
                 return made
@@ -229,7 +226,7 @@ class Iterations:
             say=self.say,
         )
         made = self._weights(number)
-        record.save(complete=False, **{TRAINED: told | {"digest": made.digest}})
+        record.done("trained", told | {"digest": made.digest})
         return made
 
     def _evaluate(self, number: int, made: Weights, record: Record, before: Sequence[Outcome]) -> bool:
@@ -242,7 +239,7 @@ class Iterations:
             told["gain"] = vars(figures.compared(before, outcomes, config.MAX_NODES))
         write_atomically(own / "eval_no_energy.json", figures.as_json(told))
         keep(own, outcomes, told)
-        record.save(complete=not config.ENERGY, **{EVALUATED: told})
+        record.done("evaluated", told, complete=not config.ENERGY)
         rate = figures.rate(told, config.MAX_NODES)
         gained = f", {figures.gained(told['gain'])}" if before else ""
         self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems{gained}")
@@ -254,17 +251,17 @@ class Iterations:
 
     def _ablate_first(self, first: Weights, record: Record, alone: Sequence[Outcome]) -> None:
         """Whether an energy helps the first policy, whose searches iteration 0 has made."""
-        if GUIDED_BEFORE not in record.told:
+        if not record.stage("guided_before"):
             own = self.own(0)
             told = self._with_energy("the first policy", 0, first, own / "before", own / "eval_before_energy", alone)
-            record.save(complete=False, **{GUIDED_BEFORE: told})
+            record.done("guided_before", told)
 
     def _ablate(self, number: int, made: Weights, record: Record, alone: Sequence[Outcome]) -> None:
         """Whether an energy helps the policy that an iteration has made."""
         own = self.own(number)
         told = self._with_energy(f"iteration {number}", number, made, own, own / "eval_energy", alone)
         write_atomically(own / "eval.json", figures.as_json(told))
-        record.save(complete=True, **{GUIDED: told})
+        record.done("guided", told, complete=True)
         goes = self._helps(number)
         self.say(f"{'go' if goes else 'no go'}: the energy {'helps' if goes else 'is not shown to help'}, so that "
                  f"searches to learn from {'use it' if goes else 'leave it out'}")  # fmt: skip
@@ -292,7 +289,7 @@ class Iterations:
 
     def _helps(self, number: int) -> bool:
         """Whether an iteration's energy is shown to gain at equal nodes."""
-        told = read(self.own(number)).get(GUIDED)
+        told = read(self.own(number)).get("guided")
         return bool(told and self.config.ENERGY and told["gain"]["low"] > 0)
 
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:

@@ -4,13 +4,14 @@ of it. All nodes are in the parquet file of the same name (trajectories.py)."""
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, structs
+
 from core.base.errors import UserError
-from core.base.files import amount, read_json, write_atomically
-from core.results.read import count_of, counts_of, text_of
+from core.base.fields import Amount, Count, fitted
+from core.base.files import read_json, write_atomically
 from labs.lean import trajectories
 from labs.lean.pairs import Pair
 from labs.lean.search import Found
@@ -19,8 +20,7 @@ from labs.lean.theorem import Theorem
 REMEDY = "Remove it, and run the same command again"
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
     """`run`: all that the search follows from. `reason` and `why` as in Found. `at`: nodes that the search had applied
     with the proof's end; None without a proof. `proof`: tactics, with the `states` they stand in. `unique` by expanded
     state; `seconds` by what took them; `counts` of the policy's requests."""
@@ -30,14 +30,20 @@ class Outcome:
     statement: str
     reason: str
     why: str
-    nodes: int
-    at: int | None
+    nodes: Count
+    at: Count | None
     proof: list[str]
     states: list[str]
-    unique: list[int]
-    failures: dict[str, int]
-    counts: dict[str, int]
-    seconds: dict[str, float]
+    unique: list[Count]
+    failures: dict[str, Count]
+    counts: dict[str, Count]
+    seconds: dict[str, Amount]
+
+    def __post_init__(self) -> None:
+        if not len(self.states) == len(self.proof) == self.is_proved * len(self.proof):
+            raise ValueError("a proof has a state for each tactic")
+        if "all" not in self.seconds:
+            raise ValueError("no seconds of all")
 
     @classmethod
     def of(cls, run: str, theorem: Theorem, found: Found, counts: Counter[str]) -> "Outcome":
@@ -73,7 +79,7 @@ def path_of(folder: Path, theorem: str) -> Path:
 
 def write(folder: Path, outcome: Outcome) -> None:
     """Raises UserError."""
-    write_atomically(path_of(folder, outcome.name), json.dumps(asdict(outcome)).encode() + b"\n")
+    write_atomically(path_of(folder, outcome.name), json.dumps(structs.asdict(outcome)).encode() + b"\n")
 
 
 def read(folder: Path, theorem: Theorem, run: str) -> Outcome | None:
@@ -92,32 +98,11 @@ def all_in(folder: Path) -> list[Outcome]:
 
 
 def _read(path: Path) -> Outcome:
-    found = read_json(path, "the file of a search", REMEDY)
-    try:
-        outcome = Outcome(**found)
-        _check(outcome)
-        is_its = path_of(path.parent, outcome.name) == path
-    except (TypeError, ValueError, AttributeError, KeyError):
-        is_its = False
-    if not is_its:
-        raise UserError(f"{path} holds no search. {REMEDY}")
+    found, wrong = read_json(path, "the file of a search", REMEDY), f"{path} holds no search"
+    outcome = fitted(found, Outcome, wrong, REMEDY)
+    if path_of(path.parent, outcome.name) != path:
+        raise UserError(f"{wrong} (that of {outcome.name!r:.60} has another name). {REMEDY}")
     return outcome
-
-
-def _check(outcome: Outcome) -> None:
-    """Raises TypeError, ValueError, KeyError or AttributeError where a field is not as it is written."""
-    for text in (outcome.run, outcome.name, outcome.statement, outcome.reason, outcome.why):
-        text_of(text)
-    for text in (*outcome.proof, *outcome.states):
-        text_of(text)
-    for count in (outcome.nodes, *outcome.unique, *([] if outcome.at is None else [outcome.at])):
-        count_of(count)
-    counts_of(outcome.failures)
-    counts_of(outcome.counts)
-    for seconds in (outcome.seconds["all"], *outcome.seconds.values()):
-        amount(seconds)
-    if not len(outcome.states) == len(outcome.proof) == (outcome.at is not None) * len(outcome.proof):
-        raise ValueError("a proof has a state for each tactic")
 
 
 def summed(outcomes: Sequence[Outcome]) -> dict[str, Any]:

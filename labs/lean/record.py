@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct
 
 from core.base.errors import UserError
+from core.base.fields import Count, Positive, Share, fitted
 from core.base.files import read_json, write_atomically
 from core.constants import rules
-from core.results import provenance
-from core.results.write import now, put_aside
+from core.results import provenance, stages
+from core.results.write import now
 from labs.lean import figures, toolchain
 from labs.lean.constants import LeanConstants
 from labs.lean.outcome import Outcome
@@ -19,22 +21,21 @@ from labs.lean.theorem import proof
 from labs.lean.toolchain import Toolchain
 
 SCHEMA = 1
-RECORD, TABLE, PROOFS = "record.json", "table.txt", "proofs.json"  # in the folder of a run
+TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # a baseline whose whole interval is below this leaves nothing to learn from
 
 
-@dataclass
-class Record:
-    """What stands in `folder`/record.json: what was run, and once it is complete what came of it."""
+class Record(stages.Record):
+    """The record of searches, or of an iteration in stages."""
 
-    folder: Path
-    told: dict[str, Any]
+    STAGES = ("searched", "trained", "evaluated", "guided", "guided_before")  # no stage follows from the last
+    PRODUCTS: ClassVar = {"trained": "digest"}
 
     @classmethod
     def begun(cls, folder: Path, run: str, config: LeanConstants, lean: Toolchain, where: str) -> "Record":
-        """That of a `run`, which goes on where the same was begun before; another run that lies in `folder` is put
-        aside under the time when it began. Raises UserError."""
-        told = {
+        """Begin or resume a `run` on the theorems of `where`. Another run in `folder` is put aside. Raises
+        UserError."""
+        head = {
             "schema": SCHEMA,
             "run": run,
             "complete": False,
@@ -45,27 +46,74 @@ class Record:
             "config": {name: getattr(config, name) for name in rules(type(config))},
             "provenance": provenance.collect((ASKED,)),
         }
-        if (path := folder / RECORD).exists():
-            before = read_json(path, "the record", "Move its folder away")
-            if isinstance(before, dict) and before.get("run") == run:
-                return cls(folder, before | {"complete": False})
-            kept = put_aside(folder, before.get("started") if isinstance(before, dict) else None)
-            print(f"note: {folder} was another run (other constants, theorems or model); it is kept as {kept}")
-        made = cls(folder, told)
-        made.save(complete=False)
-        return made
-
-    def save(self, complete: bool, **more: Any) -> None:
-        self.told |= {"complete": complete, "ended": now(), **more}
-        write_atomically(self.folder / RECORD, json.dumps(self.told, indent=1).encode() + b"\n")
+        record = cls.begin(folder, head, _any, {"complete": False}, "theorems")
+        if not record.path.exists():
+            record.save(complete=False)
+        return record
 
 
-def read(folder: Path, name: str = RECORD) -> dict[str, Any]:
+def _any(path: Path) -> Record:
+    """Read a record of any content: one that is no object is another run's."""
+    found = read_json(path, "the record", "Move its folder away")
+    return Record(path.parent, found if isinstance(found, dict) else {})
+
+
+def read(folder: Path, name: str = stages.NAME) -> dict[str, Any]:
     """The record in a folder. Raises UserError."""
     found = read_json(folder / name, "the record", "Move its folder away, and run the same command again")
     if not isinstance(found, dict):
         raise UserError(f"{folder / name} is no record. Move its folder away, and run the same command again")
     return found
+
+
+class _Rate(Struct):
+    value: Share | None
+    low: Share
+    high: Share
+    n: Count
+
+
+class _Searched(Struct):
+    pairs: Count
+
+
+class _Guided(Struct):
+    auc: _Rate
+    auc_own: _Rate | None = None  # None of an energy from before the two were told apart
+
+
+class _Config(Struct):
+    MAX_NODES: Positive
+
+
+class _Learning(_Config):
+    TRAIN_NODES: Positive
+
+
+class Shown(Struct):
+    """The fields of a record that a report shows."""
+
+    config: _Config
+    complete: Any = False
+
+
+class ShownIteration(Shown):
+    """The same of an iteration, as far as it got."""
+
+    config: _Learning
+    searched: _Searched | None = None
+    guided: _Guided | None = None
+
+
+S = TypeVar("S", bound=Shown)
+
+
+def shown(folder: Path, model: type[S]) -> S | None:
+    """Read the record in a folder for a report; None if it is missing or empty. Raises UserError."""
+    if not (folder / stages.NAME).exists() or not (found := read(folder)):
+        return None
+    begun = {name: value for name, value in found.items() if value}
+    return fitted(begun, model, f"{folder / stages.NAME} is no record of searches", "Move its folder away")
 
 
 def keep(folder: Path, outcomes: Sequence[Outcome], made: dict[str, Any]) -> None:

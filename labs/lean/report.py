@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -18,12 +17,12 @@ from core.base.stats import Paired, mean_by_problem
 from core.base.terminal import columns, wrapped
 from core.report.table import NONE, Column, Table
 from core.report.tables import chance, interval, shift
-from core.results.read import count_of, rate_of
 from core.results.warnings import CONTINUES
-from labs.lean import figures, outcome, record
+from labs.lean import figures, outcome
 from labs.lean.constants import budgets
 from labs.lean.figures import PARTS
 from labs.lean.outcome import Outcome
+from labs.lean.record import S, Shown, ShownIteration, shown
 
 NAME = "lean"  # all searches in Lean, and their folder in the results
 SOLVED = (
@@ -110,14 +109,15 @@ def read(folder: Path) -> Report:
     """What lies in the folder `lean` of results. Raises UserError where nothing does, or it can't be read."""
     notes: list[str] = []
     baseline, first = None, None
-    if told := _told(folder / "baseline", notes):
-        baseline = _searches("baseline", folder / "baseline" / "trajectories", _nodes(told, folder / "baseline"), notes)
+    if of_baseline := _told(folder / "baseline", Shown, notes):
+        nodes = of_baseline.config.MAX_NODES
+        baseline = _searches("baseline", folder / "baseline" / "trajectories", nodes, notes)
     iterations: list[Iteration] = []
     before: dict[int, Searches | None] = {}  # by iteration: searches by the policy that it begins with
     for number, own in _iterations(folder):
-        if not (told := _told(own, notes)):
+        if not (told := _told(own, ShownIteration, notes)):
             continue
-        nodes, learning = _nodes(told, own), _nodes(told, own, "TRAIN_NODES")
+        nodes, learning = told.config.MAX_NODES, told.config.TRAIN_NODES
         name = f"iteration {number}"
         if not number:
             first = _searches("first policy", own / "eval_before", nodes, notes)
@@ -133,7 +133,9 @@ def read(folder: Path) -> Report:
             before=_compared(before.get(number), alone, notes),
             first=_compared(first or baseline, alone, notes),
             energy=_compared(alone, guided, notes),
-            **_counted(told, own),
+            pairs=told.searched.pairs if told.searched else None,
+            auc=told.guided.auc.value if told.guided else None,
+            auc_own=told.guided.auc_own.value if told.guided and told.guided.auc_own else None,
         )
         before[number + 1] = alone
         iterations.append(made)
@@ -149,42 +151,12 @@ def _iterations(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), own) for match, own in found if match)
 
 
-def _told(own: Path, notes: list[str]) -> dict[str, Any]:
-    """The record in a folder; nothing where there is none."""
-    if not (own / record.RECORD).exists():
-        return {}
-    told = record.read(own)
-    if told.get("complete") is not True:
+def _told(own: Path, model: type[S], notes: list[str]) -> S | None:
+    """Read the record in a folder; None if it is missing."""
+    told = shown(own, model)
+    if told and told.complete is not True:
         notes.append(f"{own.name} is not complete; {CONTINUES}")
     return told
-
-
-def _nodes(told: dict[str, Any], own: Path, name: str = "MAX_NODES") -> int:
-    try:
-        if nodes := count_of(told["config"][name]):
-            return nodes
-    except (KeyError, TypeError, ValueError):
-        pass
-    raise _broken(own, f"no {name} in its config")
-
-
-def _counted(told: dict[str, Any], own: Path) -> dict[str, Any]:
-    """What stands in the record of an iteration alone, as far as it got."""
-    try:
-        searched, guided = told.get("searched"), told.get("guided")
-        pairs = count_of(searched["pairs"]) if searched else None
-        of_policy = guided.get("auc_own") if guided else None
-        return {
-            "pairs": pairs,
-            "auc": rate_of(guided["auc"]).value if guided else None,
-            "auc_own": rate_of(of_policy).value if of_policy else None,
-        }
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _broken(own, f"{type(error).__name__}: {error}") from None
-
-
-def _broken(own: Path, why: str) -> UserError:
-    return UserError(f"{own / record.RECORD} is no record of searches ({why}). Move its folder away")
 
 
 def _searches(label: str, folder: Path, nodes: int, notes: list[str]) -> Searches | None:

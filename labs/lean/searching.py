@@ -14,7 +14,7 @@ from typing import Any
 from core.base import seeds
 from core.base.errors import foremost
 from core.base.signals import Stop
-from core.constants import rules
+from core.constants import identity
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
@@ -32,16 +32,6 @@ from labs.lean.toolchain import Toolchain
 from labs.lean.workers import Workers
 from labs.lean.world import Bench, Proposes, Scores
 
-SAME_SEARCH = (  # what may change without making it another search
-    "NUM_WORKERS",
-    "CONCURRENCY",
-    "TIMEOUT",
-    "STALL_SECONDS",
-    "LIMIT",
-    "PROBLEMS",
-    "RUNS",
-    "MAX_DOLLARS",
-)
 A_WORKER = 2  # theorems in flight for each of Lean's processes: while one's tactics are thought of, the other's run
 
 
@@ -65,10 +55,9 @@ class Searching:
     @property
     def run(self) -> str:
         """All that its searches follow from but for the theorem."""
-        own = {name: getattr(self.config, name) for name in rules(LeanConstants) if name not in SAME_SEARCH}
         lean = [self.toolchain.name, self.toolchain.head]
         known = [self.server.identity, self.server.told, lean, self.guidance.by, self.by, self.harvests]
-        return content_key([own, *known])
+        return content_key([identity(self.config, LeanConstants), *known])
 
     def of(self, theorems: Sequence[Theorem], stop: Stop) -> list[Outcome]:
         """What all come to, in order. Raises UserError; stopped, says what is kept and ends the process."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from core.base.errors import UserError
 from core.base.files import DATA
-from core.engines import embedding as embeds
 from core.engines import environment, start
 from core.engines.need import Need
 from core.engines.server import Server
+from labs.lean import embedding as embeds
 from labs.lean.constants import LeanConstants
 from labs.training import served
 from labs.training.served import Weights, is_on_gpu
@@ -42,9 +42,9 @@ def embedding(made: Weights, folder: Path) -> AbstractContextManager[Server]:
     for a policy that is served there; else by llama.cpp on the CPU. Its log, and what the weights are converted to, lie
     in `folder`. Raises UserError where it does not start."""
     if is_on_gpu(made):
-        engine = environment.engine() or "sglang"
+        engine = start.gpu_engine()
         start.set_up(engine)
-        return embeds.on_gpu(engine, made.path, folder / f"{engine}-embedding.log")
+        return embeds.on_gpu(engine, made.path, folder / f"{engine.kind}-embedding.log")
     return embeds.on_llamacpp(made.path if made.is_gguf else served.converted(made, folder))
 
 

@@ -16,6 +16,9 @@ REMEDY = 'It should hold {"theorems": [{"name": "…", "statement": "(p : Prop) 
 LONGEST_NAME = 200  # characters
 
 
+TEST, TRAIN = (files.DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))  # the lemmas of "auto"
+
+
 def read(path: Path) -> list[Theorem]:
     """The theorems in the file, in order. Raises UserError where it is no such file, names one twice, or holds a
     statement that is more than binders and a type."""

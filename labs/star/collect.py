@@ -18,7 +18,7 @@ from labs.star import prompts
 from labs.star.check import Checked, check
 from labs.star.constants import StarConstants
 from labs.star.hints import is_stated_first, states_another
-from labs.star.record import FIRST, RATIONALISED, RETRY
+from labs.star.record import FIRST, RATIONALISED, RETRY, Way
 from labs.star.sound import false_equations
 
 # Why a sample is dropped, beside the reasons of the format guard (labs/star/check.py).
@@ -50,7 +50,7 @@ class Sample:
     answer; `false`: its false equations; `malformed`: whether it is right, and was dropped for its form alone."""
 
     problem: Problem
-    way: str
+    way: Way
     completion: Completion
     dropped: str
     steps: int
@@ -86,7 +86,7 @@ def incomplete(made: Completion) -> str:
     return next((why for why, holds in silence.items() if holds), "")
 
 
-async def judged(problem: Problem, made: Completion, way: str, ask: Ask, config: StarConstants) -> Sample:
+async def judged(problem: Problem, made: Completion, way: Way, ask: Ask, config: StarConstants) -> Sample:
     """Judge whether a completion can be trained on. The first reason against it counts, the plainest first."""
     made = ended(made, config)
     whole = f"{made.thinking}\n{made.text}"

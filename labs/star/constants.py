@@ -2,19 +2,21 @@
 
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from core.base.errors import UserError
-from core.constants import Constants, constant
+from core.constants import Asking, Waiting, constant
 
 MOST_SEEDS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class StarConstants(Constants):
+class StarConstants(Waiting, Asking):
     """TEMPERATURE is that of collecting and of evaluating with SEEDS; beside that, every round is evaluated at
     temperature 0."""
 
-    ROUNDS: int = constant(5, "rounds, each of sampling, training and evaluating", 1, 100)
+    closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # until the end of issue 33
+    ROUNDS: int = constant(5, "rounds, each of sampling, training and evaluating", 1, 100, free=True)
     DATA: str = constant(
         "auto", 'problems to train on: "auto" (the model\'s own), "openr1", a name, hub:owner/name, or a file'
     )
@@ -44,10 +46,8 @@ class StarConstants(Constants):
     RATE: float = constant(2e-4, "peak learning rate, of AdamW", 1e-8, 1)
     LORA_RANK: str = constant("auto", '"auto" (16; of a GGUF file 0), or a number; 0 trains all weights')
     SEEDS: str = constant("63-70", "seeds of evaluating at TEMPERATURE: one, or first-last")
-    PATIENCE: int = constant(2, "rounds without a gain after which it ends; 0: never", 0, 100)
-    RUNS: int = constant(1, "1: SEED says which run", 1, 1)
-    ANSWER_TOKENS: int = constant(0, "0: nothing is forced out of a sample that the cap cut off", 0, 0)
-    MAX_DOLLARS: float = constant(0.0, "0: tokens of a model that is served here have no price", 0, 0)
+    PATIENCE: int = constant(2, "rounds without a gain after which it ends; 0: never", 0, 100, free=True)
+    LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000)
 
     def check(self) -> None:
         if self.TRIES > 1 and not self.TEMPERATURE:

@@ -13,6 +13,9 @@ from core import constants
 from core.base import terminal
 from core.base.errors import UserError, command
 from core.base.signals import Stop
+from core.engines.cards import Card
+from core.plan.work import Work
+from labs.star import plan
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
 from labs.star.door import TAKEN, beginning
@@ -38,11 +41,15 @@ class Controls:
     seeds: Sequence[int]
     constants: type[StarConstants] = StarConstants
 
-    def max_completions(self, config: StarConstants) -> int:
-        return len(self.arms) * len(self.seeds) * (config.TRIES + config.RATIONALISE)
-
-    def texts_shown(self, config: StarConstants) -> int:
-        return 0
+    def work(self, config: StarConstants, card: Card) -> Work:
+        """Return the work of all arms and seeds."""
+        each = [plan.work(of, card) for _, of in self.configs(config)]
+        requests = tuple(
+            replace(those[0], count=len(self.seeds) * sum(of.count for of in those))
+            for those in zip(*(work.requests for work in each), strict=True)
+        )
+        of = f"{len(self.arms)} arms with {len(self.seeds)} seeds, each {each[0].of}"
+        return Work(of, requests, len(self.seeds) * sum(work.trained for work in each), each[0].rows)
 
     def configs(self, config: StarConstants) -> list[tuple[Arm, StarConstants]]:
         """Each arm with its constants. Raises UserError where they can't be."""

@@ -15,9 +15,10 @@ from core.base.signals import Stop
 from core.engines.embedded_model import embedded_card
 from core.engines.environment import card
 from core.generate.journal import Journal, content_key
+from core.plan.work import Task
 from core.results import provenance
 from core.session.run import open_journal
-from labs.star import data, prompts
+from labs.star import data, plan, prompts
 from labs.star import report as rounds
 from labs.star.constants import StarConstants
 from labs.star.data import Split
@@ -26,28 +27,13 @@ from labs.star.record import Record
 from labs.training import process, served
 from labs.training.served import Weights
 
-SAME_RUN = ("ROUNDS", "PATIENCE", "CONCURRENCY", "TIMEOUT", "STALL_SECONDS", "MAX_DOLLARS")  # what it may change
-
 TAKEN = "DATA=… is trained on, and EVAL=… evaluated on"  # in place of PROBLEMS
 
 
-@dataclass(frozen=True)
-class Star:
-    """What can be planned of it: one round."""
-
-    constants: type[StarConstants] = StarConstants
-
-    def max_completions(self, config: StarConstants) -> int:
-        return config.TRIES + config.RATIONALISE
-
-    def texts_shown(self, config: StarConstants) -> int:
-        return 0
+STAR = Task(StarConstants, plan.work)
 
 
-STAR = Star()
-
-
-def star(experiment: Star, namespace: Mapping[str, Any]) -> None:
+def star(experiment: Task[StarConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends
     the process as core.session.run.run does."""
     with command():
@@ -72,9 +58,8 @@ class Beginning:
 
     def run(self, label: str, config: StarConstants, stop: Stop, tokens: Sequence[int] | None = None) -> Record:
         """A run of STaR, or what is left of it, recorded under its `label`; `tokens` as in Loop."""
-        asked = {name: value for name, value in vars(config).items() if name not in SAME_RUN}
         # How many tokens is a matter of each round: that of more ROUNDS is the same run.
-        run = content_key([asked, self.split.sha256, self.start.digest, tokens and "tokens"])
+        run = content_key([constants.identity(config), self.split.sha256, self.start.digest, tokens and "tokens"])
         head = {
             "experiment": self.name,
             "label": label,

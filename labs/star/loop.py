@@ -18,7 +18,7 @@ from core.base.errors import UserError
 from core.base.files import sha256
 from core.base.signals import Stop
 from core.base.stats import mean_by_problem
-from core.constants import Constants, rules
+from core.constants import rules
 from core.engines.need import Need
 from core.engines.server import Server
 from core.generate.journal import Journal
@@ -93,14 +93,15 @@ class Loop:
         return f"{self.record.label}-round{number}{what}"
 
     def _is_evaluated(self, number: int) -> bool:
-        known = self.record.stage(number, "evaluated")
+        known = self.record.stage("evaluated", number)
         return bool(known) and all(self._results(known[name]).exists() for name in ("greedy", "sampled") if known[name])
 
     def _evaluate(self, number: int, server: Server) -> None:
         """The weights of round `number` on the held-out problems: at temperature 0 and, where there is one, at
         TEMPERATURE with each of SEEDS."""
         held_out = self.split.held_out
-        shared = {name: getattr(self.config, name) for name in rules(Constants)} | {"PROBLEMS": self.config.EVAL}
+        shared = {name: value for name, value in vars(self.config).items() if name in rules(SampleConstants)}
+        shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0}
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
         of_seeds = self.config.seeds if self.config.TEMPERATURE else range(0)
         total = len(held_out.problems) * (1 + len(of_seeds) * self.config.VOTES)
@@ -136,7 +137,7 @@ class Loop:
             told |= {"sampled": sampled.stem, "sampled_accuracy": _rate(drawn), "vote": _rate(drawn, 1)}
             if number:
                 told["sampled_gain"] = _gain(self._first("sampled"), drawn)
-        self.record.ended(number, "evaluated", told | spent)
+        self.record.done("evaluated", told | spent, number)
         self.say(_evaluated(number, told))
 
     def _first(self, what: str) -> compare.Result:
@@ -188,7 +189,7 @@ class Loop:
     # Collecting
 
     def _is_collected(self, number: int) -> bool:
-        known = self.record.stage(number, "collected")
+        known = self.record.stage("collected", number)
         return (
             bool(known)
             and sha256(self._traces(number)) == known["traces_sha256"]
@@ -232,7 +233,7 @@ class Loop:
         ways = Counter(row.way for row in rows)
         told |= {"by_way": {way: ways[way] for way in WAYS if ways[way]}}
         told |= {"traces_sha256": sha256(self._traces(number)), "own_sha256": sha256(self._own_traces(number))}
-        self.record.ended(number, "collected", told)
+        self.record.done("collected", told, number)
 
     def _kept(self, number: int, samples: Sequence[Sample]) -> list[Trace]:
         form = (self.config.FEWSHOT, self.config.MIN_STEPS, self.config.MAX_STEPS)
@@ -255,7 +256,7 @@ class Loop:
         """The weights that round `number` trains; they are there already where the same was trained before."""
         folder = self._folder(number)
         tokens = self.tokens[number - 1] if self.tokens else None
-        if known := self.record.stage(number, "trained"):
+        if known := self.record.stage("trained", number):
             made = Weights(self.record.folder / known["weights"])
             if made.path.exists():
                 its = self._trained_as(number, made, tokens)
@@ -283,7 +284,7 @@ class Loop:
         )
         made = Weights(folder / ("model.gguf" if self.start.is_gguf else "model"))
         where = {"weights": str(made.path.relative_to(self.record.folder))}
-        self.record.ended(number, "trained", told | where | self._trained_as(number, made, tokens))
+        self.record.done("trained", told | where | self._trained_as(number, made, tokens), number)
         return made
 
     def _folder(self, number: int) -> Path:

@@ -4,102 +4,60 @@ A stage stands in the record once its files are whole. The same command goes on 
 within a stage is in the journal. Paths are given from the folder of the experiment.
 """
 
-import json
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from core.base.errors import UserError
-from core.base.files import amount, make_folder, read_json, write_atomically
-from core.results.read import change_of, count_of, counts_of, rate_of, text_of, tokens_of
-from core.results.write import now, put_aside
+from core.base.fields import Amount, Change, Count, Sha256, Share, fitted
+from core.base.files import read_json
+from core.results import stages
+from core.results.stages import NAME
+from core.results.write import now
 
 SCHEMA = 1
-NAME = "record.json"
 # The ways in which a trace came to be; the last was shown the answer.
-FIRST, RETRY, RATIONALISED = WAYS = ("first", "retry", "rationalised")
-STAGES = ("collected", "trained", "evaluated")  # of a round, in their order; round 0 has the last alone
-PRODUCTS = {"collected": "traces_sha256", "trained": "digest"}  # what the stages behind follow from
+Way = Literal["first", "retry", "rationalised"]
+FIRST, RETRY, RATIONALISED = WAYS = get_args(Way)
 SHOWN = (("collected", "results"), ("evaluated", "greedy"))
 FIX = "Move its folder away and run the command again; what was asked is in the journal"
 
 
-@dataclass
-class Record:
-    """Of the run `label`, in the `folder` of its experiment. `head`: what it is; `rounds`: by number, of each its
-    stages by name, and the `weights` that it evaluates."""
+class Record(stages.Record):
+    """The record of a run in rounds. Its folder is named by its label and belongs to the folder of an experiment.
 
-    folder: Path
-    label: str
-    head: dict[str, Any]
-    rounds: list[dict[str, Any]] = field(default_factory=list)
+    Round 0 has the last stage alone.
+    """
 
-    @property
-    def own(self) -> Path:
-        """The folder of the run itself: the record, and a folder for each round."""
-        return self.folder / self.label
+    STAGES = ("collected", "trained", "evaluated")
+    PRODUCTS: ClassVar = {"collected": "traces_sha256", "trained": "digest"}
+    AT_END = ("last", "ended_by", "best")
 
     @property
-    def path(self) -> Path:
-        return self.own / NAME
+    def label(self) -> str:
+        return self.own.name
 
-    def of(self, number: int) -> dict[str, Any]:
-        """Round `number`, which is at most one more than there are."""
-        if number == len(self.rounds):
-            self.rounds.append({"round": number})
-        return self.rounds[number]
-
-    def stage(self, number: int, name: str) -> dict[str, Any]:
-        """What is told of a stage of a round; nothing where it has not ended."""
-        found: dict[str, Any] = self.rounds[number].get(name, {}) if number < len(self.rounds) else {}
-        return found
-
-    def ended(self, number: int, stage: str, told: Mapping[str, Any]) -> None:
-        """A `stage` of a round is whole, and this is `told` of it. What came behind it is made anew, unless the stage
-        was there and came to the same."""
-        old, product = self.stage(number, stage), PRODUCTS.get(stage)
-        if old and (product is None or old.get(product) == told[product]):
-            self.rounds[number][stage] = dict(told)
-        else:
-            later = STAGES[STAGES.index(stage) + 1 :]
-            kept = {name: value for name, value in self.of(number).items() if name not in later}
-            self.rounds[number:] = [kept | {stage: dict(told)}]
-            for name in ("last", "ended_by", "best"):  # of a run that was over
-                self.head.pop(name, None)
-        self.save(complete=False)
-
-    def save(self, complete: bool, **head: Any) -> None:
-        self.head |= {"complete": complete, "ended": now(), **head}
-        content = json.dumps(self.head | {"rounds": self.rounds}, indent=1, ensure_ascii=True)
-        write_atomically(self.path, f"{content}\n".encode())
+    @property
+    def folder(self) -> Path:
+        """The folder of the experiment."""
+        return self.own.parent
 
     @classmethod
     def begun(cls, folder: Path, label: str, head: dict[str, Any]) -> "Record":
-        """That of the run which `head` tells: as it stands where the same run was begun before, else a new one. What
-        another run left under the label is kept beside it, under when that began. Raises UserError."""
-        made = cls(folder, label, {"schema": SCHEMA, "complete": False, "started": now(), "ended": None} | head)
-        if made.path.exists():
-            old = read(made.path)
-            if old.head.get("run") == head["run"]:
-                return cls(folder, label, old.head | head, old.rounds)
-            kept = put_aside(old.own, old.head.get("started"), folder.glob(f"{label}-round*"))
-            print(f"note: {old.own} was another run (other constants, data or model); it is kept as {kept}")
-        make_folder(made.own)
-        return made
+        """Begin or resume the run that `head` describes. Another run under the label is put aside. Raises UserError."""
+        whole = {"schema": SCHEMA, "complete": False, "started": now(), "ended": None} | head
+        return cls.begin(folder / label, whole, read, head, "data", folder.glob(f"{label}-round*"))
 
 
 def read(path: Path) -> Record:
-    """The record in `path`; what is shown of it, or used as a path, is checked. Raises UserError where it is none."""
-    found = read_json(path, "the record", FIX)
-    if not isinstance(found, dict) or type(found.get("schema")) is not int or found["schema"] != SCHEMA:
-        raise UserError(f"{path} is not a record of STaR of schema {SCHEMA}. {FIX}")
-    with _refusing(path):
-        _check(found, path.parent.name)
+    """Read the record in `path`; its values are kept as they are. Raises UserError if it does not fit the model."""
+    found, wrong = read_json(path, "the record", FIX), f"{path} is not a record of STaR"
+    label = fitted(found, _File, wrong, FIX).label
+    if path.parent.name.partition(".")[0] != label:
+        raise UserError(f"{wrong} (the label is {label!r}). {FIX}")
     rounds = found.pop("rounds")
-    return Record(path.parent.parent, path.parent.name, found, rounds)
+    return Record(path.parent, found, rounds)
 
 
 NOT_ROUNDS = "lean"  # proof searches have records of their own (labs/lean/record.py)
@@ -124,124 +82,133 @@ def results(of: Record) -> list[Path]:
     return [path for name in names if name and (path := of.folder / f"{name}.json").exists()]
 
 
-# Checks. A record may come from anyone. The loop goes on with it as it stands, and so its values are not made anew.
-
-_LABEL = re.compile(r"[\w-]{1,100}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+# The model of a record, which may come from anyone: the fields that are shown, used as a path or resumed from.
 
 
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    """What is no record in `path` is a UserError."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{path} is not a record of STaR ({type(error).__name__}: {error}). {FIX}") from None
+class _Rate(Struct):
+    value: Share
+    low: Share
+    high: Share
+    n: Count
 
 
-def _check(found: dict[str, Any], folder: str) -> None:
-    """Raises KeyError, TypeError, ValueError or AttributeError where `found` is not what a run in `folder` leaves."""
-    label = _like(_LABEL, found["label"])
-    if folder.partition(".")[0] != label:
-        raise ValueError(f"the label is {label!r}")
-    _one_of((True, False), found["complete"])
-    text_of(found["started"])
-    text_of(found["start"]["name"])
-    _like(_DIGEST, found["start"]["digest"])
-    for name in ("name", "held_out_name"):
-        text_of(found["data"][name])
-    for name in ("train", "held_out"):
-        count_of(found["data"][name])
-    count_of(found["config"]["VOTES"])
-    rounds = found["rounds"]
-    if not isinstance(rounds, list):
-        raise TypeError(f"rounds are {rounds!r:.40}")
-    for number, of in enumerate(rounds):
-        _check_round(of, number, label, number == len(rounds) - 1)
-    last = found.get("last")
-    if last is not None and (type(last) is not int or not 0 <= last < len(rounds) or "evaluated" not in rounds[last]):
-        raise ValueError(f"the last round is {last!r:.40}")
+class _Gain(Struct):
+    difference: Change
+    low: Change
+    high: Change
 
 
-def _check_round(of: dict[str, Any], number: int, label: str, is_last: bool) -> None:
-    """The stages of round `number`, which are all there but for the last round's."""
-    if type(of["round"]) is not int or of["round"] != number:
-        raise ValueError(f"round {of['round']!r:.40} is the number {number}")
-    stages, all_of = [stage for stage in STAGES if stage in of], STAGES if number else STAGES[-1:]
-    if stages != list(all_of[: len(stages)]) or (len(stages) < len(all_of) and not is_last):
-        raise ValueError(f"round {number} has the stages {', '.join(stages) or 'none'}")
-    name = f"{label}-round{number}"
-    checks: dict[str, Callable[[], None]] = {
-        "collected": lambda: _check_collected(of["collected"], f"{name}-collected"),
-        "trained": lambda: _check_trained(of["trained"], f"{label}/round{number}/trained/"),
-        "evaluated": lambda: _check_evaluated(of["evaluated"], name),
-    }
-    for stage in stages:
-        checks[stage]()
+class _Ways(Struct, forbid_unknown_fields=True):
+    first: Count
+    retry: Count
+    rationalised: Count
 
 
-def _check_collected(of: dict[str, Any], name: str) -> None:
-    count_of(of["rows"])
-    _like(_DIGEST, of["traces_sha256"])
-    if _one_of((0, 1), of["repeats"]):
-        _one_of((None,), of["results"])
-        return
-    _one_of((name,), of["results"])
-    for what in ("problems", "samples", "truncated", "failed", "timed_out"):
-        count_of(of[what])
-    for what in ("kept", "unsound"):
-        for way in WAYS:
-            count_of(of[what][way])
-    for way, reasons in of["dropped"].items():
-        _one_of(WAYS, way)
-        counts_of(reasons)
-    counts_of(of.get("malformed", {}))  # records of old releases have none
-    tokens_of(of["tokens"])
-    amount(of["seconds"])
+class _Repeated(Struct, tag_field="repeats", tag=1):
+    """A round that trains on the traces of the first."""
+
+    rows: Count
+    traces_sha256: Sha256
+    results: None
+    malformed: dict[str, Count] = {}
 
 
-def _check_trained(of: dict[str, Any], folder: str) -> None:
-    _one_of((f"{folder}model.gguf", f"{folder}model"), of["weights"])
-    _like(_DIGEST, of["digest"])
-    for what in ("rows", "tokens"):
-        count_of(of[what])
-    for what in ("seconds", "first_loss", "last_loss"):
-        amount(of[what])
+class _Asked(Struct, kw_only=True):
+    truncated: Count
+    failed: Count
+    timed_out: Count
+    tokens: Count | None
+    seconds: Amount
 
 
-def _check_evaluated(of: dict[str, Any], name: str) -> None:
-    _one_of((name,), of["greedy"])
-    _one_of((None, f"{name}-sampled"), of["sampled"])
-    text_of(of["model"])
-    for what in ("accuracy", "format"):
-        _check_rate(of[what])
-    for what in ("sampled_accuracy", "vote"):
-        if of[what] is not None:
-            _check_rate(of[what])
-    if of["gain"] is not None:
-        for what in ("difference", "low", "high"):
-            change_of(of["gain"][what])
-    for what in ("truncated", "failed", "timed_out"):
-        count_of(of[what])
-    if of["steps"] is not None:
-        amount(of["steps"])
-    tokens_of(of["tokens"])
-    amount(of["seconds"])
+class _Sampled(_Asked, tag_field="repeats", tag=0):
+    rows: Count
+    traces_sha256: Sha256
+    results: str
+    problems: Count
+    samples: Count
+    kept: _Ways
+    dropped: dict[Way, dict[str, Count]]
+    unsound: _Ways
+    malformed: dict[str, Count] = {}  # records of earlier versions have none
 
 
-def _check_rate(rate: dict[str, Any]) -> None:
-    if rate_of(rate).value is None:
-        raise ValueError("a rate over no problems")
+class _Trained(Struct):
+    weights: str
+    digest: Sha256
+    rows: Count
+    tokens: Count
+    seconds: Amount
+    first_loss: Amount
+    last_loss: Amount
 
 
-def _like(pattern: re.Pattern[str], value: Any) -> str:
-    if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise ValueError(f"{value!r:.40} is not as it is written")
-    return value
+class _Evaluated(_Asked):
+    model: str
+    greedy: str
+    sampled: str | None
+    accuracy: _Rate
+    gain: _Gain | None
+    sampled_accuracy: _Rate | None
+    vote: _Rate | None
+    format: _Rate
+    steps: Amount | None
 
 
-def _one_of(known: tuple[Any, ...], value: Any) -> Any:
-    """`value`, where it is one of the `known`, also in its type."""
-    if not any(type(value) is type(each) and value == each for each in known):
-        raise ValueError(f"{value!r:.40} is not {' or '.join(map(repr, known))}")
-    return value
+class _Round(Struct):
+    round: Count
+    collected: _Repeated | _Sampled | UnsetType = UNSET
+    trained: _Trained | UnsetType = UNSET
+    evaluated: _Evaluated | UnsetType = UNSET
+
+    def check(self, number: int, label: str, is_last: bool) -> None:
+        """Raise ValueError unless this is round `number`, has its stages, all but the last round, and their names."""
+        if self.round != number:
+            raise ValueError(f"round {self.round} is the number {number}")
+        stages, every = [name for name in Record.STAGES if getattr(self, name)], Record.STAGES[0 if number else -1 :]
+        if stages != list(every[: len(stages)]) or (len(stages) < len(every) and not is_last):
+            raise ValueError(f"round {number} has the stages {', '.join(stages) or 'none'}")
+        name, folder = f"{label}-round{number}", f"{label}/round{number}/trained"
+        allowed: dict[tuple[str, str], tuple[str | None, ...]] = {
+            ("collected", "results"): (None, f"{name}-collected"),
+            ("trained", "weights"): (f"{folder}/model.gguf", f"{folder}/model"),
+            ("evaluated", "greedy"): (name,),
+            ("evaluated", "sampled"): (None, f"{name}-sampled"),
+        }
+        for (stage, what), names in allowed.items():
+            if stage in stages and (found := getattr(getattr(self, stage), what)) not in names:
+                raise ValueError(f"{stage}.{what} of round {number} is {found!r:.60}")
+
+
+class _Start(Struct):
+    name: str
+    digest: Sha256
+
+
+class _Data(Struct):
+    name: str
+    train: Count
+    held_out: Count
+    held_out_name: str
+
+
+class _Config(Struct):
+    VOTES: Count
+
+
+class _File(Struct):
+    schema: Literal[1]
+    complete: bool
+    started: str
+    label: Annotated[str, Meta(pattern=r"\A[\w-]{1,100}\Z")]
+    config: _Config
+    start: _Start
+    data: _Data
+    rounds: list[_Round]
+    last: Count | None = None
+
+    def __post_init__(self) -> None:
+        for number, each in enumerate(self.rounds):
+            each.check(number, self.label, number == len(self.rounds) - 1)
+        if self.last is not None and not any(each.evaluated for each in self.rounds[self.last : self.last + 1]):
+            raise ValueError(f"the last round is {self.last}")

@@ -16,6 +16,7 @@ from core.report.tables import interval, shift
 from core.results import read as stored
 from core.results.find import comparison
 from core.results.labs import View
+from core.results.model import Head
 from core.results.warnings import CONTINUES
 from labs.star import record as record
 from labs.star.record import WAYS, Record
@@ -202,7 +203,7 @@ def _is_whole(each: Record) -> bool:
     return each.head["complete"] is True
 
 
-def _first(found: Sequence[Record], folder: Path) -> stored.Head | None:
+def _first(found: Sequence[Record], folder: Path) -> Head | None:
     """The head of the first results that are there."""
     names = (of["evaluated"]["greedy"] for each in found for of in done(each))
     path = next((path for name in names if (path := folder / f"{name}.json").exists()), None)
@@ -299,7 +300,7 @@ def _summary(found: Sequence[Record]) -> Table:
     ]
     trained = [sum(of["trained"]["tokens"] for of in done(each)[1:]) for each in found]
     seconds = [
-        sum(of[stage].get("seconds", 0) for of in done(each) for stage in record.STAGES if stage in of)
+        sum(of[stage].get("seconds", 0) for of in done(each) for stage in Record.STAGES if stage in of)
         for each in found
     ]
     made = [

@@ -2,30 +2,30 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, structs
+
 from core.base.errors import UserError
+from core.base.fields import Filled, Positive, fitted
 from core.base.files import parse_json, read_lines, storable, write_atomically
-from core.problems.rows import kind_of
-from labs.star.record import RATIONALISED, WAYS
+from labs.star.record import RATIONALISED, WAYS, Way
 
 WHAT = "the file of traces"
 REMEDY = "Remove it, and the round makes it again"
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """A solution to train on: of which `problem` (its id), found in which `round`, from 1, and in which of WAYS; the
     `key` of its completion in the journal; the prompt, as `instruction`, and what is to be said, as `output`."""
 
-    problem: str
-    round: int
-    way: str
-    key: str
-    instruction: str
-    output: str
+    problem: Filled
+    round: Positive
+    way: Way
+    key: Filled
+    instruction: Filled
+    output: Filled
 
 
 def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
@@ -51,7 +51,7 @@ def write(path: Path, traces: Iterable[Trace]) -> None:
 
 
 def _line(trace: Trace) -> bytes:
-    told = {name: storable(cell) if isinstance(cell, str) else cell for name, cell in asdict(trace).items()}
+    told = {name: storable(cell) if isinstance(cell, str) else cell for name, cell in structs.asdict(trace).items()}
     row = {"instruction": told.pop("instruction"), "input": "", "output": told.pop("output"), **told}
     return json.dumps(row, ensure_ascii=True).encode() + b"\n"
 
@@ -64,14 +64,6 @@ def read(path: Path) -> list[Trace]:
 
 
 def _trace(where: str, row: Any) -> Trace:
-    if not isinstance(row, dict):
-        raise UserError(f"{where} must be an object, not {kind_of(row)}. {REMEDY}")
-    cells: dict[str, Any] = {each.name: row.get(each.name) for each in fields(Trace)}
-    for name, cell in cells.items():
-        is_right = type(cell) is int and cell >= 1 if name == "round" else isinstance(cell, str) and bool(cell.strip())
-        if not is_right or (name == "way" and cell not in WAYS):
-            wanted = {"round": "a whole number from 1", "way": f"one of {', '.join(WAYS)}"}.get(name, "a text")
-            raise UserError(f'{where} has "{name}" {cell!r:.60}, which is not {wanted}. {REMEDY}')
-    if row.get("input"):
+    if isinstance(row, dict) and row.get("input"):
         raise UserError(f'{where} has an "input", and traces have none: all of a prompt is its "instruction". {REMEDY}')
-    return Trace(**cells)
+    return fitted(row, Trace, f"{where} is no trace", REMEDY)

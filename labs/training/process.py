@@ -10,9 +10,10 @@ from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import ROOT, in_words, make_folder, read_json, set_up
-from core.engines import environment, gpus, llamacpp
-from core.engines import process as leash
+from core.engines import environment, gpus
+from core.engines.dialects import llamacpp
 from core.engines.need import PROMPT_TOKENS
+from core.engines.process import last_words, running
 from labs.training import memory, starts
 from labs.training.outcome import LINE, RECORD
 from labs.training.starts import Start
@@ -129,15 +130,15 @@ def train(
     args += ["--lora-rank", str(lora_rank), "--seed", str(seed)]
     args += ["--adapter", str(adapter)] if adapter else []
     args += ["--tokens", str(tokens)] if tokens is not None else []
-    return on_leash("finetune.py", args, out, RECORD, say)
+    return supervised("finetune.py", args, out, RECORD, say)
 
 
-def on_leash(script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]) -> dict[str, Any]:
+def supervised(script: str, args: Sequence[str], out: Path, record: str, say: Callable[[str], None]) -> dict[str, Any]:
     """Run a script of training with these arguments and `--out`, as `train` does; returns its `record` in there."""
     args = [python_of(), str(ROOT / "scripts" / script), *args, "--out", str(out)]
     log, told = out.with_name(f"{out.name}.log"), ""
     make_folder(out.parent)
-    with leash.running("training", args, 0, log) as process:
+    with running("training", args, 0, log) as process:
         while (status := process.status()) is None:
             time.sleep(POLL)
             line = next((line for line in reversed(list(process.tail)) if line.startswith(LINE)), "")
@@ -153,4 +154,4 @@ def on_leash(script: str, args: Sequence[str], out: Path, record: str, say: Call
 def _why(lines: Sequence[str], status: int) -> str:
     if status == 128 + 9:
         return "it was killed, most often because the machine's memory ran out"
-    return leash.last_words(lines).removeprefix("error: ") or "it said nothing"
+    return last_words(lines).removeprefix("error: ") or "it said nothing"

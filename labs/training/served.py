@@ -59,7 +59,7 @@ def first() -> Weights:
         )
     if engine == "embedded" or not (named or engine or gpus.has_gpu()):
         return Weights(EMBEDDED_GGUF)
-    start.check_is_served(environment.card(), engine)
+    environment.check_is_served(environment.card(), engine)
     if named.endswith(".gguf"):
         if not Path(named).is_file():
             raise UserError(f"MODEL={named} is not there. Give the path of a .gguf file, or a model's folder")
@@ -93,8 +93,7 @@ def check(made: Weights) -> None:
                 f"folder is converted for llama.cpp, and {why}. Run this where there is a GPU, or name another model"
             )
         return
-    if environment.engine() == "vllm":
-        weights.check_tokenizer(made.path)
+    start.gpu_engine().check_model(made.path)
     address = f"http://{environment.host()}:{environment.port()}"
     if client.find(f"{address}/v1/models", environment.api_key()) is not None:
         raise UserError(
@@ -113,9 +112,9 @@ def served(made: Weights, need: Need, folder: Path) -> Iterator[Server]:
         with start.embedded(why=why, engines=EMBEDDED_ENGINES, card=card, gguf=made.path) as server:
             yield server
     elif is_on_gpu(made):
-        engine = environment.engine() or "sglang"
+        engine = start.gpu_engine()
         start.set_up(engine)
-        log = folder / f"{engine}.log"
+        log = folder / f"{engine.kind}.log"
         with environment.choosing_weights(made.path), start.launched(engine, need, why, log) as server:
             yield server
     else:

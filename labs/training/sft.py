@@ -29,7 +29,7 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedTok
 from trl import SFTConfig, SFTTrainer
 
 from core.base.errors import UserError
-from core.engines.llamacpp import physical_cores
+from core.engines.dialects.llamacpp import physical_cores
 from labs.training.architectures import UNUSED, linear_shapes, read_object
 from labs.training.chat import Chat
 from labs.training.encode import Encoded, encoded

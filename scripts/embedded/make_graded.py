@@ -14,7 +14,7 @@ from pathlib import Path
 
 from core.base.files import DATA
 from core.grading.ungraded import ungraded
-from core.scaffolds.rsa import SAMPLE
+from core.scaffolds.rsa import BASELINE
 from core.session.run import solve_sync
 from scripts.embedded.make_sums import proof_rows, write
 from scripts.embedded.sums import held_out, points_of
@@ -27,7 +27,7 @@ EVERY = 4  # of so many problems one has a proof that is cut off, and one a proo
 def texts(rows: list[dict[str, object]], count: int, temperature: float, folder: Path) -> list[list[str]]:
     """`count` proofs of each problem."""
     made = solve_sync(
-        SAMPLE, rows, name=f"{NAME}_{count}", grader=ungraded, folder=folder, N=count, TEMPERATURE=temperature,
+        BASELINE, rows, name=f"{NAME}_{count}", grader=ungraded, folder=folder, N=count, TEMPERATURE=temperature,
         MAX_TOKENS=600, ANSWER_TOKENS=0,
     )  # fmt: skip
     return [[made.completion(member).text.strip() for member in problem.steps[0].members] for problem in made.problems]

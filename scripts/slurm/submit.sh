@@ -35,7 +35,7 @@ graders=${GRADER_SERVERS:-}
 
 bash setup.sh fleet
 if [ $# -gt 0 ]; then
-  need=$(PYTHONPATH=$root .venv/bin/python -m core.engines.graders_need "${1#GRADER=}") || exit 2
+  need=$(PYTHONPATH=$root .venv/bin/python -m core.engines.environment "${1#GRADER=}") || exit 2
   case $need in
     http*) [ -z "$graders" ] || fail "GRADER_SERVERS=$graders: $1 is at $need, and needs none"; graders=0 ;;
     embedded | llamacpp) graders=${graders:-0} ;;  # in the process of the grading itself

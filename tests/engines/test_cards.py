@@ -20,6 +20,7 @@ from core.engines.cards import NONE, Card
 from core.engines.embedded_model import embedded_name
 from core.engines.server import Server
 from core.problems import sets
+from tests.fakes.model import SCAFFOLDS
 
 TEMPLATE = cards.FOLDER / "template.toml"
 PLAIN = (
@@ -104,10 +105,10 @@ def test_the_cards_of_what_we_serve_change_no_key() -> None:
             assert dataclasses.replace(server, card=cards.named(name)).told == server.told
 
 
-def test_roles_that_a_model_may_not_have_learnt_are_those_that_a_comparison_names() -> None:
-    asked = (files.ROOT / "experiments" / "15_compute_matched.py").read_text(encoding="utf-8")
+def test_roles_that_a_model_may_not_have_learnt_are_those_that_scaffolds_name() -> None:
+    asked = {scaffold.roles for scaffold in SCAFFOLDS.values() if scaffold.roles}
     template = tomllib.loads(re.sub(r"^#(?=not_learnt)", "", (cards.FOLDER / "template.toml").read_text(), flags=re.M))
-    assert set(re.findall(r'roles="([^"]+)"', asked)) == set(template["not_learnt"])
+    assert asked == set(template["not_learnt"])
     assert not cards.named("embedded").not_learnt
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.engines.dotenv import parse
+from core.engines.environment import dotenv
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,12}", fullmatch=True)
 PLAIN = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=30)
@@ -13,21 +13,21 @@ KEYS = st.from_regex(r"[A-Za-z0-9_./+=-]{1,40}", fullmatch=True)
 
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    for name, value in parse(text).items():
+    for name, value in dotenv(text).items():
         assert name.isascii() and name.isidentifier() and isinstance(value, str)
 
 
 @given(NAMES, PLAIN, st.sampled_from(["", "export ", "  export\t"]), st.sampled_from(["", "  # the key", " #'\""]))
 def test_a_quoted_value_comes_out_as_it_went_in(name: str, value: str, before: str, behind: str) -> None:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    assert parse(f'{before}{name}="{escaped}"{behind}') == {name: value}
+    assert dotenv(f'{before}{name}="{escaped}"{behind}') == {name: value}
     if "'" not in value:
-        assert parse(f"{before}{name} = '{value}'{behind}\r\n") == {name: value}
+        assert dotenv(f"{before}{name} = '{value}'{behind}\r\n") == {name: value}
 
 
 @given(st.dictionaries(NAMES, KEYS), st.sampled_from(["\n", "\r\n", "\n\n# a comment\n"]))
 def test_keys_need_no_quotes(keys: dict[str, str], end: str) -> None:
-    assert parse(end.join(f"{name}={key} # mine" for name, key in keys.items())) == keys
+    assert dotenv(end.join(f"{name}={key} # mine" for name, key in keys.items())) == keys
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_keys_need_no_quotes(keys: dict[str, str], end: str) -> None:
     ],
 )
 def test_lines_are_read_as_elsewhere(text: str, found: dict[str, str]) -> None:
-    assert parse(text) == found
+    assert dotenv(text) == found

@@ -244,9 +244,14 @@ def test_the_committed_model_shows_the_effect_over_the_api(results: Path) -> Non
 
 def test_what_trains_alone_imports_torch_and_nothing_imports_that_as_it_is_loaded() -> None:
     heavy = re.compile(r"^\s*(?:import|from) (?:torch|sglang|transformers|trl|peft|tokenizers)\b", re.MULTILINE)
-    files = {str(file.relative_to(ROOT / "core")): file.read_text() for file in (ROOT / "core").rglob("*.py")}
+    files = {
+        str(file.relative_to(ROOT)): file.read_text()
+        for room in ("core", "labs")
+        for file in (ROOT / room).rglob("*.py")
+    }
     found = {name for name, text in files.items() if heavy.search(text)}
-    assert found == {f"training/{name}.py" for name in ("encode", "loop", "network", "sft")} | {"lean/energy_torch.py"}
+    theirs = {f"labs/training/{name}.py" for name in ("encode", "loop", "network", "sft")}
+    assert found == theirs | {"labs/lean/energy_torch.py"}
     modules = r"(?:training(?:\.| import )(?:encode|loop|network|sft)|lean(?:\.| import )energy_torch)"
-    theirs = re.compile(rf"^(?:import|from) core\.{modules}\b", re.MULTILINE)
-    assert {name for name, text in files.items() if theirs.search(text)} <= found
+    imports = re.compile(rf"^(?:import|from) labs\.{modules}\b", re.MULTILINE)
+    assert {name for name, text in files.items() if imports.search(text)} <= found

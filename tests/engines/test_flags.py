@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import environment, flags, gpus
+from core.engines import environment, gpus
+from core.engines.dialect import OnGpu
+from core.engines.dialects.sglang import DIALECT as SGLANG
+from core.engines.dialects.vllm import DIALECT as VLLM
 from core.engines.need import MOST_RUNNING, Need, Settings, settings
 from core.engines.shape import QED_NANO
 from core.engines.weights import Model
@@ -84,25 +87,25 @@ def a_model(folder: Path) -> Model:
     return Model(folder, "m", QED_NANO, 262144)
 
 
-@pytest.mark.parametrize("engine", ["sglang", "vllm"])
-def test_a_key_is_on_no_command_line(engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [SGLANG, VLLM])
+def test_a_key_is_on_no_command_line(engine: OnGpu, tmp_path: Path) -> None:
     key = 'sk-"quoted\\key'
-    hidden, environment = flags.secrets(engine, key, tmp_path)
+    hidden, environment = engine.secrets(key, tmp_path)
     assert key not in " ".join(hidden)
-    if engine == "vllm":
+    if engine is VLLM:
         assert environment == {"VLLM_API_KEY": key}
     else:
         file = tmp_path / "key.yaml"
         assert hidden == ["--config", str(file)] and not environment
         assert os.stat(file).st_mode & 0o777 == 0o600
         assert json.loads(file.read_text().removeprefix("api-key: ")) == key  # YAML's double quotes are JSON's
-    assert flags.secrets(engine, "", tmp_path / "none") == ([], {})
+    assert engine.secrets("", tmp_path / "none") == ([], {})
 
 
 def test_flags_of_both_engines_say_what_was_settled(tmp_path: Path) -> None:
     found = chosen("4090")
-    sglang = flags.sglang(a_model(tmp_path), found, "127.0.0.1", 30000)
-    vllm = flags.vllm(a_model(tmp_path), found, "127.0.0.1", 30000)
+    sglang = SGLANG.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
+    vllm = VLLM.arguments(a_model(tmp_path), found, "127.0.0.1", 30000)
     for args, names in (
         (sglang, {"--context-length": "68096", "--mem-fraction-static": "0.853", "--max-running-requests": "33"}),
         (vllm, {"--max-model-len": "68096", "--kv-cache-dtype": "fp8", "--max-num-seqs": "33"}),
@@ -110,16 +113,16 @@ def test_flags_of_both_engines_say_what_was_settled(tmp_path: Path) -> None:
         assert {name: args[args.index(name) + 1] for name in names} == names
         assert args[args.index("--host") + 1] == "127.0.0.1"
         assert not any("trust" in arg for arg in args)
-    bf16 = flags.sglang(a_model(tmp_path), chosen("3090"), "127.0.0.1", 30000)
+    bf16 = SGLANG.arguments(a_model(tmp_path), chosen("3090"), "127.0.0.1", 30000)
     assert bf16[bf16.index("--kv-cache-dtype") + 1] == "auto"
 
 
 def test_what_vllm_decodes_together_is_read_from_its_flags(tmp_path: Path) -> None:
-    args = flags.vllm(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)
-    assert flags.decoded_together(args) == 33
-    assert flags.decoded_together([*args, "--max-num-seqs=16"]) == 16
-    assert flags.decoded_together([*args, "--max-num-seqs", "5", "--x"]) == 5
-    assert flags.decoded_together(flags.sglang(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)) is None
+    args = VLLM.arguments(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)
+    assert VLLM.decoded_together(args) == 33
+    assert VLLM.decoded_together([*args, "--max-num-seqs=16"]) == 16
+    assert VLLM.decoded_together([*args, "--max-num-seqs", "5", "--x"]) == 5
+    assert SGLANG.decoded_together(SGLANG.arguments(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)) is None
 
 
 def test_a_model_of_the_hub_is_refused_with_the_command_that_fetches_it(tmp_path: Path) -> None:
@@ -158,7 +161,7 @@ def test_sglang_honours_seeds_when_asked_to(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(UserError, match="DETERMINISTIC=yes is neither 1"):
         environment.is_deterministic()
     plain, fixed = (
-        flags.sglang(a_model(tmp_path), replace(chosen("4090"), deterministic=wanted), "127.0.0.1", 30000)
+        SGLANG.arguments(a_model(tmp_path), replace(chosen("4090"), deterministic=wanted), "127.0.0.1", 30000)
         for wanted in (False, True)
     )
     assert [flag for flag in fixed if flag not in plain] == [
@@ -188,6 +191,6 @@ def test_thinking_is_split_off_where_the_template_knows_it(template: str | None,
     (tmp_path / "config.json").write_text(json.dumps(QED_NANO_CONFIG))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     model = Model.at(str(tmp_path))
-    for engine in ("sglang", "vllm"):
-        args = flags.arguments(engine, model, chosen("4090"), "127.0.0.1", 30000)
+    for engine in (SGLANG, VLLM):
+        args = engine.arguments(model, chosen("4090"), "127.0.0.1", 30000)
         assert ("--reasoning-parser" in args) is thinks

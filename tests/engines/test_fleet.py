@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import fleet, gateway
-from core.engines import process as leash
+from core.engines import fleet, gateway, process
 from core.engines.attach import probe
 from core.engines.server import Server
 from tests.conftest import ROOT, environment, heed_signals, run, start
@@ -81,7 +80,7 @@ def process_with(**changes: str) -> int:
             if (
                 all(f"{k}={v}" in given for k, v in changes.items())
                 and b"core.engines.start" in command
-                and b"core.engines.process" not in command  # its leash
+                and b"core.engines.process" not in command  # its supervisor
             ):
                 return int(folder.name)
         except OSError:
@@ -90,7 +89,7 @@ def process_with(**changes: str) -> int:
 
 
 def gateway_of(fleet: int) -> int:
-    """The gateway that this fleet has started, on a leash; it calls itself sglang::router."""
+    """The gateway that this fleet has started, under a supervisor; it calls itself sglang::router."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if (
@@ -190,10 +189,10 @@ def test_behind_a_gateway_engine_context_and_summed_limit_are_told(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     two = [Pages(SGLANG_PAGES), Pages(SGLANG_PAGES)]
-    port = leash.free_port()
+    port = process.free_port()
     root = f"http://127.0.0.1:{port}"
     with fleet.Fleet() as one:
-        one.tend_until(one.add_gateway([], port, leash.free_port()).answers)
+        one.tend_until(one.add_gateway([], port, process.free_port()).answers)
         gateway.follow(root, {pages.url for pages in two})
         wait_until(lambda: len(gateway.workers(root)) == 2)
         found = probe(f"{root}/v1", "x")
@@ -212,7 +211,7 @@ def test_behind_a_gateway_engine_context_and_summed_limit_are_told(
 
 def test_refused_requests_are_passed_on_and_do_not_close_a_server(engine: Server, results: Path) -> None:
     """What the gateway's circuit breaker would do after ten of them; its retries would ask for each five times."""
-    port, metrics = leash.free_port(), leash.free_port()
+    port, metrics = process.free_port(), process.free_port()
     with fleet.Fleet() as one:
         root = f"http://127.0.0.1:{port}"
         one.tend_until(one.add_gateway([engine.base_url.removesuffix("/v1")], port, metrics).answers)

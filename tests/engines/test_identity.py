@@ -13,8 +13,9 @@ import jsonschema
 import pytest
 
 from core.base.errors import UserError
-from core.engines import environment, gateway, identity, llamacpp, start
+from core.engines import environment, gateway, identity, start
 from core.engines.attach import probe
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.generate import generator

@@ -20,8 +20,9 @@ import safetensors
 from safetensors.numpy import save_file
 
 from core.base.errors import UserError
-from core.engines import llamacpp, start
+from core.engines import start
 from core.engines.attach import probe
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.gguf_header import Gguf
 from core.engines.need import Need

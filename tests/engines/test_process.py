@@ -1,4 +1,4 @@
-"""Server processes: real ones on a real leash, killed, failing and hanging."""
+"""Server processes: real ones under a real supervisor, killed, failing and hanging."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import UserError
-from core.engines import process as leash
+from core.engines import process
 from tests.conftest import ROOT, environment
 
 # A leader with a child of its own, as SGLang has its scheduler; both write down their process ids.
@@ -48,7 +48,7 @@ def pids(file: Path) -> list[int]:
 
 
 def test_all_of_a_server_ends_with_the_block_that_started_it(tmp_path: Path) -> None:
-    with leash.running("X", [sys.executable, "-c", PAIR, str(tmp_path / "pids")], 1, tmp_path / "log"):
+    with process.running("X", [sys.executable, "-c", PAIR, str(tmp_path / "pids")], 1, tmp_path / "log"):
         both = pids(tmp_path / "pids")
         assert all(map(is_alive, both))
     assert eventually(lambda: not any(map(is_alive, both)))
@@ -57,8 +57,8 @@ def test_all_of_a_server_ends_with_the_block_that_started_it(tmp_path: Path) -> 
 def test_a_killed_run_leaves_no_server_behind(tmp_path: Path) -> None:
     holder = f"""
 import sys, time
-from core.engines import process as leash
-with leash.running("X", [sys.executable, "-c", {PAIR!r}, {str(tmp_path / "pids")!r}], 1):
+from core.engines import process
+with process.running("X", [sys.executable, "-c", {PAIR!r}, {str(tmp_path / "pids")!r}], 1):
     time.sleep(600)
 """
     run = subprocess.Popen([sys.executable, "-c", holder], cwd=ROOT, env=environment())
@@ -70,7 +70,7 @@ with leash.running("X", [sys.executable, "-c", {PAIR!r}, {str(tmp_path / "pids")
 
 def test_one_that_ignores_the_request_to_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{PAIR}"
-    with leash.running("X", [sys.executable, "-c", deaf, str(tmp_path / "pids")], 1, tmp_path / "log"):
+    with process.running("X", [sys.executable, "-c", deaf, str(tmp_path / "pids")], 1, tmp_path / "log"):
         both = pids(tmp_path / "pids")
     assert eventually(lambda: not any(map(is_alive, both)))
 
@@ -78,7 +78,7 @@ def test_one_that_ignores_the_request_to_end_is_killed(tmp_path: Path, monkeypat
 def test_a_death_is_noticed_at_once_and_told_with_the_log(tmp_path: Path) -> None:
     dying = "import sys; print('loading'); sys.exit('RuntimeError: no such thing')"
     with (
-        leash.running("X", [sys.executable, "-c", dying], 1, tmp_path / "log") as started,
+        process.running("X", [sys.executable, "-c", dying], 1, tmp_path / "log") as started,
         pytest.raises(UserError, match=r"X ended with status 1: RuntimeError: no such thing\. Its log is .*log"),
     ):
         started.wait_until(lambda: None, 600)
@@ -91,27 +91,27 @@ def test_a_key_is_blotted_out_of_log_and_terminal(tmp_path: Path, capfd: pytest.
     log = tmp_path / "log"
     log.touch(0o644)  # as an earlier version left it
     failing = [sys.executable, "-c", f"{says}; raise SystemExit('error: the key ' + key + ' is not available.')"]
-    with leash.running("X", failing, 1, log, secret=key) as started, pytest.raises(UserError) as raised:
+    with process.running("X", failing, 1, log, secret=key) as started, pytest.raises(UserError) as raised:
         started.wait_until(lambda: None, 600)
     assert log.stat().st_mode & 0o777 == 0o600
-    with leash.running("X", failing, 1, secret=key) as started:  # its output goes to the terminal
+    with process.running("X", failing, 1, secret=key) as started:  # its output goes to the terminal
         assert eventually(lambda: started.failure() is not None)
     seen = log.read_text() + str(raised.value) + str(started.failure()) + "".join(capfd.readouterr())
-    assert seen.count(leash.BLOT) >= 8
+    assert seen.count(process.BLOT) >= 8
     assert "etet" not in seen
     assert "is not available. Its log is" in str(raised.value)  # one full stop
 
 
 def test_one_that_never_answers_is_given_up(tmp_path: Path) -> None:
     with (
-        leash.running("X", [sys.executable, "-c", "import time; time.sleep(600)"], 1, tmp_path / "log") as started,
+        process.running("X", [sys.executable, "-c", "import time; time.sleep(600)"], 1, tmp_path / "log") as started,
         pytest.raises(UserError, match="X did not answer within 1 s"),
     ):
         started.wait_until(lambda: None, 1)
 
 
 def test_a_program_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with leash.running("X", ["/no/such/program"], 1, tmp_path / "log") as started:
+    with process.running("X", ["/no/such/program"], 1, tmp_path / "log") as started:
         assert eventually(lambda: started.failure() is not None)
         assert "/no/such/program can't be started (No such file or directory)" in str(started.failure())
 
@@ -120,7 +120,7 @@ def test_a_taken_port_is_told_by_a_real_server(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         args = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
-        with leash.running("X", args, port, tmp_path / "log") as started:
+        with process.running("X", args, port, tmp_path / "log") as started:
             assert eventually(lambda: started.failure() is not None)
             assert f"port {port} is in use. Stop what listens there, or choose another PORT" in str(started.failure())
 
@@ -147,16 +147,16 @@ def test_a_taken_port_is_told_by_a_real_server(tmp_path: Path) -> None:
 )
 def test_what_servers_say_is_told_with_its_remedy(said: str, meant: str) -> None:
     """Messages as SGLang 0.5.23, vLLM 0.33.0, PyTorch and transformers print them (their sources)."""
-    assert meant in leash.explanation([f"{line}\n" for line in said.split("\n")], 1, 77)
+    assert meant in process.explanation([f"{line}\n" for line in said.split("\n")], 1, 77)
 
 
 def test_a_killed_server_is_told_as_such() -> None:
-    assert "it was killed" in leash.explanation(["loading\n"], 128 + signal.SIGKILL, 1)
+    assert "it was killed" in process.explanation(["loading\n"], 128 + signal.SIGKILL, 1)
     assert os.path.exists("/proc"), "these tests read /proc"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent was killed")
-def test_killing_the_leash_itself_frees_the_port(tmp_path: Path) -> None:
+def test_killing_the_supervisor_itself_frees_the_port(tmp_path: Path) -> None:
     program = f"""
 import os, socket, time
 listener = socket.create_server(("127.0.0.1", 0))
@@ -165,9 +165,9 @@ with open({str(tmp_path / "new")!r}, "w") as out:
 os.rename({str(tmp_path / "new")!r}, {str(tmp_path / "told")!r})
 time.sleep(600)
 """
-    with leash.running("X", [sys.executable, "-c", program], 1, tmp_path / "log") as process:
+    with process.running("X", [sys.executable, "-c", program], 1, tmp_path / "log") as started:
         pid, port = pids(tmp_path / "told")
-        process.leash.kill()
+        started.supervisor.kill()
         assert eventually(lambda: not is_alive(pid))
         with socket.create_server(("127.0.0.1", port)):
             pass

@@ -272,7 +272,7 @@ SGLANG = f"""
 echo "$@" >"$RESULTS_DIR/flags"
 exec {sys.executable} -c '
 import signal, sys
-from core.engines import llamacpp
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
 with llamacpp.serving(EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):

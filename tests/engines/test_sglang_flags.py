@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from core.engines import flags, gpus
+from core.engines import gpus
+from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.need import Need, settings
 from core.engines.shape import QED_NANO
 from core.engines.weights import Model
@@ -50,7 +51,7 @@ def made_flags(
     model = Model(Path("/weights/QED-Nano"), "lm-provers/QED-Nano", QED_NANO, 262144)
     chosen = settings(QED_NANO, 262144, gpus.named(gpu), need, kv, deterministic)
     module = ["-m", "sglang.launch_server"]
-    made = flags.sglang(model, chosen, "127.0.0.1", 30000)
+    made = SGLANG.arguments(model, chosen, "127.0.0.1", 30000)
     assert made[:2] == module
     return [*made[2:], *extra]
 

@@ -13,6 +13,7 @@ import pytest
 from core.base import files
 from core.base.errors import UserError
 from core.engines import weights
+from core.engines.dialects.vllm import DIALECT as VLLM
 from tests.fakes.http import HttpFake, Request, answer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,11 +157,11 @@ def test_another_file_in_the_place_of_one_has_a_digest_of_its_own(tmp_path: Path
 def test_a_byte_level_tokenizer_under_anothers_name_is_not_given_to_vllm(
     named: str | None, level: str, is_misread: bool, tmp_path: Path
 ) -> None:
-    weights.check_tokenizer(tmp_path)  # no files: whoever needs them says so
+    VLLM.check_model(tmp_path)  # no files: whoever needs them says so
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": named}))
     (tmp_path / "tokenizer.json").write_text(json.dumps({"pre_tokenizer": {"type": level}}))
     if not is_misread:
-        weights.check_tokenizer(tmp_path)
+        VLLM.check_model(tmp_path)
         return
     with pytest.raises(UserError, match=r"vLLM would lose the spaces .* or take ENGINE=sglang"):
-        weights.check_tokenizer(tmp_path)
+        VLLM.check_model(tmp_path)

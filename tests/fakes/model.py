@@ -6,34 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from core.grading.answers import grade_answers
 from core.results.records import record
-from core.scaffolds.best_of import BEST_OF
-from core.scaffolds.deepseek_math import DEEPSEEK_MATH
-from core.scaffolds.majority import MAJORITY
-from core.scaffolds.math_agent import MATH_AGENT
-from core.scaffolds.nomos import NOMOS
-from core.scaffolds.qed_rsa import QED_RSA
-from core.scaffolds.reasoning_cache import REASONING_CACHE
-from core.scaffolds.refinement import REFINEMENT
-from core.scaffolds.rsa import RSA
-from core.scaffolds.rsa_paper import RSA_PAPER
-from core.scaffolds.rsa_verified import RSA_VERIFIED
-from core.scaffolds.selfcheck import SELFCHECK
-from core.scaffolds.static_math_agent import STATIC_MATH_AGENT
-from core.scaffolds.stopping import RSA_ADAPTIVE
+from core.scaffolds import experiment_file, registry
 from core.types import Completion, Message, Population, Problem, Scaffold
 
-SCAFFOLDS: tuple[Scaffold[Any], ...] = (
-    *(MAJORITY, BEST_OF, REFINEMENT, QED_RSA, DEEPSEEK_MATH, NOMOS, REASONING_CACHE, SELFCHECK),
-    *(STATIC_MATH_AGENT, MATH_AGENT, RSA_PAPER, RSA_ADAPTIVE, RSA_VERIFIED, RSA),
-)
+SCAFFOLDS: dict[str, Scaffold[Any]] = {
+    name: cast(Scaffold[Any], experiment_file.load(experiment).planned)
+    for name, experiment in registry.experiments().items()
+}
 DEFAULTS: dict[str, Any] = {}
-for scaffold in SCAFFOLDS:  # of several with one name, those of RSA count
+for scaffold in reversed(SCAFFOLDS.values()):  # of several constants with one name, those of RSA count
     DEFAULTS |= vars(scaffold.constants())
 PROBLEM = Problem("p1", "How much is 6*7?", "42")
 

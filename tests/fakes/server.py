@@ -6,6 +6,7 @@ gets the same reply. It fills every role well enough to be read, and now and the
 
 import hashlib
 import json
+import re
 import threading
 from typing import Any
 
@@ -19,6 +20,11 @@ PLANS = (  # of an agent that directs the work by tool calls
     "Let me think.",
     'CALL submit {"solution": 2}',
 )
+
+
+def stated(prompt: str) -> list[str]:
+    """List the lines like "Rank: 2" that a prompt suggests to end with."""
+    return re.findall(r'"([A-Z]\w*: [^"\n]+)"', prompt)
 
 
 def reply(prompt: str, number: int) -> str:
@@ -44,6 +50,8 @@ def reply(prompt: str, number: int) -> str:
     if '"Score: 0.5"' in prompt:
         score = f"Score: {('0', '0.5', '1', '1/2', 'high')[number % 5]}"
         return f"It is \\boxed{{{number % 3}}}\nSelf-assessment:\n{score}" if "Self-assessment" in prompt else score
+    if lines := stated(prompt):  # of a scaffold that is not known here
+        return (*lines, "I wonder")[number % (len(lines) + 1)]
     return f"It is \\boxed{{{number % 3}}}"
 
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from core.engines import llamacpp
+from core.engines.dialects import llamacpp
 from labs.training import to_gguf
 
 # Behind the line that asks an interpreter what it can import, for a shell.

@@ -21,10 +21,10 @@ import pytest
 from core.base.errors import RunFailed
 from core.base.files import sha256
 from core.base.signals import Stop
-from core.engines import embedding as embeds
 from core.engines.need import Need
 from core.generate.journal import Journal
 from labs.lean import embedder, outcome, served, trajectories
+from labs.lean import embedding as embeds
 from labs.lean.constants import LeanConstants
 from labs.lean.embedder import Embedder
 from labs.lean.energy import Energy

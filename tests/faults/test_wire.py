@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import process as leash
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.process import free_port
 from core.engines.server import Server
 from core.generate import generator
 from core.generate.generator import Generator
@@ -632,7 +632,7 @@ def killed_under(port: int, folder: Path, least: int) -> "subprocess.Popen[str]"
 def losing(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[subprocess.Popen[str], Path]]":
     """A run whose server has died for good."""
     folder = tmp_path_factory.mktemp("losing")
-    process = killed_under(leash.free_port(), folder, 20)
+    process = killed_under(free_port(), folder, 20)
     yield process, folder
     process.kill()
 
@@ -649,7 +649,7 @@ def test_a_server_away_for_a_minute_is_waited_for(undisturbed: Path, tmp_path: P
 
 
 def comes_back(undisturbed: Path, folder: Path, seconds: float) -> None:
-    port = leash.free_port()
+    port = free_port()
     process = killed_under(port, folder, 20)
     time.sleep(seconds)
     with second_server(port):
@@ -682,7 +682,7 @@ def refused_another_model(process: "subprocess.Popen[str]", folder: Path, undist
 
 @LONG
 def test_a_server_restarted_with_another_model_is_refused(undisturbed: Path, tmp_path: Path) -> None:
-    port = leash.free_port()
+    port = free_port()
     process = killed_under(port, tmp_path, 20)
     time.sleep(1)
     with second_server(port, ENGINE="llamacpp", MODEL=str(another_model(tmp_path))):
@@ -698,7 +698,7 @@ def test_a_server_restarted_with_another_model_is_refused(undisturbed: Path, tmp
 def test_another_model_behind_an_address_that_was_never_lost_is_refused(
     engine: Server, undisturbed: Path, tmp_path: Path
 ) -> None:
-    port = leash.free_port()
+    port = free_port()
     with (
         second_server(port, ENGINE="llamacpp", MODEL=str(another_model(tmp_path))),
         Proxy(engine.base_url) as proxy,

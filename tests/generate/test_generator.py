@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.engines.server import Server
 from core.generate import generator
-from core.generate.generator import Generator, continued, split_thinking
+from core.generate.generator import Generator, split_thinking
 from core.generate.journal import Archive, Journal, content_key, to_record
 from core.scaffolds import prompts
 from core.types import FORCED_ANSWER, Completion, Message, Problem, Sampling
@@ -361,18 +361,22 @@ def test_an_opening_closes_thinking_and_reports_the_next_token(engine: Server, t
     assert {token.strip() for token in made.logprobs} >= {"True", "False"}
 
 
+def closed(server: Server, thinking: str, opening: str) -> dict[str, Any]:
+    return server.dialect.closed(server, MESSAGES, thinking, opening)
+
+
 def test_continuations_are_put_as_each_kind_of_server_wants_them() -> None:
-    ours = continued(MESSAGES, "so far", "The answer", Server("llama.cpp", "u", "m", "w"))
+    ours = closed(Server("llama.cpp", "u", "m", "w"), "so far", "The answer")
     last = {"role": "assistant", "reasoning_content": "so far", "content": "The answer"}
     assert ours == {"messages": [*MESSAGES, last]}
     for closes in (False, True):
-        sglang = continued(MESSAGES, "so far", "The answer", Server("sglang", "u", "m", "w", closes=closes))
+        sglang = closed(Server("sglang", "u", "m", "w", closes=closes), "so far", "The answer")
         assert sglang.pop("messages")[-1]["content"] == "so far\n</think>\n\nThe answer"
         assert sglang == {"continue_final_message": True}
-    empty = continued(MESSAGES, "", "Verdict:", Server("sglang", "u", "m", "w", closes=True))
+    empty = closed(Server("sglang", "u", "m", "w", closes=True), "", "Verdict:")
     assert empty.pop("messages")[-1]["content"] == "Verdict:"  # the template closes thinking, in its own tokens
     assert empty == {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
-    vllm = continued(MESSAGES, "so far", "The answer", Server("vllm", "u", "m", "w"))
+    vllm = closed(Server("vllm", "u", "m", "w"), "so far", "The answer")
     assert vllm.pop("messages")[-1]["content"] == "<think>\nso far\n</think>\n\nThe answer"
     assert vllm == {"continue_final_message": True, "add_generation_prompt": False}
 
@@ -383,9 +387,9 @@ def test_continuations_are_put_as_each_kind_of_server_wants_them() -> None:
 def test_thinking_is_sent_as_templates_leave_it(thinking: str) -> None:
     """vLLM refuses to go on with a message that its template changes, and templates cut at tags and strip."""
     server = Server("vllm", "u", "m", "w")
-    sent = continued(MESSAGES, thinking, "The answer", server)["messages"][-1]["content"]
+    sent = closed(server, thinking, "The answer")["messages"][-1]["content"]
     assert sent == "<think>\nso far\n</think>\n\nThe answer"
-    inside = continued(MESSAGES, "so <thi<think>nk> far", "The answer", server)["messages"][-1]["content"]
+    inside = closed(server, "so <thi<think>nk> far", "The answer")["messages"][-1]["content"]
     assert inside.count("<think>") == inside.count("</think>") == 1
 
 

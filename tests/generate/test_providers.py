@@ -16,9 +16,9 @@ from core.constants import Constants
 from core.engines import cards, start
 from core.engines.attach import look_again, probe
 from core.engines.cards import Card
-from core.engines.server import Key, Server
+from core.engines.server import CANNOT, Key, Server
 from core.generate import generator
-from core.generate.generator import CANNOT, Generator
+from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.session.run import check_context

@@ -22,7 +22,8 @@ from core.report import compare, page, plot, tables
 from core.report.budgets import bought, in_unit
 from core.report.report import main as report
 from core.results.metrics import RunMetrics
-from core.results.read import StepResult, step_result
+from core.results.model import StepResult
+from core.results.read import step_result
 from core.scaffolds.rsa import rsa
 from core.session.equal_compute import Budgeted
 from core.types import Completion, Member, Sampling, carried

@@ -15,11 +15,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from core.base.errors import UserError
 from core.engines.cards import Card
 from core.engines.chat_template import rendered, tail_of
-from core.engines.server import MARK, Server
-from core.generate.generator import CANNOT, NEW_TURN, split_thinking
+from core.engines.server import CANNOT, MARK, Server
+from core.generate.generator import NEW_TURN, split_thinking
 from core.generate.journal import Archive
 from core.generate.reply import Reply
-from core.generate.waits import LEFT_OUT, NO_THINKING, inside, opened, whole
+from core.generate.waits import LEFT_OUT, NO_THINKING, opened, whole
 from core.scaffolds import prompts
 from core.scaffolds.rsa import SampleConstants
 from core.session.run import check_context
@@ -68,8 +68,12 @@ def test_the_cap_is_of_all_waits_together_and_what_hits_it_is_forced(engine: Ser
     assert made.before_waits == [] and made.not_waited is None and made.answer == plain.answer
 
 
+def left_open(server: Server, thinking: str) -> dict[str, Any]:
+    return server.dialect.left_open(server, MESSAGES, thinking)
+
+
 def test_the_real_engine_leaves_thinking_open(engine: Server) -> None:
-    asked = inside(MESSAGES, "1+1=2\n\nWait", engine)
+    asked = left_open(engine, "1+1=2\n\nWait")
     place = f"{engine.base_url.removesuffix('/v1')}/apply-template"
     sent = urllib.request.Request(place, json.dumps(asked).encode(), {"content-type": "application/json"})
     with urllib.request.urlopen(sent) as reply:
@@ -122,7 +126,7 @@ def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template
     tail = tail_of(rendered(template))
     server = Server(kind, "u", "m", "w", template=lambda _: tail)
     thinking = opened("<think>\nso far\n", "Wait")
-    body = inside(MESSAGES, thinking, server)
+    body = left_open(server, thinking)
     made = as_vllm(template, body) if kind == "vllm" else as_sglang(template, body)
     opening = "" if server.thinking else "<think>\n"
     assert made == prompt_of(template, MESSAGES, begins=True) + opening + "so far\n\nWait"
@@ -130,10 +134,10 @@ def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template
 
 def test_an_untold_template_is_trusted_with_an_open_tag() -> None:
     for kind in ("vllm", "other"):
-        body = inside(MESSAGES, "so far\n\nWait", Server(kind, "u", "m", "w"))
+        body = left_open(Server(kind, "u", "m", "w"), "so far\n\nWait")
         assert body["messages"][-1] == {"role": "assistant", "content": "<think>\nso far\n\nWait"}
     assert "continue_final_message" not in body
-    assert as_vllm(PLAIN, inside(MESSAGES, "t\n\nWait", Server("vllm", "u", "m", "w"))).endswith("<think>\nt\n\nWait")
+    assert as_vllm(PLAIN, left_open(Server("vllm", "u", "m", "w"), "t\n\nWait")).endswith("<think>\nt\n\nWait")
 
 
 words = st.text("ab {}\\\n,.")

@@ -21,7 +21,8 @@ class Case:
     server: "embedded", "scripted" or a grader: "grader", "schemes", "filter".
     inputs: files that are copied to IN.
     edits: lines of an experiment, by their beginnings, and their replacements; the copy is run.
-    resumes: whether a journal of 3b0eb25 is stored; `journal_only`: whether the case also runs on that alone.
+    resumes: whether a journal of 3b0eb25 is stored; `journal_only`, `records`: whether the case runs on that alone,
+        and with the records of its rounds or searches. 24's want the trained weights, which are not stored.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Case:
     lean: bool = False
     resumes: bool = True
     journal_only: bool = True
+    records: bool = True
 
 
 def core(name: str, *constants: str, label: str = "", server: str = "embedded") -> Case:
@@ -127,7 +129,7 @@ LABS = [
     Case("24_lean_iteration", (("24_lean_iteration", *ITERATION), ("report", "lean"),
          ("26_lean_energy", f"THEOREMS={INPUTS}/held_out.json", "MAX_NODES=12", "SEEDS=1", "CANDIDATES=2",
           "NUM_WORKERS=1")), trains=True, lean=True,
-         journal_only=False),
+         records=False),
     Case("25_lean_all", (("25_lean_all", "SMOKE=1", "MAX_ITERATION=0", "NUM_WORKERS=1", "ENERGY=0"),), trains=True,
          lean=True, resumes=False),
     Case("check_traces", (("check_traces", "IN/traces.jsonl", "--kept", "OUT/kept.jsonl"),), inputs=("traces.jsonl",),

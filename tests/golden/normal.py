@@ -16,7 +16,8 @@ import pyarrow.parquet
 LEFT_OUT = {
     "started", "ended", "made", "seconds", "generation_seconds", "seconds_to_proof", "timestamp_ms", "concurrency",
     "cached", "cached_tokens", "reused", "reused_by", "git_commit", "git_dirty", "python", "packages", "platform",
-    "cpus", "gpu", "version", "versions", "peak_memory", "device", "run", "uncached", "created", "path", "flops", "read_cold", "hold",
+    "cpus", "gpu", "version", "versions", "peak_memory", "device", "run", "created", "path", "flops", "read_cold",
+    "models",
 }  # fmt: skip
 REUSE = re.compile(" from the journal were matched by |came from the journal$")  # printed by a resumed run
 # Columns of printed tables with times, with shares of time, or with figures that a server's cache decides.
@@ -36,7 +37,7 @@ TRAINED_KEYS = {
     "trained", "evaluated", "guided", "guided_before", "gain", "best", "ended_by", "comparison", "last", "energy",
     "noisy", "orders", "figures",
 }  # fmt: skip
-COUNTS = {"models", "failures", "reasons", "dropped", "malformed"}  # objects whose keys follow from what was found
+COUNTS = {"failures", "reasons", "dropped", "malformed"}  # objects whose keys follow from what was found
 NEVER_PINNED = (".png", ".gguf", ".log", ".safetensors", ".checkpoint", ".lock", ".npz")
 TRAINS = re.compile(r": training on \d+ |states embedded by")  # printed before the first training
 FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
@@ -101,6 +102,9 @@ class Normal:
                 value = untimed(value)
             shaped = TRAINED_KEYS if self._is_trained and value.get("round") != 0 else set()
             kept = {key: each for key, each in value.items() if key not in LEFT_OUT}
+            if {"heads", "rows"} <= kept.keys():  # a table of a page
+                timed = [head in TIMED for head in kept["heads"]]
+                kept["rows"] = [["#" if t else c for c, t in zip(row, timed, strict=True)] for row in kept["rows"]]
             return {key: shape(each) if key in shaped else self.value(each) for key, each in kept.items()}
         if isinstance(value, list):
             return [self.value(each) for each in value if not (isinstance(each, str) and REUSE.search(each))]
@@ -170,7 +174,8 @@ def keys(path: Path, is_trained: bool) -> str:
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
-        model = str((record.get("completion") or {}).get("model") or "")
+        made = record.get("completion") or {}
+        model = str(made.get("model") or str(made.get("origin")).rpartition(", ")[2])  # old journals name no model
         if not is_trained or UNTRAINED.fullmatch(model):
             found.append(record["key"])
     return "".join(f"{key}\n" for key in sorted(found))

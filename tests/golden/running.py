@@ -194,7 +194,7 @@ def pack(case: Case, results: Path) -> None:
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in sorted(results.rglob("*")):
             name = path.relative_to(results).as_posix()
-            is_kept = name.startswith("journal/") or case.trains or case.lean
+            is_kept = name.startswith("journal/") or (case.records and (case.trains or case.lean))
             if path.is_file() and is_kept and path.suffix not in UNPACKED:
                 about = tarfile.TarInfo(name)
                 about.size = path.stat().st_size

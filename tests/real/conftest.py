@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engines import gpus
-from core.engines import process as leash
+from core.engines import gpus, process
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
@@ -172,7 +171,7 @@ def unknown(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     serve = f"nice -n 10 {VENV}/transformers serve {folder.name} --device cpu --dtype float32 --port 29852"
     settings = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
     args = ["bash", "-c", f"cd {folder.parent} && exec {serve}"]
-    with leash.running("transformers", args, 29852, place / "log", settings) as started:
+    with process.running("transformers", args, 29852, place / "log", settings) as started:
 
         def ready() -> Server | None:
             return probe("http://127.0.0.1:29852/v1", "it was started for the tests", folder.name)

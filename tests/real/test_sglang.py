@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.engines import embedding
+from core.engines.dialects import sglang
 from core.engines.need import Need
 from core.engines.server import Server
 from core.types import Sampling
-from labs.lean import served
+from labs.lean import embedding, served
 from labs.lean.policy import asked
 from labs.training import to_hf
 from tests.conftest import ROOT, environment
@@ -64,7 +64,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_embeds_by_the_last_token(
     launching_sglang: dict[str, str], policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with within(launching_sglang, monkeypatch), embedding.on_gpu("sglang", policy, tmp_path / "log") as server:
+    with within(launching_sglang, monkeypatch), embedding.on_gpu(sglang.DIALECT, policy, tmp_path / "log") as server:
         assert server.model.startswith("policy-last@") and server.context == 2048
         made = asked_of(server, lambda embedder: embedder([*TEXTS, "h : p\n" * 2000]), batch=3)
     args = [str(SGLANG_VENV / "python"), "-c", LAST, str(policy), json.dumps(TEXTS)]

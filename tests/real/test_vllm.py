@@ -18,8 +18,8 @@ import openai
 import pytest
 
 from core.engines import client as pages
-from core.engines import embedding
 from core.engines.attach import probe
+from core.engines.dialects import vllm
 from core.engines.need import MOST_RUNNING
 from core.engines.server import Server
 from core.generate.generator import Generator
@@ -28,6 +28,7 @@ from core.problems import sets
 from core.scaffolds import prompts
 from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
+from labs.lean import embedding
 from tests.conftest import ROOT, environment, heed_signals, python
 from tests.fakes.http import Proxy, answer
 from tests.faults.conftest import kill, wait
@@ -220,7 +221,7 @@ def test_it_embeds_by_the_mean_as_llama_cpp_does(
     def vectors(server: Server) -> Any:
         return asked_of(server, lambda embedder: embedder(texts), batch=3).vectors
 
-    with within(launching, monkeypatch), embedding.on_gpu("vllm", folder, tmp_path / "log") as server:
+    with within(launching, monkeypatch), embedding.on_gpu(vllm.DIALECT, folder, tmp_path / "log") as server:
         assert server.model.startswith("tiny-qwen3-thinking-mean@") and server.context == 2048
         there = vectors(server)
     with embedding.on_llamacpp() as server:

@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert
 
 from core.base.errors import UserError
 from core.generate.journal import Archive
 from core.report import jsonl
 from core.report.report import main
-from core.results.read import CallCost, MemberResult
+from core.results.model import MemberResult
 from core.scaffolds.best_of import BEST_OF
 from core.scaffolds.rsa import RSA
 from core.session.run import solve_sync
 from tests.fakes.server import ScriptedServer
-from tests.helpers import reports
+from tests.helpers import documents, reports
 from tests.session.test_python import TWO
 
 
@@ -201,9 +202,9 @@ def test_results_that_break_off_leave_no_file(folder: Path, capsys: pytest.Captu
 @given(st.lists(st.tuples(st.booleans(), st.none() | st.integers(0, 3), st.none() | st.floats(0, 1)), min_size=1))
 def test_the_chosen_member_is_of_the_vote_and_of_those_the_best(said: list[tuple[bool, Any, Any]]) -> None:
     members = [
-        MemberResult(
-            CallCost("0" * 32, None, 1, 0, 1, 0.0, "oops" if failed else None),
-            *("1", True, None, False, group, [], None, False, score, None, [], []),
+        convert(
+            documents.member(group=group, score=score, verdicts=[]) | ({"error": "oops"} if failed else {}),
+            MemberResult,
         )
         for failed, group, score in said
     ]

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import convert
 
 from core.generate.journal import Archive, Journal, content_key, to_record
 from core.report import texts
-from core.results.read import ProblemResult, step_result
+from core.results.model import ProblemResult
 from core.types import Completion, Message
 from tests.helpers import documents
 
@@ -37,13 +38,8 @@ def member(completion: Completion, *parents: int, checks: tuple[Completion, ...]
 
 
 def problem(*steps: list[object]) -> ProblemResult:
-    return ProblemResult(
-        "p",
-        "?",
-        "1",
-        True,
-        [step_result(documents.step(t, members)) for t, members in enumerate(steps)],  # type: ignore[arg-type]
-    )
+    rows = [documents.step(t, members) for t, members in enumerate(steps)]  # type: ignore[arg-type]
+    return convert(documents.problem("p", rows), ProblemResult)
 
 
 def test_prompts_of_members_and_side_calls_are_whole_and_hold_no_text_twice(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_graded_files_merge_and_what_is_missing_in_one_run_is_taken_from_the_oth
     said = tables.final(made) + tables.steps_table(made).body() + tables.steps_table(made).legend()
     assert "final: mean points / 7" in said and "majority" not in said and "accura" not in said
     head, _ = read.read(path)
-    assert head.metrics.proofs and head.metrics.proofs.runs and head.grading and head.grading.model == "strict"
+    assert head.metrics.proofs and head.metrics.proofs.runs and head.grading and head.grading.grader.name == "strict"
     assert compare.read(str(path), tmp_path).metrics == ("mean points / 7", "6 points or more", "7 points")
 
 

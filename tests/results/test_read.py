@@ -10,7 +10,7 @@ import pytest
 
 from core.base.errors import UserError
 from core.results import read
-from core.results.read import CallCost, MemberResult, Reading
+from core.results.model import TEXT, CallCost, MemberResult, Reading
 from tests.conftest import ROOT
 from tests.helpers import documents
 
@@ -39,25 +39,27 @@ def test_a_file_is_read_into_types_in_the_words_of_the_project(tmp_path: Path) -
     assert (head.experiment, head.complete, head.metrics.steps[0].step) == ("x", True, 4)
     assert json.loads(json.dumps(head.document))["metrics"]["steps"][0]["mean_accuracy"] == documents.RATE
     (problem,) = problems
-    cost = CallCost(documents.KEY, "stop", 10, 5, 7, 1.0, None)
-    call = CallCost(documents.KEY, "stop", 10, 5, None, 1.0, "x")
+    cost: dict[str, Any] = {"key": documents.KEY, "finish_reason": "stop", "prompt_tokens": 10, "cached_tokens": 5}
+    call = CallCost(**cost, completion_tokens=None, seconds=1.0, error="x")
     member = problem.steps[0].members[0]
     assert member == MemberResult(
-        cost,
-        "1",
-        True,
-        "truncated",
+        **cost,
+        completion_tokens=7,
+        seconds=1.0,
+        answer="1",
+        correct=True,
+        doubt="truncated",
         undecided=True,
         group=3,
         parents=[2, 0],
-        unforced=Reading(None, False),
+        unforced=Reading(answer=None, correct=False),
         carried_over=True,
         self_score=0.5,
         verdicts=[0.5, None],
         side_calls=[call],
         notes=["cut"],
     )
-    assert member.calls == [cost, call] and not call.is_counted and member.doubts == ["truncated", "undecided"]
+    assert member.calls == [member.cost, call] and not call.is_counted and member.doubts == ["truncated", "undecided"]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_long_texts_are_cut_and_what_pairs_problems_is_not(tmp_path: Path) -> No
     one = documents.problem(long, [documents.step(0, [documents.member(answer=long)])], answer=long)
     (problem,) = read.read(saved(tmp_path / "a.json", documents.document([one])))[1]
     assert problem.id == problem.answer == long
-    assert problem.steps[0].members[0].answer == "x" * (read.TEXT - 1) + "…"
+    assert problem.steps[0].members[0].answer == "x" * (TEXT - 1) + "…"
 
 
 def test_a_large_file_takes_the_memory_of_one_problem(tmp_path: Path) -> None:
@@ -131,3 +133,25 @@ print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert done.returncode == 0, done.stderr
     count, kilobytes = map(int, done.stdout.split())
     assert count == 60_000 and kilobytes < 10_000
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 1e400, 2, "1"])
+def test_a_number_that_no_float_holds_is_refused(tmp_path: Path, value: Any) -> None:
+    """msgspec takes such an integer for -1.0, which is a difference of shares."""
+    gain = {"value": 0.1, "low": value, "high": 0.2, "n": 1}
+    waits = [{"waits": n, "waited": 0, "mean_accuracy": documents.RATE, "completion_tokens": 5} for n in (0, 1)]
+    waits[1]["gain"] = gain
+    path = tmp_path / "a.json"
+    text = json.dumps(documents.document(steps=[documents.metrics_of_step(waits=waits)]))
+    path.write_text(text.replace("Infinity", "1e400"))
+    with pytest.raises(UserError, match=r"a\.json is not a results file .*`\$\.metrics\.steps\[0\]\.waits\[1\]\.gain"):
+        read.read(path)
+
+
+def test_a_wrong_value_is_refused_with_its_problem_and_field(tmp_path: Path) -> None:
+    problems = [
+        documents.problem(id, [documents.step(0, [documents.member(seconds=s)])]) for id, s in (("a", 1), ("b", -1))
+    ]
+    _, found = read.read(saved(tmp_path / "a.json", documents.document(problems)))
+    with pytest.raises(UserError, match=r"problem 2: .*float.* >= 0\.0 - at `\$\.steps\[0\]\.members\[0\]\.seconds`"):
+        list(found)

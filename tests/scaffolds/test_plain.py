@@ -10,13 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.scaffolds import best_of as best_of_n
-from core.scaffolds import majority as majority_of_n
 from core.scaffolds import prompts
-from core.scaffolds import refinement as chains
-from core.scaffolds.best_of import best, best_of
-from core.scaffolds.majority import majority
-from core.scaffolds.refinement import refinement
+from core.scaffolds.best_of import BEST_OF, best, best_of
+from core.scaffolds.majority import MAJORITY, majority
+from core.scaffolds.refinement import REFINEMENT, refinement
 from core.types import Completion
 from tests.fakes.model import PROBLEM, Model, constants_with, run
 
@@ -40,7 +37,7 @@ def test_majority_yields_the_beginnings_of_one_sample(n: int, sizes: list[int]) 
     for before, population in zip([[], *populations], populations, strict=False):
         assert [m.carried_over for m in population] == [i < len(before) for i in range(len(population))]
         assert [m.parents for m in population] == [[i] if i < len(before) else [] for i in range(len(population))]
-    assert len(model.asked) == n == majority_of_n.max_completions(constants_with({"N": n}))
+    assert len(model.asked) == n == MAJORITY.max_completions(constants_with({"N": n}))
     assert {prompt for _, prompt, _ in model.asked} == {prompts.solve(PROBLEM)[0]["content"]}
 
 
@@ -96,7 +93,7 @@ def verdicts(said: Callable[[int, int], str]) -> Callable[[tuple[str | int, ...]
 def test_best_of_verifies_each_sample_and_keeps_the_best() -> None:
     model = Model(verdicts(lambda i, j: "Verdict: True" if i == 2 or j == 0 else "Verdict: False"))
     samples, scored, final = run(best_of, model, **BEST)
-    assert len(model.asked) == 4 + 4 * 2 == best_of_n.max_completions(constants_with(BEST))
+    assert len(model.asked) == 4 + 4 * 2 == BEST_OF.max_completions(constants_with(BEST))
     assert [m.carried_over for m in samples] == [False] * 4 and [m.carried_over for m in scored] == [True] * 4
     assert [m.self_score for m in scored] == [0.5, 0.5, 1.0, 0.5]
     assert [m.parents for m in scored] == [[0], [1], [2], [3]] and [len(m.side_calls) for m in scored] == [2] * 4
@@ -173,7 +170,7 @@ def test_refinement_shows_each_chain_its_own_last_solution_and_nothing_else() ->
     model = Model(solution)
     populations = run(refinement, model, N=2, ROUNDS=3)
     assert [len(population) for population in populations] == [2] * 4
-    assert len(model.asked) == 8 == chains.max_completions(constants_with({"N": 2, "ROUNDS": 3}))
+    assert len(model.asked) == 8 == REFINEMENT.max_completions(constants_with({"N": 2, "ROUNDS": 3}))
     for t in (1, 2, 3):
         for i in (0, 1):
             (prompt,) = model.prompts(t, i)

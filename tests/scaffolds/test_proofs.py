@@ -23,18 +23,16 @@ from core.results.read import read as read_results
 from core.results.records import record
 from core.results.warnings import is_ungraded
 from core.scaffolds.experiment_file import FOLDER
-from core.scaffolds.registry import SCAFFOLDS as NAMES
-from core.scaffolds.registry import scaffold_named
+from core.scaffolds.registry import experiments, scaffold_named
 from core.session import equal_compute
 from core.session.regrade import regrade
 from core.session.run import solve
 from core.types import FORCED_PROOF, Completion, Grade, Graded, Member, Problem, Scaffold
 from tests.conftest import run
-from tests.fakes.model import SCAFFOLDS
 from tests.fakes.model import run as run_on
 from tests.fakes.server import ScriptedServer
-from tests.scaffolds.test_resume import SIZES, Wayward
-from tests.scaffolds.test_wording import PROOF, name_of
+from tests.scaffolds.test_resume import SIZES, Wayward, every_scaffold
+from tests.scaffolds.test_wording import PROOF
 from tests.session.test_run import journal_lines, load
 
 SCHEMA = json.loads((ROOT / "core" / "results" / "schema.json").read_text(encoding="utf-8"))
@@ -127,7 +125,7 @@ def test_exported_they_are_the_rows_of_the_set_with_a_solution_each(proofs: tupl
         assert not any(row["grading_guidelines"] in text for text in asked)
 
 
-@pytest.mark.parametrize("scaffold", SCAFFOLDS, ids=name_of)
+@every_scaffold
 def test_what_any_scaffold_yields_is_recorded_without_grades(scaffold: Scaffold[Any]) -> None:
     figures = RunMetrics(1)
     for t, population in enumerate(run_on(scaffold, Wayward(seed=0), PROOF, **SIZES)):
@@ -186,7 +184,7 @@ def test_cut_off_thinking_is_closed_with_words_for_a_proof(results: Path) -> Non
 def test_a_scaffold_keeps_what_its_own_experiment_sets_and_overrides_change_it(results: Path) -> None:
     status, out, err = run("18_proofs", "SCAFFOLD=nomos", "--help")
     assert status == 0 and "N=16" in out and "perfect scores that suffice" in out and "ANSWER_TOKENS=4096" in out, err
-    for name, experiment in NAMES.items():
+    for name, experiment in experiments().items():
         entry = equal_compute.entry(experiment)
         for chosen in (name, experiment):
             config = read(scaffold_named(chosen).constants, {"SCAFFOLD": chosen}, ["MAX_TOKENS=99"])
@@ -228,12 +226,6 @@ def test_a_grader_of_ones_own_may_take_proofs_and_a_vote_may_not(engine: Any, re
     assert found.head.metrics.steps[-1].mean_accuracy.value == 0.5
     with pytest.raises(UserError, match="goes by answers that say the same, and the proofs that given asks for"):
         asyncio.run(solve(majority, rows, N=2, grader=short))
-
-
-def test_every_scaffold_that_has_an_experiment_can_be_chosen() -> None:
-    others = {"15_compute_matched", "17_waits", "18_proofs", "19_answers", "20_grader", "21_star", "22_star_controls"}
-    others |= {"23_lean_baseline", "24_lean_iteration", "25_lean_all", "26_lean_energy"}
-    assert {path.stem for path in FOLDER.glob("[0-9]*.py")} - others == set(NAMES.values())
 
 
 def test_both_experiments_are_short_and_say_how_they_are_run() -> None:

@@ -1,6 +1,6 @@
 """Every scaffold asks by names alone: broken off anywhere, in whatever order completions arrive, it asks the same.
 
-That is all that resuming through the journal needs, so a new scaffold joins this table and has no code of its own.
+That is all that resuming through the journal needs, so a new scaffold has no code of its own.
 """
 
 import asyncio
@@ -17,13 +17,12 @@ from core import constants
 from core.base import seeds
 from core.report import page, texts
 from core.results.data import archive
-from core.scaffolds import experiment_file
-from core.session import equal_compute
+from core.scaffolds import experiment_file, registry
 from core.types import Completion, Population, Scaffold
 from tests import conftest
 from tests.conftest import ROOT
-from tests.fakes.model import PROBLEM, Model, constants_with, graded_step, run
-from tests.fakes.server import ScriptedServer
+from tests.fakes.model import PROBLEM, SCAFFOLDS, Model, graded_step, run
+from tests.fakes.server import ScriptedServer, stated
 from tests.session.test_run import load, timeless
 
 Names = tuple[str | int, ...]
@@ -32,20 +31,9 @@ SIZES: dict[str, Any] = {
     "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50, "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1,
     "PERFECT": 2, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
 }  # fmt: skip
-# What a problem takes with the constants of the experiment's file.
-DEFAULTS = {
-    "05_rsa_qed": 39, "06_deepseek_math": 60, "07_nomos": 44, "08_reasoning_cache": 5, "09_selfcheck": 92,
-    "10_static_math_agent": 29, "11_math_agent": 35, "12_majority": 64, "13_best_of": 40, "14_refinement": 8,
-    "16_rsa_paper": 160,
-}  # fmt: skip
-# Those of the most calls are killed in smaller runs.
-SMALLER = {
-    "12_majority": ["N=20"],
-    "16_rsa_paper": ["N=8", "T=3"],
-    "06_deepseek_math": ["VERIFY_SAMPLES=2", "ROUNDS=1"],
-}
-ENTRIES = {name: equal_compute.entry(name) for name in DEFAULTS}
-SCAFFOLDS = [found.scaffold for found in ENTRIES.values()]
+SMALLER = {"N": 8, "T": 3, "VERIFY_SAMPLES": 2}  # at most, to be killed, of a scaffold that asks for more than ENOUGH
+ENOUGH = 50
+every_scaffold = pytest.mark.parametrize("scaffold", SCAFFOLDS.values(), ids=SCAFFOLDS)
 
 
 class Broken(Exception):
@@ -76,11 +64,23 @@ class Wayward(Model):
             'Summary: so far\nCALL submit {"solution": 1}',
             "I wonder",
         ]
-        said = kinds[seeds.derive(self.world, *names) % len(kinds)]
-        return said and f"{names}\n{said}"
+        drawn = seeds.derive(self.world, *names)
+        said = kinds[drawn % len(kinds)]
+        lines = [line for line in stated(prompt) if not any(line.partition(" ")[0] in kind for kind in kinds)]
+        return said and "\n".join([str(names), said, *lines[drawn % (len(lines) + 1) :][:1]])
 
     def book(self) -> dict[Names, tuple[str, dict[str, Any]]]:
         return {names: (prompt, changes) for names, prompt, changes in self.asked}
+
+
+def smaller(experiment: str) -> list[str]:
+    """Return what makes an experiment's run small enough."""
+    found = experiment_file.load(experiment)
+    config = constants.read(found.planned.constants, found.namespace)
+    if found.planned.max_completions(config) <= ENOUGH:
+        return []
+    own = vars(config)
+    return [f"{name}={min(most, own[name])}" for name, most in SMALLER.items() if name in own]
 
 
 def shown(populations: list[Population]) -> list[list[tuple[Any, ...]]]:
@@ -94,7 +94,7 @@ def shown(populations: list[Population]) -> list[list[tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("world", range(3))
-@pytest.mark.parametrize("scaffold", SCAFFOLDS)
+@every_scaffold
 def test_the_order_of_arrival_changes_nothing(scaffold: Scaffold[Any], world: int) -> None:
     first = Wayward(seed=0, world=world)
     populations = shown(run(scaffold, first, **SIZES))
@@ -104,7 +104,7 @@ def test_the_order_of_arrival_changes_nothing(scaffold: Scaffold[Any], world: in
 
 
 @pytest.mark.parametrize("world", range(3))
-@pytest.mark.parametrize("scaffold", SCAFFOLDS)
+@every_scaffold
 def test_broken_off_anywhere_it_has_asked_for_nothing_that_the_whole_run_does_not_ask(
     scaffold: Scaffold[Any], world: int
 ) -> None:
@@ -117,7 +117,7 @@ def test_broken_off_anywhere_it_has_asked_for_nothing_that_the_whole_run_does_no
         assert len(broken.asked) >= life and broken.book().items() <= whole.book().items()
 
 
-@pytest.mark.parametrize("scaffold", SCAFFOLDS)
+@every_scaffold
 def test_every_population_can_be_graded(scaffold: Scaffold[Any]) -> None:
     populations = run(scaffold, Wayward(seed=0), **SIZES)
     for t, population in enumerate(populations):
@@ -127,7 +127,7 @@ def test_every_population_can_be_graded(scaffold: Scaffold[Any]) -> None:
         assert all(0 <= parent < earlier for member in record["members"] for parent in member["parents"])
 
 
-@pytest.mark.parametrize("scaffold", SCAFFOLDS)
+@every_scaffold
 def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold[Any]) -> None:
     """Each request is one of the templates, filled in."""
     models = [Wayward(seed=0, world=world) for world in range(30)]
@@ -142,42 +142,19 @@ def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold[Any]) -> 
     assert [prompt for prompt in asked if not filled.fullmatch(prompt)] == []
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_no_prompt_shows_more_texts_than_it_tells_the_server(name: str) -> None:
-    """Its context is made for so many."""
-    found = ENTRIES[name]
-    config = constants_with(SIZES | {"CARRY": "answer", "MAX_TOKENS": 1, "ANSWER_TOKENS": 0})
-    most = found.scaffold.texts_shown(config)
-    for world in range(30):
-        model = Wayward(seed=0, world=world)
-        run(found.scaffold, model, **SIZES)
-        names = [names for names, *_ in model.asked]
-        assert all(sum(f"{name}\n" in prompt for name in names) <= most for _, prompt, _ in model.asked)
+@pytest.mark.parametrize("name", registry.experiments().values())
+def test_each_experiment_is_short_and_says_how_it_is_run(name: str) -> None:
+    text = (ROOT / "experiments" / f"{name}.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 40
+    assert all(word in text for word in (f"\nCommand: bash scripts/run.sh {name}", "\nQuestion: ", "\nExpected: "))
 
 
-def test_every_experiment_with_a_scaffold_is_here() -> None:
-    plain = {"01_baseline", "02_rsa_basic", "03_rsa_verify", "04_rsa_adaptive", "15_compute_matched", "17_waits"}
-    plain |= {"18_proofs", "19_answers"}  # of all scaffolds
-    plain |= {"20_grader", "21_star", "22_star_controls", "23_lean_baseline"}
-    plain |= {"24_lean_iteration", "25_lean_all", "26_lean_energy"}  # of none
-    assert {path.stem for path in (ROOT / "experiments").glob("*.py")} - plain == set(DEFAULTS)
-
-
-@pytest.mark.parametrize(("name", "expected"), DEFAULTS.items())
-def test_each_experiment_is_short_and_takes_the_calls_of_its_source(name: str, expected: int) -> None:
-    found = experiment_file.load(name)
-    config = constants.read(found.planned.constants, found.namespace)
-    assert found.planned.max_completions(config) == expected
-    lines = (ROOT / "experiments" / f"{name}.py").read_text().splitlines()
-    assert len(lines) < 40 and f"bash scripts/run.sh {name}" in found.namespace["__doc__"]
-
-
-@pytest.mark.parametrize("name", DEFAULTS)
+@pytest.mark.parametrize("name", registry.experiments().values())
 def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not(name: str, tmp_path: Path) -> None:
     problems = tmp_path / "problems.json"
     problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)]))
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"
-    constants = (f"PROBLEMS={problems}", "CONCURRENCY=2", *SMALLER.get(name, []))
+    constants = (f"PROBLEMS={problems}", "CONCURRENCY=2", *smaller(name))
     server = ScriptedServer()
     try:
         server.life = 7

@@ -3,34 +3,24 @@
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from core import constants
+from core.scaffolds import experiment_file, registry
 from core.scaffolds.prompts import prompts_sha256
 from core.types import FORCED_ANSWER, FORCED_PROOF, Completion, Message, Problem, Sampling, Scaffold
 from tests.fakes.model import SCAFFOLDS, run
-from tests.scaffolds.test_resume import SIZES, Wayward
+from tests.scaffolds.test_resume import SIZES, Wayward, every_scaffold
 
-# Of each scaffold, as the code of before there were proofs (c9cffa4) had it: all that it asks about an answer in twelve
-# worlds (names, messages, changed sampling), and its prompts. Who means to change a prompt changes its hashes here.
-ASKED = {
-    "majority": ("920e3018f29f87d5", "3202fc2a2d867b2f"),
-    "best_of": ("7466c0a53295b21f", "035189579c75ebd8"),
-    "refinement": ("6548230f8b650b2d", "d9154b279fd23580"),
-    "qed_rsa": ("09b2c0eaad2d8137", "94eaf8fd7ddf3e98"),
-    "deepseek_math": ("0136c626805ade29", "b8834e26019c8e37"),
-    "nomos": ("8828ac11acaac40d", "2f14a5aac16cfcd4"),
-    "reasoning_cache": ("472117ae2201a30c", "1dd9d74c1935991e"),
-    "selfcheck": ("9b76e08370198d7b", "345916042444b2a9"),
-    "static_math_agent": ("aa5c711729afcb41", "8c898ef17052cdcc"),
-    "math_agent": ("7396e8f848a5deec", "3648422f9170779f"),
-    "rsa_paper": ("2ccdca750ca3e38d", "faf02108cdc4d3bb"),
-    "stopping": ("658211abf4bbc6e1", "00c9eac9fd70bc25"),
-    "rsa_verified": ("1526de2938940956", "aee9502718a4fc0f"),
-    "rsa": ("658211abf4bbc6e1", "00c9eac9fd70bc25"),
-}
+# Of each scaffold: hashes of all that it asks about an answer in twelve worlds (names, messages, changed sampling) and
+# of its prompts, and the bounds of what its experiment asks. To pin a new scaffold, or to change the hashes of one
+# whose prompts you mean to change: python -m tests.scaffolds.test_wording [NAME …]
+PINNED = Path(__file__).with_name("pinned.json")
 PROOF = Problem("p1", "Prove that 6*7 is even.", None, "proof", guidelines="7 points for any proof.", solution="6 is.")
 
 
@@ -54,19 +44,32 @@ def recorded(scaffold: Scaffold[Any], *problem: Problem) -> list[Recorder]:
     return models
 
 
-def name_of(scaffold: Scaffold[Any]) -> str:
-    return scaffold.constants.__module__.rpartition(".")[2]
-
-
-@pytest.mark.parametrize("scaffold", SCAFFOLDS, ids=name_of)
-def test_of_an_answer_every_scaffold_asks_in_the_same_words_as_ever(scaffold: Scaffold[Any]) -> None:
+def pins(name: str) -> dict[str, Any]:
+    """Return what is pinned of a scaffold."""
+    scaffold, found = SCAFFOLDS[name], experiment_file.load(registry.experiments()[name])
+    config = constants.read(scaffold.constants, found.namespace)
     sent = [line for model in recorded(scaffold) for line in sorted(map(json.dumps, model.sent))]
-    asked, prompts = ASKED[name_of(scaffold)]
-    assert hashlib.sha256("\n".join(sent).encode()).hexdigest()[:16] == asked
-    assert prompts_sha256(scaffold.prompts)[:16] == prompts
+    return {
+        "asked": hashlib.sha256("\n".join(sent).encode()).hexdigest()[:16],
+        "prompts": prompts_sha256(scaffold.prompts)[:16],
+        "completions": scaffold.max_completions(config),
+        "texts": scaffold.texts_shown(config),
+    }
 
 
-@pytest.mark.parametrize("scaffold", SCAFFOLDS, ids=name_of)
+def pinned() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(PINNED.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("name", SCAFFOLDS)
+def test_of_an_answer_every_scaffold_asks_in_the_same_words_as_ever(name: str) -> None:
+    if name not in pinned():
+        pytest.skip(f"{name} is new: python -m tests.scaffolds.test_wording pins it")
+    assert pins(name) == pinned()[name]
+
+
+@every_scaffold
 def test_of_a_proof_no_scaffold_asks_for_a_box_or_an_answer(scaffold: Scaffold[Any]) -> None:
     """And each request is one of its prompts for proofs, filled in; what graders know stays with them."""
     texts = {m["content"] for model in recorded(scaffold, PROOF) for _, sent, _ in model.sent for m in sent}
@@ -80,6 +83,12 @@ def test_of_a_proof_no_scaffold_asks_for_a_box_or_an_answer(scaffold: Scaffold[A
 
 
 def test_where_time_is_up_a_proof_is_opened_in_its_own_words() -> None:
-    config = SCAFFOLDS[0].constants()
+    config = SCAFFOLDS["rsa"].constants()
     assert Sampling.of(config).answer_opening == FORCED_ANSWER == Sampling().answer_opening
     assert Sampling.of(config, is_proof=True).answer_opening == FORCED_PROOF and "boxed" not in FORCED_PROOF
+
+
+if __name__ == "__main__":
+    kept = pinned()
+    kept |= {name: pins(name) for name in SCAFFOLDS if name not in kept or name in sys.argv[1:]}
+    PINNED.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")

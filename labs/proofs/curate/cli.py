@@ -27,6 +27,7 @@ from labs.proofs.places import Prompt
 @dataclass(frozen=True, kw_only=True)
 class CurateConstants(AskingConstants):
     PROMPT: str = constant("", "a file with places like {problem}; else ours")
+    LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000, free=True)
 
 
 def main(tool: Tool, argv: Sequence[str]) -> None:

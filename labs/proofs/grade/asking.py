@@ -27,7 +27,6 @@ class GraderConstants(AskingConstants):
     """Of whoever asks a grader."""
 
     GRADES: int = constant(1, "gradings of each proof: their mean counts, and their spread is told", 1, 64)
-    RUNS: int = constant(1, "1: GRADES says how often each proof is graded", 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from core.report import tables
 from core.results import read, records
 from core.results.data import archive
 from core.results.merge import merge
+from core.results.model import Head
 from core.session.regrade import Kept
 from core.types import MAX_POINTS, Completion, Grade, Graded, Population, Problem
 from labs.proofs.grade.asking import Item
@@ -105,7 +106,7 @@ class Stored:
         return found
 
 
-def _files(path: Path, head: read.Head) -> list[Path]:
+def _files(path: Path, head: Head) -> list[Path]:
     """The results of each run that those in `path` were merged from. Raises UserError where they lie elsewhere."""
     assert head.runs
     folder = path.parent / head.runs.of

@@ -19,11 +19,12 @@ from core.constants import constant
 from core.engines.server import Server
 from core.generate.budget import Purse
 from core.generate.journal import Journal
+from core.plan.work import Task
 from core.report import plot
 from core.report.tables import title
 from core.results import provenance, write
 from core.scaffolds.prompts import prompts_sha256
-from labs.proofs import graded, rubric
+from labs.proofs import graded, plan, rubric
 from labs.proofs.attacks import ATTACKS
 from labs.proofs.grade import told, trust
 from labs.proofs.grade.asking import GraderConstants, checked, grade_all
@@ -47,27 +48,13 @@ class TrialConstants(GraderConstants):
     ATTACKS: str = constant(
         "all", '"all", "none", or some of score, praise, instruction, fence; under the first prompt'
     )
-    LIMIT: int = constant(0, "first problems of the set only, with all their proofs; 0 is all", 0, 1_000_000)
+    LIMIT: int = constant(0, "first problems of the set only, with all their proofs; 0 is all", 0, 1_000_000, free=True)
 
 
-@dataclass(frozen=True)
-class Trial:
-    """What can be planned of it."""
-
-    constants: type[TrialConstants] = TrialConstants
-
-    def max_completions(self, config: TrialConstants) -> int:
-        """Gradings of one proof, where none has to be asked for again."""
-        return config.GRADES * (len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS)))
-
-    def texts_shown(self, config: TrialConstants) -> int:
-        return 1
+TRIAL = Task(TrialConstants, plan.trial)
 
 
-TRIAL = Trial()
-
-
-def try_grader(trial: Trial, namespace: Mapping[str, Any]) -> None:
+def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
     """Run the trial whose file's globals are `namespace`, with NAME=value overrides from the command line. Ends the
     process as core.session.run.run does."""
     with command():

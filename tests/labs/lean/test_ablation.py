@@ -1,10 +1,10 @@
 """Searches in several orders: the comparison by hand, and the experiment end to end on what an iteration has left."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from core.base.stats import paired
 from labs.lean import ablation

@@ -30,7 +30,6 @@ def test_probes_are_joined_by_semicolons_that_are_none_of_a_tactics_own(probes: 
         ({"CANDIDATES": 0}, "CANDIDATES=0 is out of range"),
         ({"PROBE_LOGPROB": 0.5}, "PROBE_LOGPROB=0.5 is out of range"),
         ({"ENDS": "never"}, "one of line, model"),
-        ({"WAITS": 1}, "WAITS=1 is out of range"),
         ({"TEMPERATURE": 0}, "CANDIDATES=4 at TEMPERATURE=0 would be the same tactic 4 times"),
         ({"PROBES": "a;b;c", "MAX_NODES": 3}, "MAX_NODES=3 leaves the model none"),
     ],

@@ -91,6 +91,7 @@ def test_another_run_puts_the_earlier_one_aside(tmp_path: Path) -> None:
     [
         (["MAX_NODES=0"], THEOREMS, "MAX_NODES=0 is out of range"),
         (["PROBLEMS=sums"], THEOREMS, "PROBLEMS says nothing here"),
+        (["RUNS=3"], THEOREMS, "unknown constant 'RUNS'"),
         (["TEMPERATURE=0"], THEOREMS, "TEMPERATURE=0"),
         ([], [("a", ": True"), ("a", ": True")], "stands there twice"),
         ([], [("wrong", "(p : Prop) : q → p")], "does not elaborate"),

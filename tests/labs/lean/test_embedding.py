@@ -12,14 +12,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.engines import attach, embedding, flags, gpus, need, weights
+from core.engines import attach, gpus, need, weights
+from core.engines.dialects.sglang import DIALECT as SGL
+from core.engines.dialects.vllm import DIALECT as VLLM
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.gpus import Gpu
 from core.engines.need import Need, embedding_bytes, embedding_settings, settings
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape
 from core.engines.weights import Model
-from labs.lean import served
+from labs.lean import embedding, served
 from labs.lean.constants import LeanConstants
 from labs.training.served import Weights
 from labs.training.to_hf import convert
@@ -83,8 +85,8 @@ def test_where_the_gpu_does_not_hold_both_it_is_said_before_anything_starts() ->
 
 def test_the_flags_of_servers_that_embed() -> None:
     chosen = embedding_settings(QED_NANO, 262144, gpus.named("4090"))
-    sglang = flags.embedding("sglang", MODEL, chosen, "127.0.0.1", 30001)
-    vllm = flags.embedding("vllm", MODEL, chosen, "127.0.0.1", 30001)
+    sglang = SGL.embedding(MODEL, chosen, "127.0.0.1", 30001)
+    vllm = VLLM.embedding(MODEL, chosen, "127.0.0.1", 30001)
     assert "--is-embedding" in sglang and _of(sglang, "--max-total-tokens") == "8192"
     assert _of(sglang, "--served-model-name") == "policy-last@0123456789ab"
     assert _of(vllm, "--served-model-name") == "policy-mean@0123456789ab", "vectors that are pooled otherwise"
@@ -96,9 +98,9 @@ def test_the_flags_of_servers_that_embed() -> None:
         assert "--trust-remote-code" not in args and _of(args, "--host") == "127.0.0.1"
     beside = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0, embeds=True))
     alone = settings(QED_NANO, 262144, gpus.named("4090"), Need(0, 128, 0))
-    share = float(_of(flags.vllm(MODEL, beside, "127.0.0.1", 30000), "--gpu-memory-utilization"))
+    share = float(_of(VLLM.arguments(MODEL, beside, "127.0.0.1", 30000), "--gpu-memory-utilization"))
     assert 0.4 < share < 0.9 * beside.share + 1e-3 and share + chosen.share < 1
-    assert "--gpu-memory-utilization" not in flags.vllm(MODEL, alone, "127.0.0.1", 30000)
+    assert "--gpu-memory-utilization" not in VLLM.arguments(MODEL, alone, "127.0.0.1", 30000)
 
 
 def _of(args: list[str], flag: str) -> str:

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 
 from core.base.errors import Elsewhere, RunFailed, UserError
-from core.engines import client, llamacpp
-from core.engines import embedding as embeds
+from core.engines import client
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Key, Server
 from labs.lean import embedder as asking
+from labs.lean import embedding as embeds
 from labs.lean import embeddings
 from labs.lean.embedder import Embedder, embed
 from labs.lean.embeddings import Embedded, apart, hash_of, load, text_of

@@ -16,8 +16,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from core.base.errors import UserError
-from core.engines import embedding as embeds
 from core.engines.server import Server
+from labs.lean import embedding as embeds
 from labs.lean import embeddings, energy, trajectories, trees
 from labs.lean.embedder import Embedder
 from labs.lean.embeddings import Embedded, text_of

@@ -1,8 +1,7 @@
 """What figures say, go or no go: by paired intervals, not by the bare rates."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from labs.lean import figures
 from tests.labs.lean.test_ablation import SEARCHED, outcomes

@@ -10,7 +10,7 @@ from labs.star.collect import Sample, judged
 from labs.star.constants import StarConstants
 from labs.star.loop import counted
 from labs.star.prompts import collecting
-from labs.star.record import FIRST, RATIONALISED
+from labs.star.record import FIRST, RATIONALISED, Way
 from labs.star.report import malformed
 
 PROBLEM = Problem("p", "What is 6*7?", "42")
@@ -21,11 +21,11 @@ async def asked(*_: Any, **__: Any) -> Completion:
     raise AssertionError("nothing is asked to judge an answer")
 
 
-def dropped(text: str, way: str = FIRST, thinking: str = "", **changes: Any) -> str:
+def dropped(text: str, way: Way = FIRST, thinking: str = "", **changes: Any) -> str:
     return sample(text, way, thinking, **changes).dropped
 
 
-def sample(text: str, way: str = FIRST, thinking: str = "", end: str = "stop", **changes: Any) -> Sample:
+def sample(text: str, way: Way = FIRST, thinking: str = "", end: str = "stop", **changes: Any) -> Sample:
     made = Completion("k", 0, thinking, text, finish_reason=end)
     return asyncio.run(judged(PROBLEM, made, way, asked, StarConstants(**changes)))
 

@@ -15,7 +15,7 @@ HEAD = {"last": 1, "ended_by": "ROUNDS", "best": {"round": 1}}
 def record(folder: Path) -> Record:
     """Of a run that is over."""
     made: dict[str, Any] = {"collected": {"traces_sha256": "a"}, "trained": {"digest": "b"}, "evaluated": {"is": 1}}
-    return Record(folder, "seed0", dict(HEAD), [{"round": 0, "evaluated": {}}, {"round": 1} | made])
+    return Record(folder / "seed0", dict(HEAD), [{"round": 0, "evaluated": {}}, {"round": 1} | made])
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_stage_that_came_to_the_same_leaves_what_is_behind_it(
     made = record(tmp_path)
     if number == 0:
         made.rounds[0]["evaluated"] = {"is": 1}
-    made.ended(number, stage, told)
+    made.done(stage, told, number)
     assert made.rounds[number][stage] == told
     assert [name for name in made.rounds[1] if name != "round"] == left
     assert ("last" in made.head) is ("evaluated" in left), "a run that is no longer over names no last round"
@@ -44,7 +44,7 @@ def test_a_stage_that_came_to_the_same_leaves_what_is_behind_it(
 def test_a_stage_of_a_round_before_that_came_to_something_else_leaves_no_later_round(tmp_path: Path) -> None:
     made = record(tmp_path)
     made.rounds.append({"round": 2, "collected": {"traces_sha256": "x"}})
-    made.ended(1, "trained", {"digest": "c"})
+    made.done("trained", {"digest": "c"}, 1)
     assert len(made.rounds) == 2 and "evaluated" not in made.rounds[1]
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.plan.plan import main as plan
 from core.report import live, page, texts
 from core.report.report import main
 from core.report.table import Column, Table
+from core.results.stages import NAME
 from labs.star import record as record
 from labs.star import report as rounds
 from tests.helpers import reports
@@ -30,7 +30,7 @@ def star(results: Path) -> Path:
 
 
 def changed(folder: Path, label: str = "seed0", **head: Any) -> dict[str, Any]:
-    path = folder / label / record.NAME
+    path = folder / label / NAME
     document: dict[str, Any] = json.loads(path.read_text()) | head
     path.write_text(json.dumps(document))
     return document
@@ -84,23 +84,11 @@ def test_markdown_keeps_its_columns() -> None:
     assert made.splitlines()[2:] == ["| a\\|b | c |", "| --- | --- |", "| 1 | x \\| y\\\\ |"]
 
 
-def test_it_is_not_planned(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("21_star", "22_star_controls"):
-        with pytest.raises(SystemExit) as exit_:
-            plan([name])
-        err = capsys.readouterr().err
-        assert (
-            exit_.value.code == 2
-            and err.count("\n") == 1
-            and f"{name} is not planned: it trains between its rounds" in err
-        )
-
-
 # Runs that go on
 
 
 def test_a_round_that_has_not_trained_yet_is_there(star: Path) -> None:
-    told = json.loads((star / "seed0" / record.NAME).read_text())["rounds"]
+    told = json.loads((star / "seed0" / NAME).read_text())["rounds"]
     del told[2]["trained"], told[2]["evaluated"]
     changed(star, rounds=told, complete=False, last=0)
     text = rounds.show(star)
@@ -110,8 +98,8 @@ def test_a_round_that_has_not_trained_yet_is_there(star: Path) -> None:
 
 
 def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> None:
-    told = json.loads((star / "seed0" / record.NAME).read_text())["rounds"]
-    (star / "seed0" / record.NAME).rename(results / "kept")
+    told = json.loads((star / "seed0" / NAME).read_text())["rounds"]
+    (star / "seed0" / NAME).rename(results / "kept")
 
     def got(port: int, path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer:
@@ -119,7 +107,7 @@ def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> 
 
     with reports.served(lambda port: live.application(live.Live(["21_star"], results), port)) as port:
         assert "Waiting for the first results" in got(port, "/")
-        (results / "kept").rename(star / "seed0" / record.NAME)
+        (results / "kept").rename(star / "seed0" / NAME)
         changed(star, rounds=told[:1], complete=False, last=None)
         assert "<title>21_star · qed-rsa</title>" in got(port, "/")
         first = json.loads(got(port, "/data"))
@@ -164,7 +152,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(st.data())
 def test_any_record_is_shown_or_refused_in_one_line(one: Path, data: st.DataObject) -> None:
-    path = one / "seed0" / record.NAME
+    path = one / "seed0" / NAME
     whole = json.loads(path.read_text())
     try:
         document = json.loads(json.dumps(whole))
@@ -193,8 +181,8 @@ def test_any_record_is_shown_or_refused_in_one_line(one: Path, data: st.DataObje
 
 @pytest.mark.parametrize("text", ["[]", "{}", "7", '{"schema": 1, "rounds": []}', "{", '{"schema": true}', "\x00"])
 def test_what_is_no_record_is_refused(star: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (star / "seed0" / record.NAME).write_text(text)
-    assert str(star / "seed0" / record.NAME) in refused(capsys, "21_star")
+    (star / "seed0" / NAME).write_text(text)
+    assert str(star / "seed0" / NAME) in refused(capsys, "21_star")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +197,7 @@ def test_what_is_no_record_is_refused(star: Path, text: str, capsys: pytest.Capt
     ],
 )
 def test_names_stay_within_the_folder(star: Path, stage: str, what: str, value: str) -> None:
-    told = json.loads((star / "seed0" / record.NAME).read_text())["rounds"]
+    told = json.loads((star / "seed0" / NAME).read_text())["rounds"]
     told[2][stage][what] = value
     changed(star, rounds=told)
     with pytest.raises(UserError, match="is not a record of STaR"):

@@ -13,6 +13,7 @@ import pytest
 
 from core.base.files import DATA, sha256
 from core.results.data import Results
+from core.results.stages import NAME
 from labs.star import record as rounds
 from labs.star.constants import StarConstants
 from labs.star.door import untrained
@@ -29,7 +30,7 @@ def star(results: Path, *overrides: str, **changes: str) -> tuple[int, str, str]
 
 
 def record(results: Path, label: str = "seed0") -> Record:
-    return rounds.read(results / "21_star" / label / rounds.NAME)
+    return rounds.read(results / "21_star" / label / NAME)
 
 
 def timeless(value: Any) -> Any:
@@ -194,7 +195,7 @@ def test_another_run_under_the_same_seed_puts_the_earlier_one_aside(whole: Path,
     status, out, err = star(results, *SMALL, "ROUNDS=1", "RATE=1e-4")
     assert status == 0 and "was another run" in out, err
     aside = [path for path in (results / "21_star").iterdir() if path.name.startswith("seed0.")]
-    assert len(aside) == 1 and rounds.read(aside[0] / rounds.NAME).rounds == first.rounds
+    assert len(aside) == 1 and rounds.read(aside[0] / NAME).rounds == first.rounds
     kept = Results(aside[0] / "seed0-round1.json")
     assert kept.completion(kept.problems[0].steps[0].members[0]).text
     assert "seed0." not in (results / "21_star" / "table.txt").read_text()
@@ -223,7 +224,8 @@ def test_the_smoke_test_of_the_docs(tmp_path: Path) -> None:
         (["DATA=sums", "EVAL=sums"], {}, "sums"),
         ([], {"BASE_URL": "http://127.0.0.1:9/v1"}, "can't change those of the server"),
         ([], {"MODEL": "nowhere"}, "nowhere"),
-        (["MAX_DOLLARS=1"], {}, "MAX_DOLLARS"),
+        (["MAX_DOLLARS=1"], {}, "unknown constant 'MAX_DOLLARS'"),
+        (["RUNS=3"], {}, "unknown constant 'RUNS'"),
     ],
 )
 def test_bad_input_is_one_line_before_anything_is_asked(

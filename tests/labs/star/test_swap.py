@@ -11,6 +11,7 @@ from core.base.files import ROOT
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
+from core.results.stages import NAME
 from labs.star import record as rounds
 from labs.training.process import python_of
 from labs.training.served import Weights
@@ -61,7 +62,7 @@ def test_the_server_is_stopped_while_a_model_is_trained_and_comes_back_with_it(k
     assert first == f"serving {_name(tmp_path / 'base')} {tmp_path / 'base'}"
     assert second == f"serving {_name(trained)} {trained}"
     assert probe(f"http://127.0.0.1:{PORT}/v1", "x") is None
-    models = [each["evaluated"]["model"] for each in rounds.read(own / rounds.NAME).rounds]
+    models = [each["evaluated"]["model"] for each in rounds.read(own / NAME).rounds]
     assert models == [_name(tmp_path / "base"), _name(trained)] and len(set(models)) == 2
 
 

@@ -2,13 +2,13 @@
 
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.base.errors import UserError
 from labs.star.record import WAYS
@@ -44,17 +44,17 @@ def test_a_file_is_whole_and_half_a_character_is_replaced(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"problem": None}, '"problem" None, which is not a text'),
-        ({"problem": 7}, "is not a text"),
-        ({"round": 0}, '"round" 0, which is not a whole number from 1'),
-        ({"round": True}, "is not a whole number"),
-        ({"round": "1"}, "is not a whole number"),
-        ({"way": "guessed"}, "\"way\" 'guessed', which is not one of first, retry, rationalised"),
-        ({"way": ["first"]}, '"way"'),
-        ({"key": None}, '"key"'),
-        ({"instruction": ""}, '"instruction"'),
-        ({"output": " \n"}, '"output"'),
-        ({"output": "x" * 1_000_000, "round": None}, '"round" None'),
+        ({"problem": None}, "Expected `str`, got `null` - at `$.problem`"),
+        ({"problem": 7}, "Expected `str`, got `int` - at `$.problem`"),
+        ({"round": 0}, "Expected `int` >= 1 - at `$.round`"),
+        ({"round": True}, "Expected `int`, got `bool` - at `$.round`"),
+        ({"round": "1"}, "Expected `int`, got `str` - at `$.round`"),
+        ({"way": "guessed"}, "Invalid enum value 'guessed' - at `$.way`"),
+        ({"way": ["first"]}, "`$.way`"),
+        ({"key": None}, "`$.key`"),
+        ({"instruction": ""}, "`$.instruction`"),
+        ({"output": " \n"}, "`$.output`"),
+        ({"output": "x" * 1_000_000, "round": None}, "`$.round`"),
         ({"input": "more"}, 'has an "input"'),
     ],
 )
@@ -74,10 +74,10 @@ def test_a_row_that_is_no_trace_is_refused_with_its_line(tmp_path: Path, change:
     [
         ('{"problem": "a"', "line 1 is not valid JSON"),
         ("[" * 100_000, "line 1 is not valid JSON"),
-        ("[1]", "line 1 must be an object, not a list"),
-        ("null", "line 1 must be an object, not null"),
+        ("[1]", "line 1 is no trace (Expected `object`, got `array`)"),
+        ("null", "line 1 is no trace (Expected `object`, got `null`)"),
         ('\n\n{"round": NaN}', "line 3 is not valid JSON"),
-        ("{}", 'line 1 has "problem" None'),
+        ("{}", "line 1 is no trace (Object missing required field `problem`)"),
     ],
 )
 def test_a_line_that_is_none_is_refused(tmp_path: Path, text: str, words: str) -> None:

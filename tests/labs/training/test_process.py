@@ -17,7 +17,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from core.base.errors import UserError
-from core.engines import gpus, llamacpp
+from core.engines import gpus
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from labs.star.constants import StarConstants
 from labs.training import process, to_gguf, to_hf

@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from core.engines import environment, flags, gpus, llamacpp, start, weights
-from core.engines import process as leash
+from core.engines import environment, gpus, process, start, weights
+from core.engines.dialect import OnGpu
+from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.need import Need, embedding_settings, settings
 from core.engines.server import Server
@@ -35,14 +36,14 @@ def on_llamacpp(gguf: Path = EMBEDDED_GGUF, port: int = 0) -> Iterator[Server]:
         yield replace(start.llamacpp_server(address, name, size, WHY, key), sha256=weights.sha256(gguf))
 
 
-def on_gpu(engine: str, folder: Path, log: Path) -> AbstractContextManager[Server]:
-    """The weights in a `folder` on SGLang or vLLM, which embeds and does nothing else, on a free port. Raises UserError
+def on_gpu(engine: OnGpu, folder: Path, log: Path) -> AbstractContextManager[Server]:
+    """The weights in a `folder` on an `engine` that embeds and does nothing else, on a free port. Raises UserError
     where it does not fit or start."""
     model = start.model_for(engine, str(folder))
     chosen = embedding_settings(model.shape, model.longest, gpus.here())
-    port = leash.free_port()
-    args = flags.embedding(engine, model, chosen, environment.host(), port)
-    name = flags.embedding_name(engine, model.name)
+    port = process.free_port()
+    args = engine.embedding(model, chosen, environment.host(), port)
+    name = engine.embedding_name(model.name)
     return start.started(engine, args, port, name, WHY, log, changes=_second_gpu())
 
 

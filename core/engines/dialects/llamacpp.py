@@ -1,6 +1,6 @@
-"""llama.cpp in this process, through xllamacpp: the engine for machines without an NVIDIA GPU.
+"""llama.cpp, a server of its own or in this process through xllamacpp: the engine for machines without an NVIDIA GPU.
 
-It serves the embedded model, or the GGUF file that MODEL names, sized from what the file says of its model and from the
+In this process it serves the embedded model, or the GGUF file that MODEL names, sized by the file's header and the
 machine's memory.
 """
 
@@ -9,17 +9,23 @@ import socket
 import subprocess
 import sys
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.base import signals
 from core.base.errors import UserError
-from core.engines import client, environment, weights
+from core.engines import chat_template, client, environment, weights
+from core.engines.client import count, line, page_of
+from core.engines.dialect import Dialect
+from core.engines.embedded_model import embedded_card, embedded_name, embedded_sha256
+from core.engines.identity import fingerprint
 from core.engines.need import PROMPT_TOKENS, Need
+from core.engines.server import WAITING, Server, digest_in, is_local
+from core.types import Message
 
 if TYPE_CHECKING:
     from core.engines.gguf_header import Gguf
@@ -31,6 +37,65 @@ SPARE = 2 * 2**30
 BLOCK = 256  # tokens: llama.cpp rounds the context of a slot up to a multiple of it
 CACHE_MIB = 256  # of memory for prompts that have left their slot, with a model as small as the embedded one
 HOW = "Make one: bash scripts/to_gguf.sh FOLDER OUT.gguf"
+
+
+class LlamaCpp(Dialect):
+    """llama.cpp's server. It honours seeds, and renders an assistant's message with a reasoning field as it is."""
+
+    kind = "llama.cpp"
+    owner = "llamacpp"
+    engines = ("llamacpp", "embedded")
+    is_in_keys = False  # a name of ours tells its weights
+    is_in_process = True
+    has_version = False  # one in this process and one attached to call their releases by different names
+    ends_at_context = True
+
+    def recognised(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server | None:
+        is_provider = found.card.name and not found.card.engine
+        if is_provider and not self.is_owner(about):
+            return None
+        props = page_of(found, "props")
+        return self._described(found, about, props) if props or self.is_owner(about) else None
+
+    def _described(self, found: Server, about: Mapping[str, Any], props: Mapping[str, Any]) -> Server:
+        path, settings = str(props.get("model_path") or ""), props.get("default_generation_settings")
+        is_embedded = digest_in(found.model) and found.model.partition("@")[0] == embedded_card().model
+        return replace(
+            found,
+            kind=self.kind,
+            limit=(count(props.get("total_slots")) or 1) + WAITING,
+            context=count(settings.get("n_ctx")) if isinstance(settings, dict) else None,
+            version=line(release_in(about) or props.get("build_info")),
+            sha256=embedded_sha256() if is_embedded and found.model == embedded_name() else None,
+            seeds=True,
+            weights=fingerprint(found.model, path, {}, is_local(found.base_url)),
+            template=tail,
+        )
+
+    def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
+        return _reasoned(messages, thinking, opening)
+
+    def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
+        """Return the fields of a request. llama.cpp leaves the thinking of a message without content open."""
+        return _reasoned(messages, thinking, "")
+
+    def continuation(self, content: str, reasoning: str, opening: str) -> str:
+        """Return the text behind `opening`: llama.cpp gives the whole message, with the thinking that it was given."""
+        return content.removeprefix(opening) if content.startswith(opening) else content or reasoning
+
+
+def _reasoned(messages: Sequence[Message], thinking: str, content: str) -> dict[str, Any]:
+    return {"messages": [*messages, {"role": "assistant", "reasoning_content": thinking, "content": content}]}
+
+
+def tail(server: Server) -> str | None:
+    """Return the text that the chat template puts behind a question; None if the server does not tell."""
+    prompt = page_of(server, "apply-template", chat_template.question(server)).get("prompt")
+    return chat_template.tail_of(prompt or chat_template.rendered(page_of(server, "props").get("chat_template")))
+
+
+DIALECT = LlamaCpp()
+ENGINE, EMBEDDED = DIALECT.engines
 
 
 @dataclass(frozen=True)

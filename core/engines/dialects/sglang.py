@@ -1,0 +1,138 @@
+"""SGLang: how it is recognised, started and asked. 0.5.23's own parser has read the flags
+(tests/engines/test_sglang_flags.py)."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from core.constants import Constants
+from core.engines import chat_template
+from core.engines.client import count, line, page_of
+from core.engines.dialect import STREAM_INTERVAL, OnGpu, closing, ending, untagged
+from core.engines.identity import fingerprint
+from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
+from core.engines.server import UNKNOWN_LIMIT, WAITING, Server, is_local
+from core.engines.weights import Model
+from core.types import Message
+
+# SGLang reserves 0.7 times this share of what a running request may still write (of at most 4,096 tokens, its clip)
+# before it admits another. Half of the default: most traces end far below MAX_TOKENS, and one that is put back for lack
+# of room only has its prompt and tokens read again.
+CONSERVATIVENESS = 0.5
+
+
+class SGLang(OnGpu):
+    """SGLang, the engine that a GPU gets by default. It honours seeds only if started with DETERMINISTIC=1."""
+
+    kind, label = "sglang", "SGLang"
+    owner = "sglang"
+    engines = ("sglang",)
+    is_default = True
+    pooling = "last"  # it leaves no choice
+    # Its makers' figure for most of their workloads (lmsys.org, 22 September 2025; 34% on average), not measured here.
+    deterministic_cost = (0.25, 0.45)
+
+    def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
+        info = _page(found, "server_info")
+        now = _page(found, "model_info")  # the weights may be changed while it serves
+        path = str((info | now).get("model_path") or "")
+        return replace(
+            found,
+            kind=self.kind,
+            limit=_limit(info),
+            context=count(about.get("max_model_len")),
+            version=line(info.get("version")),
+            closes=_closes(found),
+            seeds=info.get("enable_deterministic_inference") is True,  # without it, SGLang draws as it likes
+            weights=fingerprint(found.model, path, info | now, is_local(found.base_url)),
+            template=lambda server: chat_template.tail_by_tokens(server, path, "text"),
+        )
+
+    def refusal(self, server: Server, config: Constants) -> str:
+        if not (server.seeds and config.MIN_P):
+            return ""
+        return (
+            "this SGLang honours seeds (DETERMINISTIC=1), and then it can't sample with MIN_P: the server itself would "
+            "end. Set MIN_P=0, or start it with DETERMINISTIC=0"
+        )
+
+    def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
+        """Return the fields of a request. SGLang appends the text to a generation prompt that has already opened the
+        tag (QED-Nano's template does), and reads it as tokens apart from that. Without thinking, the template closes
+        the tag itself if it can: else a line break would be two tokens that the model knows as one."""
+        if server.closes and not untagged(thinking):
+            made = ending(messages, opening)
+            return made | {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
+        return ending(messages, closing(thinking, opening)) | {"continue_final_message": True}
+
+    def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
+        """Return the fields of a request. SGLang appends the text to a generation prompt."""
+        content = f"<think>\n{thinking}" if server.thinking is False else thinking
+        return ending(messages, content) | {"continue_final_message": True}
+
+    def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
+        return [
+            *("-m", "sglang.launch_server"),
+            *("--model-path", str(model.folder), "--served-model-name", model.name),
+            *("--host", host, "--port", str(port)),
+            *("--context-length", str(chosen.context)),
+            # e5m2 needs no scales, which the checkpoint does not bring; half the bytes, twice the traces in flight.
+            *("--kv-cache-dtype", "fp8_e5m2" if chosen.kv == "fp8" else "auto"),
+            *("--mem-fraction-static", str(chosen.fraction)),
+            *("--max-running-requests", str(chosen.running)),
+            *("--cuda-graph-max-bs-decode", str(chosen.running)),  # larger batches would decode without graphs
+            *("--schedule-conservativeness", str(CONSERVATIVENESS)),
+            *("--stream-interval", str(STREAM_INTERVAL)),
+            *self.parser(model),
+            "--enable-cache-report",
+            "--enable-metrics",
+            # Of the backends that may be deterministic, the one that keeps the prefix cache and takes fp8_e5m2.
+            *(("--enable-deterministic-inference", "--attention-backend", "triton") if chosen.deterministic else ()),
+        ]
+
+    def embedding(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
+        return [
+            *("-m", "sglang.launch_server", "--is-embedding"),
+            *("--model-path", str(model.folder), "--served-model-name", self.embedding_name(model.name)),
+            *("--host", host, "--port", str(port)),
+            *("--context-length", str(chosen.context)),
+            *("--mem-fraction-static", str(chosen.fraction)),
+            # The rest of the memory is for the server that generates.
+            *("--max-total-tokens", str(chosen.tokens), "--max-prefill-tokens", str(chosen.tokens)),
+            "--disable-cuda-graph",  # they are for decoding, and take memory
+        ]
+
+    def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+        """Return the flag of a file that only we may read."""
+        if not key:
+            return [], {}
+        file = folder / "key.yaml"
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(f'api-key: "{key.replace(chr(92), chr(92) * 2).replace(chr(34), chr(92) + chr(34))}"\n')
+        return ["--config", str(file)], {}
+
+
+def _page(found: Server, name: str) -> dict[str, Any]:
+    """Return a page of it about itself. Before 0.5.23 the name was another."""
+    return page_of(found, name) or page_of(found, f"get_{name}")
+
+
+def _limit(info: Mapping[str, Any]) -> int:
+    """Return the requests in flight that keep SGLang full: as many as it decodes together, or as its KV cache holds of
+    short ones. The rest waits in its own queue, so a guess that is too high costs nothing."""
+    tokens = count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
+    running = count(info.get("max_running_requests")) or MOST_RUNNING
+    return WAITING + max(1, min(running, tokens // FEWEST_HELD))
+
+
+def _closes(server: Server) -> bool:
+    """Return whether its chat template renders another prompt if thinking is switched off."""
+    asked = {"model": server.model, "messages": [{"role": "user", "content": "1"}], "add_generation_prompt": True}
+    closed = asked | {"chat_template_kwargs": {"enable_thinking": False}}
+    tokens = [page_of(server, "tokenize", body).get("tokens") for body in (asked, closed)]
+    return isinstance(tokens[1], list) and tokens[0] != tokens[1]
+
+
+DIALECT = SGLang()

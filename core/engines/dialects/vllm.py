@@ -1,0 +1,142 @@
+"""vLLM: how it is recognised, started and asked. The flags were looked up in 0.33.0 (docs/LOG.md)."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from core.base.errors import UserError
+from core.engines import chat_template, client
+from core.engines.client import count, line, page_of
+from core.engines.dialect import STREAM_INTERVAL, OnGpu
+from core.engines.identity import fingerprint
+from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
+from core.engines.server import WAITING, Server, is_local
+from core.engines.weights import Model
+from core.types import Message
+
+SHARE = 0.9  # of the memory that is left to it: its own default is 0.92
+CONTINUES: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
+
+_LABEL = re.compile(r'(\w+)="(\d*)')  # of a metric; of its value, the digits that it begins with
+_CACHE_TYPE = re.compile(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"')
+
+
+class VLLM(OnGpu):
+    """vLLM, which honours seeds and renders the messages that it continues through the chat template."""
+
+    kind, label = "vllm", "vLLM"
+    owner = "vllm"
+    engines = ("vllm",)
+    pooling = "mean"
+
+    def described(self, found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
+        metrics = client.text(f"{found.root}/metrics", found.api_key)
+        cache = _CACHE_TYPE.search(metrics)
+        base = models.get(str(about.get("parent")), {})  # of an adapter
+        settings = {"kv_cache_dtype": cache and cache[1], "base": base.get("root")}
+        path = str(about.get("root") or "")
+        return replace(
+            found,
+            kind=self.kind,
+            limit=_limit(page_of(found, "server_info?config_format=json"), metrics),
+            context=count(about.get("max_model_len")),
+            version=line(page_of(found, "version").get("version")),
+            seeds=True,
+            weights=fingerprint(found.model, path, settings, is_local(found.base_url)),
+            template=lambda server: chat_template.tail_by_tokens(server, path, "prompt"),
+        )
+
+    def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
+        """Return the fields of a request. vLLM refuses to continue a message that its template changes."""
+        return super().closed(server, messages, thinking, opening) | CONTINUES
+
+    def left_open(self, server: Server, messages: Sequence[Message], thinking: str) -> dict[str, Any]:
+        """Return the fields of a request. Templates like Qwen3's put closed thinking before any text of an assistant.
+        So the question itself is continued, by the text that the template puts behind questions and by the thinking;
+        the prompt equals SGLang's. If vLLM does not tell its template, an assistant's message opens the tag."""
+        *before, last = messages
+        if server.tail is None or last["role"] != "user":
+            return super().left_open(server, messages, thinking) | CONTINUES
+        asked = last["content"] + server.tail + (thinking if server.thinking else f"<think>\n{thinking}")
+        return {"messages": [*before, last | {"content": asked}]} | CONTINUES
+
+    def check_model(self, folder: Path) -> None:
+        """Raise UserError if vLLM would read texts without their spaces: transformers 5.19, which it has, believes the
+        tokenizer_class that byte-level tokenizers such as DeepSeek's name by mistake (5.23 does not any more, and
+        SGLang sets it right itself)."""
+        try:
+            named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get("tokenizer_class")
+            is_byte_level = '"ByteLevel"' in (folder / "tokenizer.json").read_text(encoding="utf-8")
+        except (OSError, ValueError, AttributeError):
+            return  # whatever needs them reports it
+        if is_byte_level and named in ("LlamaTokenizer", "LlamaTokenizerFast"):
+            raise UserError(
+                f"vLLM would lose the spaces of every text: {folder}/tokenizer_config.json calls a byte-level "
+                f'tokenizer {named}. Write "tokenizer_class": "PreTrainedTokenizerFast" there, or take ENGINE=sglang'
+            )
+
+    def arguments(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
+        """Return the arguments of its interpreter. Alone on a GPU, its share of memory stays its own: it measures the
+        activations and counts them in."""
+        return [
+            *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder), "--served-model-name", model.name),
+            *("--host", host, "--port", str(port)),
+            *("--max-model-len", str(chosen.context)),
+            *("--kv-cache-dtype", "fp8" if chosen.kv == "fp8" else "auto"),
+            *("--max-num-seqs", str(chosen.running)),
+            *(("--gpu-memory-utilization", f"{SHARE * chosen.share:.3f}") if chosen.share < 1 else ()),
+            *("--stream-interval", str(STREAM_INTERVAL)),
+            *self.parser(model),
+            "--enable-prefix-caching",
+            "--enable-prompt-tokens-details",
+            "--disable-uvicorn-access-log",
+        ]
+
+    def embedding(self, model: Model, chosen: Settings, host: str, port: int) -> list[str]:
+        name = self.embedding_name(model.name)
+        return [
+            *("-m", "vllm.entrypoints.cli.main", "serve", str(model.folder), "--served-model-name", name),
+            *("--host", host, "--port", str(port)),
+            *("--runner", "pooling", "--convert", "embed"),
+            *("--pooler-config", f'{{"pooling_type": "{self.pooling.upper()}"}}'),
+            *("--max-model-len", str(chosen.context)),
+            *("--max-num-batched-tokens", str(chosen.tokens), "--max-num-seqs", str(chosen.running)),
+            *("--gpu-memory-utilization", f"{chosen.share:.3f}"),
+            "--enforce-eager",  # graphs are for decoding
+            "--disable-uvicorn-access-log",
+        ]
+
+    def decoded_together(self, args: Sequence[str]) -> int | None:
+        """Return the requests that it decodes together, which it does not tell. Of several flags the last one wins."""
+        given = re.findall(r"(?<=--max-num-seqs[= ])\d+", " ".join(args))
+        return int(given[-1]) if given else None
+
+    def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+        return [], {"VLLM_API_KEY": key} if key else {}
+
+
+def _limit(info: Mapping[str, Any], metrics: str) -> int:
+    """Return the requests in flight that keep vLLM full, which queues by itself. It gives the requests that it decodes
+    together (max_num_seqs) in its development mode only; else its `metrics` hold its KV cache, a line for each of its
+    engines."""
+    settings = info.get("vllm_config")
+    scheduler = settings.get("scheduler_config") if isinstance(settings, dict) else None
+    if running := count(scheduler.get("max_num_seqs")) if isinstance(scheduler, dict) else None:
+        return WAITING + running
+    engines = [
+        dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith("vllm:cache_config_info{")
+    ]
+    tokens = sum(_cache_tokens(engine) for engine in engines) or MOST_RUNNING * FEWEST_HELD
+    return WAITING + max(1, min(MOST_RUNNING * max(1, len(engines)), tokens // FEWEST_HELD))
+
+
+def _cache_tokens(labels: Mapping[str, str]) -> int:
+    """Return the tokens of a KV cache; 0 if they are not given. Older releases give its blocks only."""
+    blocks, size = (count(labels.get(name)) or 0 for name in ("num_gpu_blocks", "block_size"))
+    return count(labels.get("kv_cache_size_tokens")) or blocks * size
+
+
+DIALECT = VLLM()

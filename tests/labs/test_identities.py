@@ -1,0 +1,53 @@
+"""The identity of a run: the constants that ledgers, records and searches are known by. Runs of earlier versions go on
+only if these stay what they were, so that tests/cases/identities.json has a key for each constant that is changed."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from core import constants
+from core.base.files import ROOT
+from core.constants import identity
+from core.generate.journal import content_key
+from core.scaffolds.rsa import RsaConstants
+from labs.endpoint import app, chat
+from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants, LeanConstants
+from labs.proofs.curate.cli import CurateConstants
+from labs.proofs.grade.asking import GradeConstants
+from labs.proofs.grade.trial import TrialConstants
+from labs.star.constants import StarConstants
+
+KNOWN = json.loads((ROOT / "tests" / "cases" / "identities.json").read_text(encoding="utf-8"))
+
+
+PLACES: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]]]] = {
+    "ledger of a run": (RsaConstants, identity),
+    "ledger of a grading": (GradeConstants, identity),
+    "ledger of a trial": (TrialConstants, identity),
+    "ledger of schemes and filter": (CurateConstants, identity),
+    "rounds of STaR": (StarConstants, identity),
+    "searches": (ControlledConstants, lambda config: identity(config, LeanConstants)),
+    "searches of an iteration": (IterationConstants, lambda config: identity(config, LeanConstants)),
+    "iteration": (IterationConstants, identity),
+    "orders": (AblationConstants, lambda config: {**config.closed, **vars(config)}),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_identities_are_those_of_earlier_versions(place: str) -> None:
+    kind, identity = PLACES[place]
+    for overrides, key in KNOWN[place].items():
+        assert content_key(identity(constants.read(kind, {}, overrides.split()))) == key, overrides
+
+
+def test_a_request_to_the_endpoint_may_set_what_is_neither_free_nor_of_the_problems() -> None:
+    assert " ".join(chat.OF_A_REQUEST) == (
+        "N K T ORDER CARRY CARRY_TOKENS MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P SAMPLING ANSWER_TOKENS WAITS "
+        "WAIT_WORD SEED RUNS"
+    )
+    assert " ".join(app.DEFAULTS) == (
+        "MAX_TOKENS TEMPERATURE TOP_P TOP_K MIN_P SAMPLING ANSWER_TOKENS WAITS WAIT_WORD CONCURRENCY TIMEOUT "
+        "STALL_SECONDS CARRY CARRY_TOKENS N K T ORDER"
+    )

@@ -1,0 +1,70 @@
+"""What labs plan: every experiment of theirs, and the commands that are no experiments."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import constants
+from core.engines.embedded_model import embedded_card
+from core.plan.plan import main
+from core.plan.work import Requests, SaysItsWork, Work
+from core.scaffolds import experiment_file
+from tests.conftest import ROOT
+
+EXPERIMENTS = sorted(path.stem for path in (ROOT / "experiments").glob("2*.py"))
+
+
+def work(name: str, *overrides: str) -> tuple[Work, Any]:
+    found = experiment_file.load(name)
+    config = constants.read(found.planned.constants, found.namespace, overrides)
+    assert isinstance(found.planned, SaysItsWork)
+    return found.planned.work(config, embedded_card()), config
+
+
+def count(of: Work) -> int:
+    return sum(each.count for each in of.requests)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("where", [["--gpu", "H100"], ["--gpu", "H100", "--gpu", "RTX 4090"], ["--embedded"]])
+def test_every_experiment_is_planned(
+    name: str, where: list[str], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([name, *where, "--price", "2"])
+    out = capsys.readouterr().out
+    for row in ("lengths", "generations", "completion", "prompt", "time"):
+        assert f"\n{row} " in out
+    assert ("on paper" in out) is ("--embedded" not in where)
+
+
+def test_star_counts_its_samples() -> None:
+    made, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63-64", "EPOCHS=1", "VOTES=3")
+    assert [each.count for each in made.requests] == [2 * 6 * 2, 2 * 6, 3 * 6, 3 * 6 * 2 * 3]
+    again, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63-64", "REPEAT=1")
+    assert [each.count for each in again.requests][:2] == [6 * 2, 6], "the first round's samples serve all"
+    greedy, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=1", "TEMPERATURE=0")
+    assert greedy.requests[3].count == 0
+
+
+def test_controls_count_all_arms() -> None:
+    one, _ = work("21_star", "LIMIT=6", "ROUNDS=3", "TRIES=4", "SEEDS=63")
+    all_arms, _ = work("22_star_controls", "LIMIT=6")
+    assert 12 * count(one) < count(all_arms) < 18 * count(one), "two of six arms ask for less"
+
+
+def test_a_search_sends_no_more_than_its_nodes() -> None:
+    made, _ = work("23_lean_baseline", "EVAL_THEOREMS=3", "MAX_NODES=8", "CANDIDATES=4", "INDEX=none")
+    assert made.requests == (Requests("tactics", 3 * 8 * 4, 200, 64, 16),)
+    assert made.rows[0][1].startswith("24 tactics")
+
+
+def test_graders_and_the_endpoint_are_planned(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = tmp_path / "proofs.jsonl"
+    lines.write_text('{"problem": "Prove it.", "solution": "So it is.", "proof": "Thus.", "grading_guidelines": "7"}\n')
+    main(["grade", str(lines), "GRADES=3", "--gpu", "H100"])
+    assert "3 at most: 3 gradings" in capsys.readouterr().out
+    main(["serve_rsa", "N=8", "K=3", "T=5", "--gpu", "H100"])
+    assert "48 (48 for each of 1 problem)" in capsys.readouterr().out
