@@ -136,7 +136,7 @@ def test_the_page_the_figures_and_the_logs_of_a_run_without_counts(results: Path
     assert first.problems[0].steps[0].members[0].cost.completion_tokens is None
     assert first.head.metrics.tokens["completion"] is None
     known = page.data([first, second])
-    assert known["comparison"]["pairs"][0]["tokens"] is None
+    assert known["comparison"]["table"]["rows"][-1][2] == "unknown"
     report([])
     report(["--figures", str(tmp_path / "figures")])
     plot.frontier([first.document, second.document], tmp_path / "frontier.png")
