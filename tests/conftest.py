@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +19,7 @@ from core.engines import start as engines
 from core.engines.server import Server
 from tests.fakes.http import Proxy
 from tests.helpers import leftovers
+from tests.helpers.browser import CHROMIUM, Tab
 from tests.helpers.preloaded import Preloaded, Program
 
 if TYPE_CHECKING:
@@ -172,3 +173,23 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     finally:
         process.kill()
     return process.returncode, out, err
+
+
+@pytest.fixture(scope="module")  # no longer: while it is open, this thread has an event loop at work
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    made = Tab(browser)
+    yield made
+    made.close()
+    assert made.trouble == [], made.trouble

@@ -13,11 +13,12 @@ from core.base.errors import UserError, one_line
 from core.base.files import read_text
 from core.base.prices import Counted
 from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired
-from core.base.terminal import aligned, columns, wrapped
+from core.base.terminal import columns, wrapped
+from core.report.table import NONE, Column, Metric, Table, filled, legend
 from core.report.tables import NOT_GRADED, chance, interval, shift
 from core.results import read
 from core.results.model import CallCost, MemberResult, StepResult
-from core.results.spending import TOKENS, UNITS, Meter, amount
+from core.results.spending import TOKENS, Meter, amount
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
 
@@ -161,45 +162,55 @@ def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKE
     return found if meter.unit == "dollars" else [round(budget) for budget in found]
 
 
-def table(made: Sequence[Row], reference: str, meter: Meter = TOKENS, what: str = "accuracy") -> str:
-    """The rows as text; budgets are as `meter` counts. `what` they are about: accuracy, or mean points / 7."""
-    others = [each for each in UNITS if each in made[0].means and each != "tokens"]
-    heads = [
-        "scaffold",
-        "budget",
-        what,
-        f"minus {reference}",
-        "p",
-        "p (Holm)",
-        "unanswered",
-        "tokens",
-        "cut",
-        "calls",
-        "path s",
-        "prompt",
-        "cached",
-        *others,
+def _accuracy(row: Row) -> str:
+    if not row.answered:
+        return NONE
+    return interval(row.accuracy.to_json()) if row.accuracy.n else NOT_GRADED
+
+
+def _difference(row: Row) -> str:
+    return shift(d.difference, d.low, d.high) if (d := row.against) else NONE
+
+
+HOLM = "corrected for all p of the table; the other figures are means over problems and seeds"
+
+
+def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
+    """Declare the columns of the table. Budgets are as `meter` counts. `what` is accuracy, or mean points / 7."""
+
+    def figure(head: str, meaning: str = "", name: str = "", form: str = ",.0f") -> Metric:
+        return Metric(head, meaning, lambda row: f"{row.means[name or head]:{form}}")
+
+    def in_unit(unit: str, meaning: str = "") -> Metric:
+        return Metric(unit, meaning, lambda row: meter.shown(row.means[unit], unit), lambda row: unit in row.means)
+
+    return [
+        Metric("scaffold", "", lambda row: row.name),
+        Metric("budget", "", lambda row: meter.shown(row.budget)),
+        Metric(what, "", _accuracy),
+        Metric(f"minus {reference}", "", _difference),
+        Metric("p", "", lambda row: chance(row.against.p) if row.against else NONE),
+        Metric("p (Holm)", HOLM, lambda row: chance(row.p_holm) if row.p_holm is not None else NONE),
+        Metric("unanswered", "", lambda row: f"{row.unanswered:.0%}"),
+        figure("tokens"),
+        figure("cut", "tokens of the step that did not fit"),
+        figure("calls", form=".1f"),
+        figure("path s", "seconds of requests that waited for each other", "path", ".1f"),
+        figure("prompt"),
+        figure("cached"),
+        in_unit("read", "tokens written and prompt tokens that no cache held"),
+        in_unit("read_cold", "tokens written and all prompt tokens"),
+        in_unit("flops", "computed from the model's shape"),
+        in_unit("dollars"),
     ]
-    lines = [heads]
-    for row in sorted(made, key=lambda row: row.budget):
-        d = row.against
-        lines.append(
-            [
-                row.name,
-                meter.shown(row.budget),
-                "-" if not row.answered else interval(row.accuracy.to_json()) if row.accuracy.n else NOT_GRADED,
-                shift(d.difference, d.low, d.high) if d else "-",
-                chance(d.p) if d else "-",
-                chance(row.p_holm) if row.p_holm is not None else "-",
-                f"{row.unanswered:.0%}",
-                *(f"{row.means[what]:,.0f}" for what in ("tokens", "cut")),
-                f"{row.means['calls']:.1f}",
-                f"{row.means['path']:.1f}",
-                *(f"{row.means[what]:,.0f}" for what in ("prompt", "cached")),
-                *(meter.shown(row.means[what], what) for what in others),
-            ]
-        )
-    return aligned(lines)
+
+
+LEGEND = f"in brackets: 95% intervals over problems; {legend(columns_of('', TOKENS, ''))}"
+
+
+def table(made: Sequence[Row], reference: str, meter: Meter = TOKENS, what: str = "accuracy") -> Table:
+    """Tabulate the rows, the smallest budget first."""
+    return Table("", filled(columns_of(reference, meter, what), sorted(made, key=lambda row: row.budget), made[0]))
 
 
 def shown(row: Row) -> dict[str, Any]:
@@ -217,18 +228,17 @@ def shown(row: Row) -> dict[str, Any]:
 def compact(made: Sequence[Mapping[str, Any]], unit: str = "tokens") -> str:
     """The accuracies (or points) alone of rows as `shown`, a line for each scaffold and a column for each budget. A
     star: other than the reference at that budget by more than chance, with p (Holm) of 0.05 at most."""
+    names = list(dict.fromkeys(row["scaffold"] for row in made))
+    rows = {(row["scaffold"], row["budget"]): row for row in made}
+
+    def cell(row: Mapping[str, Any]) -> str:
+        star = "*" if row["against"] and row["against"]["p_holm"] <= 0.05 else " "
+        value = row["accuracy"]["value"] if row["unanswered"] < 1 else None
+        return "- " if value is None else f"{100 * value:.1f}{star}"
+
     budgets = sorted({row["budget"] for row in made})
-    lines = [["budget", *(f"{amount(unit, budget)} " for budget in budgets)]]
-    for name in dict.fromkeys(row["scaffold"] for row in made):
-        found = {row["budget"]: row for row in made if row["scaffold"] == name}
-        cells = []
-        for budget in budgets:
-            row = found[budget]
-            star = "*" if row["against"] and row["against"]["p_holm"] <= 0.05 else " "
-            value = row["accuracy"]["value"] if row["unanswered"] < 1 else None
-            cells.append("- " if value is None else f"{100 * value:.1f}{star}")
-        lines.append([one_line(name, 60), *cells])
-    return aligned(lines)
+    each = [Column(f"{amount(unit, budget)} ", [cell(rows[name, budget]) for name in names]) for budget in budgets]
+    return Table("", [Column("budget", [one_line(name, 60) for name in names]), *each]).body()
 
 
 def at_budgets(folder: Path) -> str:

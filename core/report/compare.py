@@ -17,7 +17,8 @@ from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired, rel
 from core.base.terminal import columns, short, wrapped
 from core.report import tables
 from core.report.labels import Named, labels
-from core.report.tables import Column, chance, fitted, interval, shift, spent_tokens
+from core.report.table import Column, Table
+from core.report.tables import chance, interval, shift, spent_tokens
 from core.results import points as worth
 from core.results import read as stored
 from core.results.find import path_of
@@ -194,25 +195,23 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     counts = ["unknown" if r.completion_tokens is None else short(r.completion_tokens) for r in results]
     figures = [[interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)] for r in results]
     made = [
+        Column("result", names, cells_short=labels(known, NAME)),
         Column("n", [str(len(r.final)) for r in results]),
         Column("step", [str(r.step) for r in results], rank=3),
         *(
-            Column(metric, list(cells), metric.removesuffix(" accuracy"))
+            Column(metric, cells, short=metric.removesuffix(" accuracy"))
             for metric, cells in zip(first.metrics, zip(*figures, strict=True), strict=True)
         ),
         Column("tokens", [spent_tokens(r.completion_tokens) for r in results], cells_short=counts, rank=1),
         *([Column("cost", [r.cost or "unknown" for r in results], rank=2)] if has_cost else []),
     ]
-    lines = [
-        wrapped(
-            f"{first.set_name}, {first.model}; {'' if of_proofs else 'accuracies '}in % of n problems, with 95% "
-            "intervals over them; tokens: completion tokens"
-            f"{', whose cost is with that of prompts' if has_cost else ''}"
-            f"{'; of merged runs, the mean of a run' if any(r.merged for r in results) else ''}"
-        ),
-        "",
-        fitted([Column("result", names, cells_short=labels(known, NAME)), *made], columns()),
-    ]
+    what = (
+        f"{first.set_name}, {first.model}; {'' if of_proofs else 'accuracies '}in % of n problems, with 95% "
+        "intervals over them; tokens: completion tokens"
+        f"{', whose cost is with that of prompts' if has_cost else ''}"
+        f"{'; of merged runs, the mean of a run' if any(r.merged for r in results) else ''}"
+    )
+    lines = [Table(what, made).text(columns())]
     for p, name in zip(pairs, names[1:], strict=True):
         lines += ["", wrapped(f"{name} minus {names[0]}, paired over {p.problems} problems")]
         for metric, d in p.metrics.items():
@@ -251,6 +250,32 @@ def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = 
     }
     tokens = _tokens_against([first.tokens[p] for p in shared], [other.tokens[p] for p in shared])
     return Pair(other.name, len(shared), metrics, tokens, notes)
+
+
+ABOUT = (
+    "paired by problem; differences in points with 95% intervals; p: two-sided sign-flip permutation test, with which "
+    "the intervals agree"
+)
+
+
+def differences(pairs: Sequence[Pair], first: str) -> Table:
+    """Tabulate `pairs`, each against `first`, with p-values corrected for their number."""
+    corrected = iter(holm([d.p for pair in pairs for d in pair.metrics.values()]))
+    rows = []
+    for pair in pairs:
+        for metric, d in pair.metrics.items():
+            counts = [str(count) for count in (d.n, d.wins, d.losses, d.ties)]
+            change = shift(d.difference, d.low, d.high)
+            rows.append([pair.name, metric, change, chance(d.p), chance(next(corrected)), *counts])
+        change = f"{shift(t.value, t.low, t.high)} %" if (t := pair.tokens) else "unknown"
+        rows.append([pair.name, "completion tokens", change, "", "", str(pair.problems), "", "", ""])
+    heads = ("result", "metric", "difference", "p", "p (Holm)", "problems", "wins", "losses", "ties")
+    meanings = {"p (Holm)": "corrected for all p-values of this table"}
+    made = [
+        Column(head, cells, meanings.get(head, "")) for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
+    ]
+    shown = [column for column in made if len(pairs) > 1 or column.head != "p (Holm)"]
+    return Table(f"Each against {first}", shown, about=ABOUT)
 
 
 def _tokens_against(of_a: Sequence[float | None], of_b: Sequence[float | None]) -> Estimate | None:

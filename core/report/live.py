@@ -42,6 +42,7 @@ class Live:
         self._lock = asyncio.Lock()
         self.runs: list[Run] = []
         self.known: dict[str, Any] = {}
+        self.view: labs.View | None = None
         self.tag = ""
         self.body = b""
 
@@ -60,8 +61,8 @@ class Live:
             return
         known = {run.path: run for path, run in zip(self._seen, self.runs, strict=False) if path in seen}
         self.runs = [known.get(path) or page.read(path) for path in paths]
-        in_rounds = lab.page(compared, [run.name for run in self.runs]) if lab and compared and told else None
-        self.known = page.data(self.runs, rounds=in_rounds)
+        self.view = lab.page(compared, self.runs) if lab and compared and told else None
+        self.known = page.data(self.runs, view=self.view)
         self.body = json.dumps(self.known, ensure_ascii=True).encode()
         self.tag = f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
         self._seen = seen
@@ -93,9 +94,8 @@ def application(live: Live, port: int) -> Starlette:
         except (UserError, OSError) as error:
             return Response(f"{error}\n", 503, HEADERS, "text/plain")
         if request.url.path == "/":
-            return StreamingResponse(
-                iter(list(page.html(live.runs, live.known, live=EVERY))), 200, HEADERS, "text/html"
-            )
+            pieces = list(page.html(live.runs, live.known, live=EVERY, view=live.view))
+            return StreamingResponse(iter(pieces), 200, HEADERS, "text/html")
         if request.url.path == "/data":
             if request.headers.get("if-none-match") == live.tag:
                 return Response(status_code=304, headers=HEADERS | {"ETag": live.tag})

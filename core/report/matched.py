@@ -15,19 +15,13 @@ from core.base.files import parse_json, read_text, write_atomically
 from core.base.prices import Prices
 from core.engines.shape import Shape
 from core.report import plot
-from core.report.budgets import Row, at_budgets, rows, shown, table
+from core.report.budgets import LEGEND, Row, at_budgets, rows, shown, table
 from core.report.tables import POINTS
 from core.results import read, write
 from core.results.spending import UNITS, Meter
 
 AGAIN = "Run the comparison again"
 KEPT = ("runs", "reference", "budgets", "seeds", "about", "doubts", "of_proofs")
-LEGEND = (
-    "in brackets: 95% intervals over problems; p (Holm): corrected for all p of the table; the other figures are "
-    "means over problems and seeds; cut: tokens of the step that did not fit; path s: seconds of requests that "
-    "waited for each other; read: tokens written and prompt tokens that no cache held; read_cold: tokens written and "
-    "all prompt tokens; flops: computed from the model's shape"
-)
 
 
 @dataclass(frozen=True)
@@ -74,7 +68,7 @@ class Matched:
         is_graded = any(row.answered and row.accuracy.n for row in made)
         what = POINTS if self.of_proofs else "accuracy"
         notes = self._notes(made, is_graded)
-        text = f"{table(made, self.reference, self.meter, what)}\n\n"
+        text = f"{table(made, self.reference, self.meter, what).body()}\n\n"
         text += "\n".join(f"note: {note}" for note in (*notes, LEGEND))
         write_atomically(self.folder / "table.txt", f"{text}\n".encode())
         summary: dict[str, Any] = {"experiment": self.folder.name, "made": write.now(), "unit": self.meter.unit}

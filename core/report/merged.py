@@ -32,8 +32,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         folder = results_dir()
         paths = [path_of(name, folder) for name in args.results]
         path, document = merge.merge(paths, f"{args.by}-{merge.experiment_of(paths[0])}", folder, args.by)
-        table = tables.table(document, terminal.columns())
-        print(f"{terminal.wrapped(tables.title(document))}\n\n{table}\n\n{terminal.wrapped(tables.legend(table))}")
+        table, width = tables.steps_table(document), terminal.columns()
+        print(f"{table.text(width)}\n\n{terminal.wrapped(table.legend(width))}")
         if proofs := document["metrics"].get("proofs"):
             print("\n".join(["", tables.points_table(proofs), *tables.lacking(proofs)]))
         if waits := tables.waits_table(document):

@@ -11,14 +11,13 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from core.base import stats
 from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.terminal import cut
@@ -27,11 +26,12 @@ from core.report.labels import Named, labels
 from core.results import read as stored
 from core.results import write as results
 from core.results.data import archive
+from core.results.labs import View
 from core.results.model import TEXT, Head, MemberResult, ProblemResult
 from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
-SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "tables", "rounds", "main")
+SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
 PAGE_BYTES = 4_900_000  # what goes into the page itself; what does not fit lies beside it
 
 
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def table(self) -> str:
-        return tables.table(self.document)
+        return tables.steps_table(self.document).body()
 
 
 def read(path: Path) -> Run:
@@ -70,11 +70,15 @@ def read(path: Path) -> Run:
 # The page
 
 
-def data(runs: Sequence[Run], table: str = "", rounds: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What the page knows before anyone opens a text; `table`: of a comparison at equal budgets, if they are one;
-    `rounds`: what labs/star/report.py says of runs in rounds, if they are of those."""
-    names = labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 80)
-    compared = _between_rounds(runs, names, rounds) if rounds else _comparison(runs, names)
+def labels_of(runs: Sequence[Run]) -> list[str]:
+    """Return the names of `runs` on the page."""
+    return labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 80)
+
+
+def data(runs: Sequence[Run], table: str = "", view: View | None = None) -> dict[str, Any]:
+    """Return what the page knows before anyone opens a text. `table`: that of a comparison at equal budgets, if the
+    runs are one; `view`: what a lab shows before them."""
+    names = labels_of(runs)
     return {
         "made": results.now(),
         "runs": [
@@ -82,17 +86,27 @@ def data(runs: Sequence[Run], table: str = "", rounds: dict[str, Any] | None = N
                 "name": name,
                 "title": run.title,
                 "head": run.head.document,
+                "steps": replace(tables.steps_table(run.document), title="Steps").page(),
+                "points": _points(run),
                 "problems": [_problem(problem) for problem in run.problems],
                 "missing": run.missing,
             }
             for run, name in zip(runs, names, strict=True)
         ],
-        "comparison": compared,
-        "rounds": rounds,
+        "comparison": view.comparison if view else _comparison(runs, names),
+        "lab": view.data if view else None,
         "table": table,
         "most": MAX_POINTS,
         "good": GOOD,
     }
+
+
+def _points(run: Run) -> dict[str, Any] | None:
+    if (proofs := run.document["metrics"].get("proofs")) is None:
+        return None
+    table = tables.worths(proofs)
+    notes = [*tables.of_runs(proofs), *tables.lacking(proofs), *tables.written_by(proofs)]
+    return replace(table, about="; ".join([table.about, *notes])).page()
 
 
 def _problem(problem: ProblemResult) -> dict[str, Any]:
@@ -144,61 +158,23 @@ def _member(member: MemberResult) -> dict[str, Any]:
 
 
 def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | None:
-    """Each result against the first, where they can be compared; else a note that says why not. None: there is one."""
+    """Compare each result with the first. A note says why results can't be compared. None: there is one result."""
     if len(runs) < 2:
         return None
     notes: list[str] = []
-    pairs: list[dict[str, Any]] = []
+    pairs: list[compare.Pair] = []
     try:
         first, *others = [compare.read(str(run.path), run.path.parent) for run in runs]
     except UserError as error:
-        return {"first": names[0], "pairs": pairs, "notes": [str(error)]}
+        return {"table": None, "notes": [str(error)]}
     for other, name in zip(others, names[1:], strict=True):
         try:
-            found = compare.pair(first, other, anyway=True)
+            pairs.append(replace(compare.pair(first, other, anyway=True), name=name))
         except UserError as error:
             notes.append(str(error))
             continue
-        notes += found.notes
-        pairs.append(_pair(name, found, found.metrics))
-    _correct(pairs)
-    return {"first": names[0], "pairs": pairs, "notes": notes}
-
-
-def _between_rounds(runs: Sequence[Run], names: Sequence[str], rounds: dict[str, Any]) -> dict[str, Any] | None:
-    """Each evaluation at temperature 0 against that of round 0 of the same run; None where there is none but that. The
-    weights differ on purpose, and of one sample the vote is the sample. `groups`: the numbers of those of a run."""
-    notes: list[str] = []
-    pairs: list[dict[str, Any]] = []
-    groups = [[of["results"] for of in each["rounds"] if of["results"] is not None] for each in rounds["runs"]]
-    groups = [
-        group for group, each in zip(groups, rounds["runs"], strict=True) if each["rounds"][0]["results"] in group
-    ]
-    for first, *others in groups:
-        start = compare.read(str(runs[first].path), runs[first].path.parent)
-        for other in others:
-            path = runs[other].path
-            try:
-                found = compare.pair(start, compare.read(str(path), path.parent), anyway=True, is_trained=True)
-            except UserError as error:
-                notes.append(str(error))
-                continue
-            notes += found.notes
-            pairs.append(_pair(names[other], found, compare.METRICS[:1]))
-    _correct(pairs)
-    return {"first": "round 0 of its run", "pairs": pairs, "notes": notes, "groups": groups} if pairs else None
-
-
-def _pair(name: str, found: compare.Pair, metrics: Iterable[str]) -> dict[str, Any]:
-    told = [{"name": metric, **vars(found.metrics[metric])} for metric in metrics]
-    return {"name": name, "metrics": told, "tokens": found.tokens.to_json() if found.tokens else None}
-
-
-def _correct(pairs: Sequence[dict[str, Any]]) -> None:
-    """Give every p-value of `pairs` what it is corrected for their number."""
-    compared = [metric for pair in pairs for metric in pair["metrics"]]
-    for metric, corrected in zip(compared, stats.holm([metric["p"] for metric in compared]), strict=True):
-        metric["p_holm"] = corrected
+        notes += pairs[-1].notes
+    return {"table": compare.differences(pairs, names[0]).page() if pairs else None, "notes": notes}
 
 
 @cache
@@ -208,21 +184,23 @@ def template(path: Path = WEB / "report.html") -> jinja2.Template:
 
 
 @cache
-def scripts() -> tuple[str, str]:
-    """The scripts of the page, in order: KaTeX, and ours in one."""
-    return (WEB / "katex" / "katex.min.js").read_text(), "\n".join((WEB / f"{n}.js").read_text() for n in SCRIPTS)
+def scripts(more: tuple[Path, ...] = ()) -> tuple[str, str]:
+    """Return the scripts of the page, in order: KaTeX, and ours in one, with those of a lab."""
+    paths = [*(WEB / f"{name}.js" for name in SCRIPTS), *more, WEB / "main.js"]
+    return (WEB / "katex" / "katex.min.js").read_text(), "\n".join(path.read_text() for path in paths)
 
 
 @cache
-def style() -> str:
-    """KaTeX's style sheet with its fonts inside, and ours."""
+def style(more: tuple[Path, ...] = ()) -> str:
+    """Return KaTeX's style sheet with its fonts inside, ours, and those of a lab."""
 
     def inside(found: re.Match[str]) -> str:
         font = base64.b64encode((WEB / "katex" / "fonts" / found[1]).read_bytes()).decode()
         return f'src:url(data:font/woff2;base64,{font}) format("woff2")'
 
     katex = (WEB / "katex" / "katex.min.css").read_text()
-    return re.sub(r"src:url\(fonts/([\w-]+\.woff2)\)[^;}]*", inside, katex) + (WEB / "report.css").read_text()
+    ours = "".join(path.read_text() for path in (WEB / "report.css", *more))
+    return re.sub(r"src:url\(fonts/([\w-]+\.woff2)\)[^;}]*", inside, katex) + ours
 
 
 @cache
@@ -246,14 +224,15 @@ def html(
     live: float = 0,
     beside: str = "",
     each: int = 1,
+    view: View | None = None,
 ) -> Iterator[bytes]:
-    """The page, piece by piece. `known`: the data of `runs`; `parts`: ids and packed texts to put inside; `live`:
-    seconds between looks at the server for newer results; `beside`: the folder with the parts that are not inside,
-    `each` so many problems in a file."""
-    inline, css = scripts(), style()
+    """Yield the page, piece by piece. `known`: the data of `runs` and `view`; `parts`: ids and packed texts to put
+    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the parts that are
+    not inside, `each` so many problems in a file."""
+    inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
-        rounds=known["rounds"],
+        lab=known["lab"],
         made=known["made"],
         data=texts.packed(known).decode(),
         parts=parts,
@@ -272,10 +251,10 @@ def write(
     path: Path,
     everything: bool = False,
     table: str = "",
-    rounds: dict[str, Any] | None = None,
+    view: View | None = None,
 ) -> list[Path]:
     """Write the page to `path`; what came of it: the page, and the folder beside it where texts lie there. `table`,
-    `rounds`: as in `data`.
+    `view`: as in `data`.
 
     Texts that would make the page larger than PAGE_BYTES go beside it, thinking first; `everything` puts all inside.
     """
@@ -289,10 +268,11 @@ def write(
                 run.missing += found.missing
                 parts.add(r, n, found)
             run.disagreement = journals.disagreement() if journals.differing else ""
-    known = data(runs, table, rounds)
-    room = PAGE_BYTES - sum(len(piece) for piece in html(runs, known))
+    known = data(runs, table, view)
+    room = PAGE_BYTES - sum(len(piece) for piece in html(runs, known, view=view))
     inside, outside = parts.placed(room, everything)
     shutil.rmtree(beside, ignore_errors=True)
     each = parts.write(outside, beside)
-    write_atomically(path, html(runs, known, parts.read(inside), beside=beside.name if outside else "", each=each))
+    folder = beside.name if outside else ""
+    write_atomically(path, html(runs, known, parts.read(inside), beside=folder, each=each, view=view))
     return [path, beside] if outside else [path]

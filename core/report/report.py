@@ -26,8 +26,7 @@ from core.results.warnings import is_ungraded
 def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
     """Print the tables of `runs`; `anyway`: compare them across problem sets and models, too."""
     for run in runs:
-        table = tables.table(run.document, columns())
-        print(f"{wrapped(run.title)}\n\n{table}")
+        print(tables.steps_table(run.document).text(columns()))
         if is_ungraded(run.document):
             pass  # the table says so
         elif proofs := run.document["metrics"]["proofs"]:
@@ -168,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             one = compared.name if compared else runs[0].name if len(runs) == 1 else "report"
             out = args.out or (folder if compared else runs[0].path.parent) / f"{one}.html"
             if lab and compared:
-                made = page.write(runs, out, args.all_inside, rounds=lab.page(compared, [run.name for run in runs]))
+                made = page.write(runs, out, args.all_inside, view=lab.page(compared, runs))
                 print(lab.show(compared))
             elif compared:
                 table = read_text(compared / "table.txt", "the table", "Run the comparison again")

@@ -1,19 +1,18 @@
 """The figures of a run as text, from its results JSON alone."""
 
 import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from core.base.errors import one_line
 from core.base.prices import shown as dollars
-from core.base.terminal import aligned, short, wrapped
+from core.base.terminal import short, wrapped
+from core.report.table import NONE, Cell, Column, Metric, Table, filled
 from core.results.warnings import is_ungraded
 from core.types import GOOD, MAX_POINTS
 
 NOT_GRADED = "not graded"
-NONE = "-"  # a cell without a value
 # What proofs are worth, by the names of core/results/points.py. Nobody votes on proofs, and none is accurate or not.
 POINTS = f"mean points / {MAX_POINTS}"
 SHARES = {"points": POINTS, "good": f"{GOOD} points or more", "full": f"{MAX_POINTS} points"}
@@ -84,84 +83,43 @@ def chance(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table that is to fit a terminal."""
-
-    head: str
-    cells: list[str]
-    short: str = ""  # its head where there is little room
-    rank: int = 0  # of those that do not fit, the highest goes first; 0: none does
-    cells_short: list[str] = field(default_factory=list)  # its cells if there is little room
-
-    @property
-    def is_nothing(self) -> bool:
-        return all(cell == "0" for cell in self.cells)
-
-
-def table(document: dict[str, Any], columns: int = 0) -> str:
-    """The steps of a run as text: accuracies in percent with 95% intervals over problems (of several runs, also their
-    mean and standard deviation over those), tokens (of solutions
-    + of verifications), seconds summed over requests; n, where not all problems are in each step. At most so many
-    `columns` wide (0: as wide as it gets): what is 0 everywhere goes first, then the seconds; a line says so."""
-    steps, counted = document["metrics"]["steps"], numbers(document)
-    counts = {"cut": "truncated", "unread": "unread", "doubtful": "doubtful", "failed": "failed"}
-    if is_of_proofs(document) or is_ungraded(document):
-        del counts["unread"]  # a proof states no answer
-    if any(s.get("undecided") for s in steps):
-        counts["undecided"] = "undecided"
-    has_names = any(s.get("stage") for s in steps)
-    numbered = [f"{s['step']} {one_line(s.get('stage', ''), 40)}".strip() for s in steps]
-    made = [Column("step" if has_names else "t", numbered)]
-    if counted:
-        made.append(Column("graded" if is_of_proofs(document) else "n", [str(n) for n in counted]))
-    if is_ungraded(document):
-        made.append(Column("grades", [NOT_GRADED] * len(steps)))
-    elif is_of_proofs(document):
-        made.append(Column(POINTS, [interval(s["mean_accuracy"]) for s in steps]))
-        if any(s.get("runs") for s in steps):
-            cells = [over_runs(s["runs"]["mean_accuracy"]) if s.get("runs") else "-" for s in steps]
-            made.append(Column("points, runs", cells))
-    else:
-        for head in ("mean", "majority"):
-            made.append(Column(f"{head} accuracy", [interval(s[f"{head}_accuracy"]) for s in steps], head))
-    if steps and all(s.get("runs") for s in steps) and not is_of_proofs(document):
-        for head in ("mean", "majority"):
-            made.append(Column(f"{head}, runs", [over_runs(s["runs"][f"{head}_accuracy"]) for s in steps]))
-    made.append(Column("tokens", [_spent(s) for s in steps], rank=1))
-    if is_priced(document):
-        costs = [spent_dollars(s.get("cost"), is_partly=bool(s.get("uncounted"))) for s in steps]
-        made.append(Column("cost", costs, rank=1))
-    made.append(Column("request s", [f"{s['generation_seconds']:,.0f}" for s in steps], rank=2))
-    made += [Column(head, [str(s.get(name, 0)) for s in steps], rank=1) for head, name in counts.items()]
-    return fitted(made, columns)
-
-
 def is_of_proofs(document: dict[str, Any]) -> bool:
     """Whether results hold proofs that are graded."""
     return document["metrics"].get("proofs") is not None
 
 
+def worths(proofs: dict[str, Any]) -> Table:
+    """Tabulate the worth of proofs (the metrics' field `proofs`): over all problems, from run to run, and by split,
+    level and category."""
+    runs = proofs.get("runs")
+    rows = [("all", proofs)]
+    if runs:
+        rows.append((f"{len(runs['points']['values'])} runs", runs))
+    for name, groups in proofs["groups"].items():
+        rows += [(f"{name} {one_line(group, 40)}", of) for group, of in groups.items()]
+    made = [
+        Column("", [name for name, _ in rows]),
+        Column("problems", ["" if of is runs else str(of["points"]["n"]) for _, of in rows]),
+        *(
+            Column(head, [over_runs(of[name]) if of is runs else interval(of[name]) for _, of in rows])
+            for name, head in SHARES.items()
+        ),
+    ]
+    about = f"in %, with 95% intervals over problems; {POINTS}: of {proofs['proofs']:,} proofs"
+    return Table("Points of the last populations", made, about=about + (" of all runs" if runs else ""))
+
+
 def points_table(proofs: dict[str, Any]) -> str:
-    """What proofs are worth (the metrics' field `proofs`): over all problems, from run to run, and by split, level and
-    category; then the tokens of right and of wrong ones. "" where no grade is there."""
+    """Format `worths`, then the tokens of right and of wrong proofs. "" if there is no grade."""
     if not proofs["points"]["n"]:
         return ""
-    runs = proofs.get("runs")
-    rows = [["", "problems", *SHARES.values()], ["all", *_shares(proofs)]]
-    if runs:
-        rows.append([f"{len(runs['points']['values'])} runs", "", *(over_runs(runs[name]) for name in SHARES)])
-    for name, groups in proofs["groups"].items():
-        rows += [[f"{name} {one_line(group, 40)}", *_shares(of)] for group, of in groups.items()]
-    made = f"{proofs['proofs']:,} proofs" + (" of all runs" if runs else "")
-    lines = [aligned(rows), "", wrapped(f"in %, with 95% intervals over problems; {POINTS}: of {made}")]
-    if runs:
-        lines.append("runs: mean ± standard deviation over them")
-    return "\n".join([*lines, *written_by(proofs)])
+    table = worths(proofs)
+    return "\n".join([table.body(), "", wrapped(table.about), *of_runs(proofs), *written_by(proofs)])
 
 
-def _shares(of: dict[str, Any]) -> list[str]:
-    return [str(of["points"]["n"]), *(interval(of[name]) for name in SHARES)]
+def of_runs(proofs: dict[str, Any]) -> list[str]:
+    """Explain the row of runs, if there is one."""
+    return ["runs: mean ± standard deviation over them"] if proofs.get("runs") else []
 
 
 def written_by(proofs: dict[str, Any]) -> list[str]:
@@ -194,41 +152,6 @@ def is_priced(document: dict[str, Any]) -> bool:
     return bool(document.get("prices")) and any(s.get("cost") is not None for s in document["metrics"]["steps"])
 
 
-def _spent(step: dict[str, Any]) -> str:
-    spent = spent_tokens(step["completion_tokens"], is_partly=bool(step.get("uncounted")))
-    return spent + (f" + {spent_tokens(step['verification_tokens'])}" if step["verification_tokens"] != 0 else "")
-
-
-def fitted(made: Sequence[Column], columns: int) -> str:
-    """The table of these columns, as many of them as fit, and a line that names the others."""
-    shown, zeros, left_out = list(made), list[Column](), list[Column]()
-
-    def drawn(is_short: bool) -> str:
-        heads = [column.short if is_short and column.short else column.head for column in shown]
-        cells = [(is_short and column.cells_short) or column.cells for column in shown]
-        return aligned([heads, *zip(*cells, strict=True)])
-
-    def fits(text: str) -> bool:
-        return not columns or max(map(len, text.splitlines())) <= columns
-
-    if not fits(text := drawn(is_short=False)):
-        zeros = [column for column in shown if column.rank and column.is_nothing]
-        shown = [column for column in shown if column not in zeros]
-        text = drawn(is_short=False)
-    if not fits(text):
-        text = drawn(is_short=True)
-    while not fits(text) and (least := max(shown, key=lambda column: column.rank)).rank:
-        shown.remove(least)
-        left_out.append(least)
-        text = drawn(is_short=True)
-    notes = []
-    if zeros:
-        notes.append(f"0 in all rows: {', '.join(column.head for column in zeros)}")
-    if left_out:
-        notes.append(f"no room for: {', '.join(column.head for column in left_out)}")
-    return text + (wrapped(f"\n({'; '.join(notes)})", " ", columns) if notes else "")
-
-
 def final(document: dict[str, Any]) -> str:
     """What a run came to, in a line: "final: majority 88.3 [80.1, 94.0], +22.9 over step 0's vote, 175k tokens, 119 s".
     Of a run of one step, there is nothing to be over; of proofs that nobody has graded, it says so."""
@@ -252,67 +175,169 @@ def final(document: dict[str, Any]) -> str:
     return ", ".join(said)
 
 
-# What the columns of a table are, in the order of the legend.
-MEANINGS = {
-    "step": "step: its number, and what the scaffold does in it",
-    "t": "t: the step",
-    "n": "n: problems that got so far",
-    "graded": "graded: problems whose proofs of that step have grades",
-    "grades": "grades: what proofs are worth, when somebody has graded them",
-    "mean accuracy": "mean accuracy: of all members",
-    "majority accuracy": "majority accuracy: of their vote",
-    POINTS: f"{POINTS}: what proofs are worth, of all members",
-    "points, runs": "points, runs: mean ± standard deviation of the runs' means",
-    "mean, runs": "mean, runs: mean ± standard deviation of the runs' mean accuracies",
-    "majority, runs": "majority, runs: the same of their votes",
-    "tokens": "tokens: written by solutions (+ by checks on them)",
-    "cost": "cost: of all these tokens, at the prices of the model's card",
-    "request s": "request s: seconds summed over requests",
-    "cut": "cut: hit the cap",
-    "unread": "unread: a reply in which no answer could be found or read",
-    "doubtful": "doubtful: read with a doubt, which the results name",
-    "failed": "failed: no reply",
-    "undecided": "undecided: no verdict of the grader, counted as wrong",
-}
+# The steps of a run
 
 
-def legend(table: str) -> str:
-    """What stands in `table`: all of its columns."""
-    head = table.partition("\n")[0]
-    heads = set(re.split(" {2,}", head.strip()))
-    known = [said for name, said in MEANINGS.items() if heads & {name, name.removesuffix(" accuracy")}]
-    what = "points" if POINTS in head else "accuracies" if "mean" in head else ""
-    return "; ".join([*known, *([f"{what} in %, with 95% intervals over problems"] if what else [])])
+def _rate(name: str) -> Callable[[dict[str, Any]], str]:
+    return lambda step: interval(step[name])
+
+
+def _runs(name: str) -> Callable[[dict[str, Any]], str]:
+    return lambda step: over_runs(step["runs"][name]) if step.get("runs") else NONE
+
+
+def _counted(head: str, meaning: str, name: str = "", **more: Any) -> Metric:
+    """Declare a column that counts completions. The page shows their share of all."""
+
+    def share(step: dict[str, Any]) -> Cell:
+        part = (step.get(name or head) or 0) / (step["completions"] or 1)
+        return f"{100 * part:.1f}%", f"{step.get(name or head, 0)} of {step['completions']}", part > 0.1
+
+    return Metric(head, meaning, lambda step: str(step.get(name or head, 0)), rank=1, read_page=share, **more)
+
+
+def _named(document: dict[str, Any]) -> bool:
+    return any(step.get("stage") for step in document["metrics"]["steps"])
+
+
+def _is_partial(document: dict[str, Any]) -> bool:
+    return bool(numbers(document))
+
+
+def _has_answers(document: dict[str, Any]) -> bool:
+    return not is_ungraded(document) and not is_of_proofs(document)
+
+
+def _has_points(document: dict[str, Any]) -> bool:
+    return not is_ungraded(document) and is_of_proofs(document)
+
+
+def _has_runs(document: dict[str, Any]) -> bool:
+    steps = document["metrics"]["steps"]
+    return bool(steps) and all(step.get("runs") for step in steps) and not is_of_proofs(document)
+
+
+def _name(step: dict[str, Any]) -> str:
+    return f"{step['step']} {one_line(step.get('stage', ''), 40)}".strip()
+
+
+def _n(step: dict[str, Any]) -> str:
+    return str(step["mean_accuracy"]["n"])
+
+
+def _cost(step: dict[str, Any]) -> str:
+    return spent_dollars(step.get("cost"), is_partly=bool(step.get("uncounted")))
+
+
+def _spent(step: dict[str, Any]) -> str:
+    spent = spent_tokens(step["completion_tokens"], is_partly=bool(step.get("uncounted")))
+    return spent + (f" + {spent_tokens(step['verification_tokens'])}" if step["verification_tokens"] != 0 else "")
+
+
+def _best_pass(step: dict[str, Any]) -> str:
+    found = step["pass_at_k"]
+    return f"{(k := list(found)[-1])}: {interval(found[k])}" if found else NONE
+
+
+def _is_other_than_n(document: dict[str, Any]) -> bool:
+    """Return whether steps have other numbers of problems than their accuracies are over, each in every run."""
+    steps = document["metrics"]["steps"]
+    n = numbers(document) or [document["problem_set"]["n"]] * len(steps)
+    return [step["problems"] for step in steps] != [count * runs_of(document) for count in n]
+
+
+# A new column of the table of steps is one line here, beside its metric in core/results/metrics.py.
+STEPS = (
+    Metric("step", "its number, and what the scaffold does in it", _name, _named),
+    Metric("t", "the step", _name, lambda of: not _named(of)),
+    Metric("n", "problems that got so far", _n, lambda of: not is_of_proofs(of) and _is_partial(of)),
+    Metric(
+        "graded", "problems whose proofs of that step have grades", _n, lambda of: is_of_proofs(of) and _is_partial(of)
+    ),
+    Metric("grades", "what proofs are worth, when somebody has graded them", lambda step: NOT_GRADED, is_ungraded),
+    Metric(POINTS, "what proofs are worth, of all members", _rate("mean_accuracy"), _has_points),
+    Metric(
+        "points, runs",
+        "mean ± standard deviation of the runs' means",
+        _runs("mean_accuracy"),
+        lambda of: _has_points(of) and any(step.get("runs") for step in of["metrics"]["steps"]),
+    ),
+    Metric("mean accuracy", "of all members", _rate("mean_accuracy"), _has_answers, "mean"),
+    Metric("majority accuracy", "of their vote", _rate("majority_accuracy"), _has_answers, "majority"),
+    Metric("mean, runs", "mean ± standard deviation of the runs' mean accuracies", _runs("mean_accuracy"), _has_runs),
+    Metric("majority, runs", "the same of their votes", _runs("majority_accuracy"), _has_runs),
+    Metric("pass@k", "k, and the share solved by any of k members", _best_pass, _has_answers, is_on_page=True),
+    Metric("tokens", "written by solutions (+ by checks on them)", _spent, rank=1),
+    Metric("tokens so far", "of all steps up to this", lambda step: spent_tokens(step["so_far"]), is_on_page=True),
+    Metric("cost", "of all these tokens, at the prices of the model's card", _cost, is_priced, rank=1),
+    Metric("request s", "seconds summed over requests", lambda step: f"{step['generation_seconds']:,.0f}", rank=2),
+    _counted("cut", "hit the cap", "truncated"),
+    _counted("forced", "closed at the cap, to state an answer", is_on_page=True),
+    _counted("unread", "a reply in which no answer could be found or read", when=_has_answers),
+    _counted("doubtful", "read with a doubt, which the results name"),
+    _counted("failed", "no reply"),
+    _counted(
+        "undecided",
+        "no verdict of the grader, counted as wrong",
+        when=lambda of: any(step.get("undecided") for step in of["metrics"]["steps"]),
+    ),
+    Metric(
+        "problems", "with members in that step", lambda step: str(step["problems"]), _is_other_than_n, is_on_page=True
+    ),
+)
+
+
+def steps_table(document: dict[str, Any]) -> Table:
+    """Tabulate the steps of a run: accuracies in percent with 95% intervals over problems, tokens, cost, seconds and
+    counts of completions."""
+    steps = document["metrics"]["steps"]
+    sums = accumulate((plus(step["completion_tokens"], step["verification_tokens"]) for step in steps), plus)
+    rows = [step | {"so_far": so_far} for step, so_far in zip(steps, sums, strict=True)]
+    unit = "" if is_ungraded(document) else "points" if is_of_proofs(document) else "accuracies"
+    about = f"{unit} in %, with 95% intervals over problems" if unit else ""
+    return Table(title(document), filled(STEPS, rows, document), about=about)
+
+
+def plus(a: int | None, b: int | None) -> int | None:
+    """Add two counts. None, an unknown count, makes the sum unknown."""
+    return None if a is None or b is None else a + b
+
+
+# The answers after waits
+WAITS = (
+    Metric("t", "", lambda of: str(of[0]["step"]), lambda steps: len(steps) > 1),
+    Metric(
+        "waits",
+        "the answer after so many, or after the last where thinking waited less often",
+        lambda of: str(of[1]["waits"]),
+    ),
+    Metric("mean accuracy", "", lambda of: interval(of[1]["mean_accuracy"])),
+    Metric("gain over none", "paired by problem", lambda of: _gain(of[1].get("gain"))),
+    Metric(
+        "waited",
+        "members that waited as often",
+        lambda of: f"{of[1]['waited']:,} of {of[0]['completions']:,}" if of[1]["waits"] else "",
+    ),
+    Metric(
+        "tokens a problem",
+        "all written up to there, earlier answers too",
+        lambda of: "unknown" if (n := of[1]["completion_tokens"]) is None else f"{n / of[0]['problems']:,.0f}",
+    ),
+)
+
+
+def _gain(of: dict[str, Any] | None) -> str:
+    return shift(of["value"], of["low"], of["high"]) if of else ""
 
 
 def waits_table(document: dict[str, Any]) -> str:
-    """Accuracy against waits, of each step in which any member waited; "" where there is none: of all members after so
-    many waits at most, what that gains over none (paired by problem), how many of them waited as often, and what they
-    had written by then."""
+    """Format accuracy against waits, of each step in which any member waited: of all members after so many waits at
+    most, the gain over none, how many members waited as often, and their tokens by then. "" if no member waited."""
     steps = [step for step in document["metrics"]["steps"] if step.get("waits")]
-    rows = [
-        [
-            str(step["step"]),
-            str(after["waits"]),
-            interval(after["mean_accuracy"]),
-            shift(gain["value"], gain["low"], gain["high"]) if (gain := after.get("gain")) else "",
-            f"{after['waited']:,} of {step['completions']:,}" if after["waits"] else "",
-            "unknown" if (spent := after["completion_tokens"]) is None else f"{spent / step['problems']:,.0f}",
-        ]
-        for step in steps
-        for after in step["waits"]
-    ]
-    heads = ["t", "waits", "mean accuracy", "gain over none", "waited", "tokens a problem"]
-    from_here = 0 if len(steps) > 1 else 1
-    if not rows:
+    if not steps:
         return ""
-    return f"{aligned([row[from_here:] for row in (heads, *rows)])}\n\n{wrapped(WAITS_LEGEND)}"
-
-
-WAITS_LEGEND = (
-    "waits: the answer after so many, or after the last where thinking waited less often; gain over none: paired by "
-    "problem; waited: members that waited as often; tokens a problem: all written up to there, earlier answers too"
-)
+    table = Table("", filled(WAITS, [(step, after) for step in steps for after in step["waits"]], steps))
+    return f"{table.body()}\n\n{wrapped(table.legend())}"
 
 
 def pass_table(document: dict[str, Any]) -> str:
@@ -328,39 +353,3 @@ def title(document: dict[str, Any]) -> str:
     engine, n = one_line(document["engine"]["kind"], 200), document["problem_set"]["n"]
     said = f"{one_line(document['experiment'], 200)}: {model} ({engine}) on {problems}, n={n}"
     return ", ".join(filter(None, [said, merged(document)]))
-
-
-@dataclass(frozen=True)
-class Table:
-    """`opens`: for each row what it leads to on the page, results by a word; `marks`: what is special about it."""
-
-    title: str
-    columns: list[Column]
-    opens: list[dict[str, str]] = field(default_factory=list)
-    marks: list[str] = field(default_factory=list)
-
-    def text(self, width: int = 0) -> str:
-        """At most so wide (0: as wide as it gets); a line says what found no room."""
-        return f"{wrapped(self.title, width=width)}\n\n{fitted(self.columns, width)}"
-
-    def markdown(self) -> str:
-        heads = [column.head for column in self.columns]
-        lines = [heads, ["---"] * len(heads), *self._rows()]
-        return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(map(_in_markdown, line))} |" for line in lines)
-
-    def page(self, numbers: Mapping[str, int]) -> dict[str, Any]:
-        """As the page takes it; `numbers`: of results there, by name. Others have no link."""
-        return {
-            "title": self.title,
-            "heads": [column.head for column in self.columns],
-            "rows": self._rows(),
-            "marks": self.marks,
-            "links": [[[word, numbers[name]] for word, name in row.items() if name in numbers] for row in self.opens],
-        }
-
-    def _rows(self) -> list[list[str]]:
-        return [list(row) for row in zip(*(column.cells for column in self.columns), strict=True)]
-
-
-def _in_markdown(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|")

@@ -6,12 +6,24 @@ Core imports no lab: it loads the modules that the table names. Without the fold
 import tomllib
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from core.base.files import ROOT
+
+
+@dataclass(frozen=True)
+class View:
+    """A view on the page before the results of a folder. The `scripts` draw it from `data`, and the page itself from
+    its name, view (the address), heading, warnings, tables and legend. `comparison`: that of the results, or None."""
+
+    data: dict[str, Any]
+    comparison: dict[str, Any] | None
+    scripts: tuple[Path, ...]
+    styles: tuple[Path, ...]
 
 
 class Report(Protocol):
@@ -33,8 +45,8 @@ class Report(Protocol):
         """List the other files that the page is drawn from, which a live page watches."""
         ...
 
-    def page(self, folder: Path, names: Sequence[str]) -> dict[str, Any]:
-        """Return what the page shows of `folder` before its results, whose `names` are in the order of the page."""
+    def page(self, folder: Path, runs: Sequence[Any]) -> View:
+        """Return the view of `folder`. `runs`: its results in the order of the page (core/report/page.py)."""
         ...
 
     def show(self, folder: Path) -> str:

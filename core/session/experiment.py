@@ -264,8 +264,8 @@ class Experiment(Generic[A]):
 def show(document: dict[str, Any], path: Path) -> None:
     """Print the table and draw the plot of a finished run, or of several merged ones, whose results are in `path`."""
     figures = document["metrics"]
-    table = tables.table(document, terminal.columns())
-    print(f"\n{terminal.wrapped(tables.title(document))}\n\n{table}")
+    table, width = tables.steps_table(document), terminal.columns()
+    print(f"\n{table.text(width)}")
     is_graded = not warnings.is_ungraded(document)
     if len(figures["steps"]) == 1 and is_graded:
         print(f"\n{tables.pass_table(document)}")
@@ -279,7 +279,7 @@ def show(document: dict[str, Any], path: Path) -> None:
                 spread = f"{within['value']:.3f} [{within['low']:.3f}, {within['high']:.3f}]"
                 told += f"; within a problem {spread} (n={within['n']})"
         print(f"\nverification: {told}")
-    print("\n" + terminal.wrapped(tables.legend(table)))
+    print("\n" + terminal.wrapped(table.legend(width)))
     if reused := sum(figures["reused"].values()):
         print(f"{reused:,} completions came from the journal")
     if (spent := figures.get("spent")) is not None:

@@ -199,7 +199,8 @@ def main(argv: Sequence[str]) -> None:
                 "give the name of results, or the path of a .json file: bash scripts/regrade.sh 02_rsa_basic"
             )
         path, before, after, changes = regrade(path_of(argv[0], results_dir()))
-        print(f"{tables.title(before)}\n\nas it was\n{tables.table(before)}\n\ngraded again\n{tables.table(after)}\n")
+        old, new = (tables.steps_table(document).body() for document in (before, after))
+        print(f"{tables.title(before)}\n\nas it was\n{old}\n\ngraded again\n{new}\n")
         for where, one, other in changes[:SHOWN]:
             print(f"{where}: {one} -> {other}")
         if len(changes) > SHOWN:

@@ -15,7 +15,8 @@ from typing import Any
 
 from core.base import seeds
 from core.base.stats import holm, mean_by_problem, paired
-from core.report.tables import Column, fitted, interval, shift
+from core.report.table import Column, Table
+from core.report.tables import interval, shift
 from core.session.session import Session
 from labs.lean import figures
 from labs.lean.constants import AblationConstants
@@ -114,9 +115,10 @@ def table(told: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
     rows = [
         Column("order", list(told)),
         *reversed(rates),
-        Column("minus log probability", shifts, "minus the first"),
+        Column("minus log probability", shifts, short="minus the first"),
         Column("won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]),
         Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
     ]
     ended = figures.counts(told[LOGPROB]["reasons"])
-    return f"{fitted(rows, width)}\n\nlog probability alone, not proved: {ended}"
+    table = Table("", rows).body(width)
+    return f"{table}\n\nlog probability alone, not proved: {ended}"

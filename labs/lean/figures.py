@@ -6,7 +6,7 @@ from statistics import fmean, median
 from typing import Any
 
 from core.base.stats import Paired, mean_by_problem, paired
-from core.base.terminal import aligned
+from core.report.table import Column, Table
 from core.report.tables import interval, shift
 from labs.lean.outcome import Outcome, summed
 from labs.lean.search import REFUSED
@@ -92,8 +92,9 @@ def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
 
 def table(made: dict[str, Any]) -> str:
     """The figures of a search of many theorems, fit to be read."""
-    rows = [["within nodes", "solved, %"], *([nodes, interval(rate)] for nodes, rate in made["solved"].items())]
-    lines = [aligned(rows), ""]
+    solved = made["solved"]
+    rates = [Column("within nodes", list(solved)), Column("solved, %", [interval(rate) for rate in solved.values()])]
+    lines = [Table("", rates).body(), ""]
     if made["reasons"]:
         lines.append(f"not proved: {counts(made['reasons'])}")
     if made["failures"]:

@@ -15,7 +15,8 @@ from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.stats import Paired, mean_by_problem
 from core.base.terminal import columns, wrapped
-from core.report.tables import NONE, Column, Table, chance, interval, shift
+from core.report.table import NONE, Column, Table
+from core.report.tables import chance, interval, shift
 from core.results.warnings import CONTINUES
 from labs.lean import figures, outcome
 from labs.lean.constants import budgets
@@ -24,18 +25,27 @@ from labs.lean.outcome import Outcome
 from labs.lean.record import S, Shown, ShownIteration, shown
 
 NAME = "lean"  # all searches in Lean, and their folder in the results
-LEGEND = (
+SOLVED = (
     "solved: % of the theorems whose proof Lean accepted, with 95% intervals over them; a node is a tactic that Lean "
-    "was sent, and rates at fewer nodes are read off the same search",
-    "differences: points, paired by theorem, with 95% intervals; p: two-sided sign-flip test; won, lost: theorems that "
-    "only the one or only the other proves; minus first: on the policy before iteration 0",
-    "to a proof: median [lower, upper quartile] of those that were proved; tactics a state: different ones that the "
-    "model proposed; searches to learn from, and noise, try more tactics in each state and have more nodes",
-    "time: of searches beside each other, added up; a tactic that the journal held, from an earlier search with the "
-    "same policy, took none",
-    "AUC: the chance that the energy of a state on a proof's path is lower than that of a sibling off it, on trees "
-    "that were held out; own: of the states that the policy's own tactics led to, without those tried besides",
+    "was sent, and rates at fewer nodes are read off the same search"
 )
+DIFFERENCES = (
+    "differences: points, paired by theorem, with 95% intervals; p: two-sided sign-flip test; won, lost: theorems that "
+    "only the one or only the other proves; minus first: on the policy before iteration 0"
+)
+TAKEN = (
+    "to a proof: median [lower, upper quartile] of those that were proved; tactics a state: different ones that the "
+    "model proposed; searches to learn from, and noise, try more tactics in each state and have more nodes"
+)
+TIME = (
+    "time: of searches beside each other, added up; a tactic that the journal held, from an earlier search with the "
+    "same policy, took none"
+)
+ENERGY = (
+    "AUC: the chance that the energy of a state on a proof's path is lower than that of a sibling off it, on trees "
+    "that were held out; own: of the states that the policy's own tactics led to, without those tried besides"
+)
+LEGEND = (SOLVED, DIFFERENCES, TAKEN, TIME, ENERGY)  # what `about` says of each table
 
 
 @dataclass(frozen=True)
@@ -199,7 +209,7 @@ def _by_nodes(found: Report) -> list[Table]:
     for place, nodes in enumerate(known):
         cells = [each.rate(nodes) if nodes <= each.nodes else NONE for each in rows]
         made.append(Column(f"within {nodes:,}", cells, rank=len(known) - place + 1 if place < len(known) - 1 else 0))
-    return [Table("solved within so many nodes, %", made, _opens(rows))]
+    return [Table("solved within so many nodes, %", made, _opens(rows), about=SOLVED)]
 
 
 def over_iterations(found: Report) -> list[Table]:
@@ -218,11 +228,11 @@ def over_iterations(found: Report) -> list[Table]:
         Column("minus first", [*none, *(_gain(of.first) for of in rows)], rank=1),
         Column("won, lost (first)", [*none, *(_won(of.first) for of in rows)], rank=6),
         Column("p (first)", [*none, *(_p(of.first) for of in rows)], rank=5),
-        Column("proved to learn from", [*none, *(_proved(of.learned) for of in rows)], "proved", rank=4),
+        Column("proved to learn from", [*none, *(_proved(of.learned) for of in rows)], short="proved", rank=4),
         Column("pairs", [*none, *(NONE if of.pairs is None else f"{of.pairs:,}" for of in rows)], rank=4),
     ]
     title = "iterations: held-out theorems solved by each policy alone, %"
-    return [Table(title, made, _opens(policies)), *_energy(rows)]
+    return [Table(title, made, _opens(policies), about=DIFFERENCES), *_energy(rows)]
 
 
 def _energy(iterations: Sequence[Iteration]) -> list[Table]:
@@ -240,7 +250,7 @@ def _energy(iterations: Sequence[Iteration]) -> list[Table]:
         Column("own", [NONE if of.auc_own is None else f"{of.auc_own:.3f}" for of, _ in rows]),
     ]
     title = "the energy: the same policy within the same nodes, without and with it, solved in %"
-    return [Table(title, made, _opens([guided for _, guided in rows]))]
+    return [Table(title, made, _opens([guided for _, guided in rows]), about=ENERGY)]
 
 
 def _taken(found: Report) -> Table:
@@ -256,7 +266,7 @@ def _taken(found: Report) -> Table:
         Column("tactics a state", [f"{fmean(of):.2f}" if of else NONE for of in unique], rank=2),
         Column("nodes in all", [f"{sum(each.nodes for each in of.outcomes):,}" for of in rows], rank=4),
     ]
-    return Table("what a proof took", made, _opens(rows))
+    return Table("what a proof took", made, _opens(rows), about=TAKEN)
 
 
 def _unproved(found: Report) -> list[Table]:
@@ -291,7 +301,7 @@ def _time(found: Report) -> Table:
             for part in PARTS
         ),
     ]
-    return Table("where the time of searches went, %", made, _opens(rows))
+    return Table("where the time of searches went, %", made, _opens(rows), about=TIME)
 
 
 def _opens(rows: Sequence[Searches | None]) -> list[dict[str, str]]:

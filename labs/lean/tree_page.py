@@ -38,7 +38,6 @@ def html(found: Report) -> Iterator[bytes]:
     numbers = {each.label: number for number, each in enumerate(found.searches)}
     known = {
         "notes": found.notes,
-        "legend": list(lean.LEGEND),
         "tables": [table.page(numbers) for table in lean.tables(found)],
         "runs": runs,
     }

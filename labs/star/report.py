@@ -1,31 +1,27 @@
 """What runs in rounds (STaR) came to, from their records: tables for people (text, markdown, the page), and a curve."""
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.terminal import columns, short, wrapped
-from core.report import plot
-from core.report.tables import NONE, Column, Table, interval, shift
+from core.report import compare, plot
+from core.report.page import Run, labels_of
+from core.report.table import NONE, Column, Metric, Table, filled, legend
+from core.report.tables import interval, shift
 from core.results import read as stored
 from core.results.find import comparison
+from core.results.labs import View
 from core.results.model import Head
 from core.results.warnings import CONTINUES
 from labs.star import record as record
 from labs.star.record import WAYS, Record
 
-LEGEND = (
-    "accuracies in % of held-out problems, with 95% intervals over them; minus round 0: paired by problem",
-    "sampled: mean over SEEDS at TEMPERATURE; vote: of VOTES samples; format: passes the guard (MIN_STEPS, MAX_STEPS); "
-    "steps: lines before the answer; cut: by MAX_TOKENS; timed out: no answer within TIMEOUT",
-    "kept: traces of the round by way (first try, retry, rationalised: shown the answer while sampling); malformed: "
-    "right, but dropped for its form; unsound: kept though an equation in them is false; rows: trained on, one a "
-    "problem, of all rounds so far; loss: mean of the first and of the last tenth",
-    "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
-)
+WEB = Path(__file__).resolve().parent / "web"
 
 
 def is_folder(folder: Path) -> bool:
@@ -84,15 +80,22 @@ def markdown(folder: Path) -> str:
     return _joined([table.markdown() for table in tables(found)], notes)
 
 
-def page(folder: Path, names: Sequence[str]) -> dict[str, Any]:
-    """What the page says of the runs in `folder` before any of their results; `names`: of those that it shows, in
-    order. Raises UserError, as `show` does."""
+def page(folder: Path, runs: Sequence[Run]) -> View:
+    """Return the view of the rounds in `folder`, whose results are `runs`. Raises UserError, as `show` does."""
+    known = data(folder, [run.name for run in runs])
+    return View(known, _between_rounds(runs, known), (WEB / "rounds.js",), (WEB / "star.css",))
+
+
+def data(folder: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Return what the page says of the runs in `folder`. `names`: those of the results that it shows, in order."""
     found = _evaluated(folder)
     numbers = {name: number for number, name in enumerate(names)}
     return {
         "name": one_line(folder.name, 80),
+        "view": "rounds",
+        "heading": "Rounds",
         "warnings": _warnings(found, folder),
-        "legend": list(LEGEND),
+        "legend": [LEGEND[-1]],
         "tables": [table.page(numbers) for table in tables(found)],
         "runs": [_on_page(each, numbers) for each in found],
     }
@@ -126,6 +129,31 @@ def _on_page(each: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
         ],
         "collected": {str(number): at for number, at in collected.items() if at is not None},
     }
+
+
+def _between_rounds(runs: Sequence[Run], known: dict[str, Any]) -> dict[str, Any] | None:
+    """Compare each evaluation at temperature 0 with that of round 0 of the same run. The weights differ on purpose,
+    and of one sample the vote is the sample. `groups`: the numbers of the results of a run. None: there is no pair."""
+    notes: list[str] = []
+    pairs: list[compare.Pair] = []
+    names = labels_of(runs)
+    groups = [[of["results"] for of in each["rounds"] if of["results"] is not None] for each in known["runs"]]
+    groups = [group for group, each in zip(groups, known["runs"], strict=True) if each["rounds"][0]["results"] in group]
+    for first, *others in groups:
+        start = compare.read(str(runs[first].path), runs[first].path.parent)
+        for other in others:
+            path = runs[other].path
+            try:
+                pair = compare.pair(start, compare.read(str(path), path.parent), anyway=True, is_trained=True)
+            except UserError as error:
+                notes.append(str(error))
+                continue
+            notes += pair.notes
+            metric = compare.METRICS[0]
+            pairs.append(replace(pair, name=names[other], metrics={metric: pair.metrics[metric]}))
+    if not pairs:
+        return None
+    return {"table": compare.differences(pairs, "round 0 of its run").page(), "notes": notes, "groups": groups}
 
 
 def _evaluated(folder: Path) -> list[Record]:
@@ -185,56 +213,21 @@ def _first(found: Sequence[Record], folder: Path) -> Head | None:
 def _rounds(each: Record) -> Table:
     """How good the weights of each round are."""
     rounds = done(each)
-    told = [of["evaluated"] for of in rounds]
-    made = [
-        Column("round", [str(of["round"]) for of in rounds]),
-        Column("right at t=0", [interval(of["accuracy"]) for of in told]),
-        Column("minus round 0", [_gain(of["gain"]) for of in told]),
-    ]
-    if any(of["sampled_accuracy"] for of in told):
-        made.append(Column("sampled", [_rate(of["sampled_accuracy"]) for of in told], rank=1))
-        if each.head["config"]["VOTES"] > 1:
-            made.append(Column("vote", [_rate(of["vote"]) for of in told], rank=2))
-    made += [
-        Column("format", [f"{100 * of['format']['value']:.1f}" for of in told], rank=3),
-        Column("steps", [_mean(of["steps"]) for of in told], rank=4),
-        Column("cut", [str(of["truncated"]) for of in told], rank=2),
-        Column("failed", [str(of["failed"]) for of in told], rank=2),
-        Column("timed out", [str(of["timed_out"]) for of in told], rank=2),
-        Column("tokens", [_tokens(of["tokens"]) for of in told], rank=5),
-        Column("s", [f"{of['seconds']:,.0f}" for of in told], rank=6),
-    ]
     best, last = _best(each), rounds[-1]["round"]
     marks = [", ".join([*(["best"] * (n == best)), *(["last"] * (n == last))]) for n in (of["round"] for of in rounds)]
     about = one_line(each.head["data"]["held_out_name"], 60)
-    n = told[0]["accuracy"]["n"]
+    n = rounds[0]["evaluated"]["accuracy"]["n"]
     so_far = "last" if _is_whole(each) else "last so far"
     title = f"{each.label}: evaluated on {n} problems of {about}; best: round {best}; {so_far}: round {last}"
     opens = [{"evaluation": of["evaluated"]["greedy"]} | _samples(of.get("collected", {})) for of in rounds]
-    return Table(title, made, opens, marks)
+    return Table(title, filled((*ACCURACIES, *REPLIES), rounds, each), opens, marks, ABOUT)
 
 
 def _making(each: Record) -> Table:
     """What each round collected and trained on. One that repeats the first round's traces has collected none."""
     rounds = _begun(each)
-    got = [{} if of["collected"]["repeats"] else of["collected"] for of in rounds]
-    trained = [of.get("trained", {}) for of in rounds]
-    made = [
-        Column("round", [str(of["round"]) for of in rounds]),
-        Column("samples", [str(of["samples"]) if of else NONE for of in got]),
-        *(Column(way, [str(of["kept"][way]) if of else NONE for of in got]) for way in WAYS),
-        Column("dropped", [str(_lost(of)) if of else NONE for of in got]),
-        Column("malformed", [_count(of.get("malformed")) for of in got], rank=1),
-        Column("unsound", [str(sum(of["unsound"].values())) if of else NONE for of in got], rank=2),
-        Column("tokens", [_tokens(of["tokens"]) if of else NONE for of in got], rank=3),
-        Column("s", [f"{of['seconds']:,.0f}" if of else NONE for of in got], rank=5),
-        Column("rows", [str(of["collected"]["rows"]) for of in rounds], rank=1),
-        Column("trained on", [_tokens(of["tokens"]) if of else NONE for of in trained], rank=3),
-        Column("training s", [f"{of['seconds']:,.0f}" if of else NONE for of in trained], rank=5),
-        Column("loss", [f"{of['first_loss']:.4f} to {of['last_loss']:.4f}" if of else NONE for of in trained], rank=4),
-    ]
     title = f"{each.label}: samples kept by way, tokens of sampling and of training"
-    return Table(title, made, [_samples(of) for of in got])
+    return Table(title, filled(MAKING, rounds), [_samples(_own(of)) for of in rounds])
 
 
 def _samples(collected: dict[str, Any]) -> dict[str, str]:
@@ -281,7 +274,7 @@ def _dropped(each: Record) -> list[Table]:
     made = [
         Column("dropped", [f"{way}: {reason}" for way, reason in rows]),
         *(
-            Column(f"round {of['round']}", [str(counts[row][place]) for row in rows], str(of["round"]), rank=1)
+            Column(f"round {of['round']}", [str(counts[row][place]) for row in rows], short=str(of["round"]), rank=1)
             for place, of in enumerate(rounds)
         ),
         Column("in all", [str(sum(counts[row])) for row in rows]),
@@ -323,7 +316,7 @@ def _summary(found: Sequence[Record]) -> Table:
         Column("s", [f"{of:,.0f}" for of in seconds], rank=6),
     ]
     opens = [{"last": of["greedy"]} for of in ends]
-    return Table("all runs, at temperature 0, after their last round", made, opens)
+    return Table("all runs, at temperature 0, after their last round", made, opens, about=LEGEND[0])
 
 
 def curves(found: Sequence[Record], folder: Path, path: Path) -> None:
@@ -361,3 +354,95 @@ def _mean(value: float | None) -> str:
 
 def _tokens(count: int | None) -> str:
     return "unknown" if count is None else short(count)
+
+
+# The columns of the tables of a run. A row is a round of its record.
+
+
+def _own(of: dict[str, Any]) -> dict[str, Any]:
+    """Return what a round collected. A round that repeats the first round's traces has collected nothing."""
+    collected: dict[str, Any] = of["collected"]
+    return {} if collected["repeats"] else collected
+
+
+def _has_samples(each: Record) -> bool:
+    return any(of["evaluated"]["sampled_accuracy"] for of in done(each))
+
+
+def _has_votes(each: Record) -> bool:
+    return _has_samples(each) and bool(each.head["config"]["VOTES"] > 1)
+
+
+def _evaluation(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
+    return Metric(head, meaning, lambda of: read(of["evaluated"]), **more)
+
+
+def _collection(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
+    return Metric(head, meaning, lambda of: read(own) if (own := _own(of)) else NONE, **more)
+
+
+def _training(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
+    return Metric(head, meaning, lambda of: read(of["trained"]) if of.get("trained") else NONE, **more)
+
+
+def _way(way: str) -> Metric:
+    meaning = "traces of the round by way (first try, retry, rationalised: shown the answer while sampling)"
+    return _collection(way, meaning if way == WAYS[0] else "", lambda of: str(of["kept"][way]), named="kept")
+
+
+ACCURACIES = (
+    Metric("round", "", lambda of: str(of["round"])),
+    _evaluation("right at t=0", "", lambda of: interval(of["accuracy"])),
+    _evaluation("minus round 0", "paired by problem", lambda of: _gain(of["gain"])),
+)
+REPLIES = (
+    _evaluation(
+        "sampled", "mean over SEEDS at TEMPERATURE", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1
+    ),
+    _evaluation("vote", "of VOTES samples", lambda of: _rate(of["vote"]), when=_has_votes, rank=2),
+    _evaluation(
+        "format", "passes the guard (MIN_STEPS, MAX_STEPS)", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
+    ),
+    _evaluation("steps", "lines before the answer", lambda of: _mean(of["steps"]), rank=4),
+    _evaluation("cut", "by MAX_TOKENS", lambda of: str(of["truncated"]), rank=2),
+    _evaluation("failed", "", lambda of: str(of["failed"]), rank=2),
+    _evaluation("timed out", "no answer within TIMEOUT", lambda of: str(of["timed_out"]), rank=2),
+    _evaluation("tokens", "", lambda of: _tokens(of["tokens"]), rank=5),
+    _evaluation("s", "", lambda of: f"{of['seconds']:,.0f}", rank=6),
+)
+MAKING = (
+    Metric("round", "", lambda of: str(of["round"])),
+    _collection("samples", "", lambda of: str(of["samples"])),
+    *map(_way, WAYS),
+    _collection("dropped", "", lambda of: str(_lost(of))),
+    _collection("malformed", "right, but dropped for its form", lambda of: _count(of.get("malformed")), rank=1),
+    _collection(
+        "unsound",
+        "kept though an equation in them is false",
+        lambda of: str(sum(of["unsound"].values())),
+        rank=2,
+    ),
+    _collection("tokens", "", lambda of: _tokens(of["tokens"]), rank=3),
+    _collection("s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
+    Metric(
+        "rows",
+        "trained on, one a problem, of all rounds so far",
+        lambda of: str(of["collected"]["rows"]),
+        rank=1,
+    ),
+    _training("trained on", "", lambda of: _tokens(of["tokens"]), rank=3),
+    _training("training s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
+    _training(
+        "loss",
+        "mean of the first and of the last tenth",
+        lambda of: f"{of['first_loss']:.4f} to {of['last_loss']:.4f}",
+        rank=4,
+    ),
+)
+ABOUT = "accuracies in % of held-out problems, with 95% intervals over them"
+LEGEND = (
+    f"{ABOUT}; {legend(ACCURACIES)}",
+    legend(REPLIES),
+    legend(MAKING),
+    "the best round is chosen on these very problems, so that its accuracy is a little too high; the last is not",
+)

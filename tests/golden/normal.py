@@ -98,6 +98,8 @@ class Normal:
     def value(self, value: Any) -> Any:
         """Remove from JSON the keys of LEFT_OUT; of what follows from trained weights, keep the keys only."""
         if isinstance(value, dict):
+            if "heads" in value and "rows" in value:
+                value = untimed(value)
             shaped = TRAINED_KEYS if self._is_trained and value.get("round") != 0 else set()
             kept = {key: each for key, each in value.items() if key not in LEFT_OUT}
             if {"heads", "rows"} <= kept.keys():  # a table of a page
@@ -159,6 +161,12 @@ def tables(lines: list[str]) -> list[str]:
             n = end
         n += 1
     return made
+
+
+def untimed(table: dict[str, Any]) -> dict[str, Any]:
+    """Blank the columns of TIMED in a table of the page."""
+    timed = [head in TIMED for head in table["heads"]]
+    return table | {"rows": [["#" if t else cell for t, cell in zip(timed, row, strict=True)] for row in table["rows"]]}
 
 
 def keys(path: Path, is_trained: bool) -> str:

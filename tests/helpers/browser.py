@@ -1,4 +1,4 @@
-"""A page in a real browser (Debian's Chromium); tests/report/conftest.py opens that."""
+"""A page in a real browser (Debian's Chromium); tests/conftest.py opens it."""
 
 import shutil
 from pathlib import Path

@@ -83,9 +83,9 @@ def test_a_graded_proof_shows_its_points_reasons_guidelines_and_gradings(graded:
     for view in (overview, cells, *members):
         assert not any(word in view["text"] for word in ("majority", "accuracy", "vote", "pass@")), view["text"]
     assert "mean points / 7, % 45.2" in overview["text"] and "6 points or more, % 33.3" in overview["text"]
-    assert "Not graded, and counted as 0 points: 1 cut off" in overview["text"]
+    assert "not graded, and counted as 0 points: 1 cut off" in overview["text"]
     assert (
-        "Missing, and counted nowhere: 1 grading unreadable" in overview["text"]
+        "missing, and counted nowhere: 1 grading unreadable" in overview["text"]
         and "category <script>" in overview["text"]
     )
     assert "p0 4 3.2 graded" in cells["text"], "four that nobody graded, and 3.2 points on average"

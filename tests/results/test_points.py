@@ -160,7 +160,7 @@ def test_graded_files_merge_and_what_is_missing_in_one_run_is_taken_from_the_oth
     assert step["runs"]["mean_accuracy"]["values"] == pytest.approx(proofs["runs"]["points"]["values"])
     assert set(proofs["groups"]["level"]) == {"a", "b"}
     assert made["grading"]["gradings"] == 5 and made["grading"]["missing"] == {"filtered": 2}
-    said = tables.final(made) + tables.table(made) + tables.legend(tables.table(made))
+    said = tables.final(made) + tables.steps_table(made).body() + tables.steps_table(made).legend()
     assert "final: mean points / 7" in said and "majority" not in said and "accura" not in said
     head, _ = read.read(path)
     assert head.metrics.proofs and head.metrics.proofs.runs and head.grading and head.grading.grader.name == "strict"

@@ -98,7 +98,7 @@ def test_what_was_undecided_is_counted_and_shown_apart(
     assert (step["undecided"], step["undecided_pairs"], step["doubtful"]) == (2, 1, 2)
     (warning,) = (words for words in made["warnings"] if "undecided" in words)
     assert "2 answers are undecided and count as wrong, 1 pairs" in warning and "the same command" in warning
-    head, _, figures = tables.table(made).splitlines()
+    head, _, figures = tables.steps_table(made).body().splitlines()
     assert dict(zip(head.split()[-2:], figures.split()[-2:], strict=True)) == {"failed": "0", "undecided": "2"}
     save(made, tmp_path)
     shown = page.read(tmp_path / "09_test.json")
@@ -171,7 +171,7 @@ def test_metrics_of_a_small_run_by_hand() -> None:
 def test_a_run_without_a_right_vote_or_with_references_that_are_no_answer_says_so() -> None:
     made = document(graded([[[member("\\boxed{7}"), member("no box")]]]))
     (warning,) = (words for words in made["warnings"] if "no vote" in words)
-    assert "(1 of 2 replies are unread)" in warning and "unread" in tables.table(made)
+    assert "(1 of 2 replies are unread)" in warning and "unread" in tables.steps_table(made).body()
     few = [member("\\boxed{42}"), member("\\boxed{7}"), member("\\boxed{7}")]
     for right in ([member("\\boxed{42}")], few):
         assert not any("no vote" in words for words in document(graded([[right]]))["warnings"])

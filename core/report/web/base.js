@@ -2,6 +2,9 @@
 // Whatever a model wrote reaches the page as text nodes alone.
 "use strict";
 
+/** What a lab's script puts in place of the page's own (labs/star/web): view(data), which comes first, and, if they
+    return anything, tab(run) and overview(run), facts(run, member), notes(run, member) and problems(data). */
+const lab = {};
 const byId = (id) => document.getElementById(id);
 
 function fill(element, attributes, children) {
@@ -24,7 +27,6 @@ const s = (tag, attributes, ...children) =>
 /** One decimal, an exact half to the even digit, as the tables in the terminal have it. */
 const decimal = (x) => (x % 1 === 0.25 ? x - 0.05 : x).toFixed(1);
 const percent = (share) => (share == null ? "–" : decimal(100 * share));
-const estimate = (e) => (e.value == null ? "–" : `${percent(e.value)} [${percent(e.low)}, ${percent(e.high)}]`);
 const overRuns = (over) => `${percent(over.mean)} ± ${percent(over.std)}`; // mean and standard deviation
 const signed = (share) => (share >= 0 ? "+" : "−") + decimal(100 * Math.abs(share));
 const dollars = (n) => (n == null ? "unknown" : "$" + (n === 0 || n >= 1 ? n.toFixed(2) : n >= 0.01 ? n.toFixed(4) : n.toPrecision(3)));

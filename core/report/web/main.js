@@ -1,11 +1,11 @@
-// What the address says is shown: #/RUN/overview, #/RUN/map, #/RUN/problem/NUMBER/STEP/MEMBER, #/RUN/search, #/compare, #/rounds.
+// What the address says is shown: #/RUN/overview, #/RUN/map, #/RUN/problem/NUMBER/STEP/MEMBER, #/RUN/search, #/compare, or the view of a lab.
 
 let data = null;
 const VIEWS = { overview: "Overview", map: "Problems", search: "Search" };
 
 function route() {
   const [head, view, number, t, i] = location.hash.replace(/^#\/?/, "").split("/");
-  if (data.rounds && (head === "rounds" || !head)) return { view: "rounds", run: data.runs[0] };
+  if (data.lab && (head === data.lab.view || !head)) return { view: "lab", run: data.runs[0] };
   if (head === "compare" && data.comparison) return { view: "compare", run: data.runs[0] };
   const run = data.runs[Number(head) || 0] || data.runs[0];
   if (view === "problem" && run.problems[Number(number)]) {
@@ -19,9 +19,9 @@ function menu(now) {
   const runs = data.runs.length > 1 && h("select", { "aria-label": "result", onchange: (event) => (location.hash = `#/${event.target.value}/${now.view in VIEWS ? now.view : "overview"}`) },
     data.runs.map((run) => h("option", { value: run.number, selected: run === now.run }, run.name)));
   byId("nav").replaceChildren(...[
-    data.rounds && item("#/rounds", "Rounds", now.view === "rounds"),
+    data.lab && item(`#/${data.lab.view}`, data.lab.heading, now.view === "lab"),
     data.comparison && item("#/compare", "Comparison", now.view === "compare"), runs,
-    ...Object.entries(VIEWS).map(([view, name]) => item(`#/${now.run.number}/${view}`, view === "overview" && isCollected(now.run) ? "Samples" : name, now.view === view || (view === "map" && now.view === "problem"))),
+    ...Object.entries(VIEWS).map(([view, name]) => item(`#/${now.run.number}/${view}`, (view === "overview" && lab.tab?.(now.run)) || name, now.view === view || (view === "map" && now.view === "problem"))),
   ].filter(Boolean));
 }
 
@@ -30,7 +30,7 @@ function show() {
   const now = route();
   menu(now);
   const views = {
-    rounds: () => roundsView(data), overview: () => (isCollected(now.run) ? tracesView : overview)(now.run), map: () => problemsMap(now.run), search: () => searchView(now.run), compare: () => comparing(data),
+    lab: () => lab.view(data), overview: () => lab.overview?.(now.run) || overview(now.run), map: () => problemsMap(now.run), search: () => searchView(now.run), compare: () => comparing(data),
     problem: () => reading(now.run, now.problem, now.t, now.i),
   };
   const frame = document.querySelector(".lineage-frame"), place = [frame?.scrollLeft, frame?.scrollTop];
@@ -49,7 +49,7 @@ function show() {
   }
   showChosen();
   shown = page;
-  document.title = (now.problem ? `${now.problem.id} · ` : "") + [now.view === "rounds" ? null : now.view === "compare" ? "comparison" : now.run.name, data.rounds?.name, "qed-rsa"].filter(Boolean).join(" · ");
+  document.title = (now.problem ? `${now.problem.id} · ` : "") + [now.view === "lab" ? null : now.view === "compare" ? "comparison" : now.run.name, data.lab?.name, "qed-rsa"].filter(Boolean).join(" · ");
 }
 
 function onKey(event) {
@@ -86,7 +86,7 @@ async function live(every) {
       tag = answer.headers.get("ETag");
       const before = JSON.stringify(route().problem);
       data = prepare(await answer.json());
-      document.querySelector("h1").textContent = data.rounds?.name ?? data.runs.map((run) => run.name).join(", ");
+      document.querySelector("h1").textContent = data.lab?.name ?? data.runs.map((run) => run.name).join(", ");
       parts.clear();
       const { problem } = route();
       const isReading = document.querySelector(".member details[open]") || document.activeElement?.matches("input, select");

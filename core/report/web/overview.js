@@ -63,56 +63,6 @@ function tokensFigure(run) {
   ] }, run.name + "-tokens");
 }
 
-function stepTable(run) {
-  const share = (step, name) => {
-    const part = step.completions ? step[name] / step.completions : 0;
-    return h("td", { class: part > 0.1 ? "high" : null, title: `${step[name]} of ${step.completions}` }, percent(part));
-  };
-  const sum = spent(run.head.metrics.steps), counted = numbers(run);
-  const hasRuns = run.head.metrics.steps[ofProofs(run) ? "some" : "every"]((step) => step.runs);
-  const metrics = ofProofs(run) ? ["mean_accuracy"] : ["mean_accuracy", "majority_accuracy"];
-  const heads = ofProofs(run) ? [MEAN_POINTS(), ...(hasRuns ? ["points, runs"] : [])]
-    : ["mean accuracy", "majority accuracy", ...(hasRuns ? ["mean, runs", "majority, runs"] : []), "pass@k"];
-  const rate = (e) => (isGraded(run) ? estimate(e) : NOT_GRADED);
-  const unread = ofProofs(run) ? [] : ["unread"]; // a proof states no answer
-  const undecided = run.head.metrics.steps.some((step) => step.undecided) ? ["undecided"] : []; // rare
-  return scroll("Steps", h("table", {},
-    h("caption", {}, h("span", {}, `Steps. Truncated, forced, ${unread.map((name) => `${name}, `).join("")}doubtful${undecided.length ? ", undecided" : ""} and failed in % of completions; seconds are summed over requests.`,
-      counted.length > 0 && (ofProofs(run) ? " n: problems whose proofs of that step are graded." : " n: problems that the accuracies are over."), hasRuns && " Runs: mean ± standard deviation over them.")),
-    h("thead", {}, h("tr", {}, [run.head.metrics.steps.some((step) => step.stage) ? "step" : "t", ...(counted.length ? ["n"] : []), ...heads, "tokens", "tokens so far", ...(run.head.prices ? ["cost"] : []), "request s",
-      "truncated", "forced", ...unread, "doubtful", ...undecided, "failed", "problems"].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, run.head.metrics.steps.map((step, t) => {
-      const [k, best] = Object.entries(step.pass_at_k).at(-1) || [];
-      const tokens = (step.uncounted && step.completion_tokens != null ? "≥ " : "") + count(step.completion_tokens)
-        + (step.verification_tokens === 0 ? "" : " + " + count(step.verification_tokens));
-      return h("tr", {}, h("th", { scope: "row" }, step.stage ? `${step.step} ${step.stage}` : step.step), counted.length > 0 && h("td", {}, counted[t]), metrics.map((name) => h("td", {}, rate(step[name]))),
-        hasRuns && metrics.map((name) => h("td", {}, step.runs ? overRuns(step.runs[name]) : "–")),
-        !ofProofs(run) && h("td", {}, best ? `${k}: ${estimate(best)}` : "–"), h("td", {}, tokens),
-        h("td", {}, count(sum[t])), run.head.prices && h("td", {}, (step.uncounted && step.cost != null ? "≥ " : "") + dollars(step.cost)), h("td", {}, count(step.generation_seconds)), ["truncated", "forced", ...unread, "doubtful", ...undecided, "failed"].map((name) => share(step, name)),
-        h("td", {}, step.problems));
-    }))));
-}
-
-/** What proofs are worth: over all problems, from run to run, and by split, level and category. */
-function pointsTable(run) {
-  const proofs = run.head.metrics.proofs, names = Object.keys(SHARES());
-  const row = (name, of) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, of.points.n), names.map((each) => h("td", {}, estimate(of[each]))));
-  const listed = (counts) => Object.entries(counts).map(([why, n]) => `${count(n)} ${why}`).join(", ");
-  const written = ["right", "wrong"].filter((kind) => proofs.written[kind].thinking != null).map((kind) => {
-    const of = proofs.written[kind];
-    return ` Tokens of the ${count(of.proofs)} ${kind} ones (${kind === "right" ? `${data.good} points or more` : "fewer, and not delivered"}): ${count(of.thinking)} thinking + ${count(of.answer)} answer, by characters.`;
-  });
-  return scroll("Points", h("table", {},
-    h("caption", {}, h("span", {}, `What the ${count(proofs.proofs)} proofs of last populations are worth.`,
-      listed(proofs.not_delivered) && ` Not graded, and counted as 0 points: ${listed(proofs.not_delivered)}.`,
-      listed(proofs.missing) && ` Missing, and counted nowhere: ${listed(proofs.missing)}.`,
-      proofs.runs && " Runs: mean ± standard deviation over them.", written)),
-    h("thead", {}, h("tr", {}, ["", "problems", ...Object.values(SHARES())].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, row("all", proofs),
-      proofs.runs && h("tr", {}, h("th", { scope: "row" }, plural(proofs.runs.points.values.length, "run")), h("td", {}), names.map((each) => h("td", {}, overRuns(proofs.runs[each])))),
-      Object.entries(proofs.groups).flatMap(([name, groups]) => Object.entries(groups).map(([group, of]) => row(`${name} ${group}`, of))))));
-}
-
 function facts(run) {
   const { model, engine, problem_set, provenance, config, grading } = run.head;
   const rows = {
@@ -167,8 +117,8 @@ function overview(run) {
       run.missing === 1 ? "is" : "are"} not in the journal: their texts can't be shown.`),
     headline(run),
     isGraded(run) && h("div", { class: "figures" }, accuracyFigure(run), tokensFigure(run)),
-    ofProofs(run) && pointsTable(run),
-    stepTable(run),
+    run.points && tableView(run.points),
+    tableView(run.steps),
     h("h3", {}, "What ran"), facts(run),
   ];
 }

@@ -108,6 +108,7 @@ function promptText(prompt, answers, thoughts) {
 }
 
 function facts1(run, member, step) {
+  const notes = lab.notes?.(run, member) || member.notes;
   const rows = [
     (member.error || (member.correct != null && !isProof(member))) && ["answer", member.error ? "failed" : member.answer ?? "none found"],
     member.group != null && ["votes for it", step.members.filter((other) => other.group === member.group).length],
@@ -124,8 +125,8 @@ function facts1(run, member, step) {
     member.unforced && ["unforced", `${member.unforced.answer ?? "no answer"} (${member.unforced.correct ? "right" : "wrong"})`],
     member.before_waits && ["before waits", member.before_waits.map((was) => `${was.answer ?? "no answer"} (${was.correct ? "right" : "wrong"})`).join(", then ")],
     member.error && ["error", member.error],
-    isCollected(run) && ["trace", fateOf(member)],
-    member.notes?.some((note) => !isCollected(run) || !note.startsWith(DROPPED)) && ["noted", member.notes.filter((note) => !isCollected(run) || !note.startsWith(DROPPED)).join(", ")],
+    ...(lab.facts?.(run, member) || []),
+    notes?.length > 0 && ["noted", notes.join(", ")],
   ];
   return h("dl", { class: "facts short" }, rows.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
 }

@@ -159,8 +159,7 @@ function neighbour(run, theorem, by) {
 // What is shown
 
 function figuresView() {
-  return [h("h2", {}, "Figures"), data.notes.map((note) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), note)), data.tables.map(tableView),
-    h("h3", {}, "Notes"), data.legend.map((line) => h("p", { class: "quiet" }, line))];
+  return [h("h2", {}, "Figures"), data.notes.map((note) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), note)), data.tables.map(tableView)];
 }
 
 function route() {

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.base.prices import shown
-from core.base.terminal import aligned, columns, cut, short, wrapped
+from core.base.terminal import columns, cut, short, wrapped
+from core.report.table import NONE, Column, Metric, Table, filled
 
 Row = list[str]
 WIDEST = 20  # columns that the name of a writer, or of a prompt, may take
@@ -17,17 +18,16 @@ this grader for its reward would see it (QED-Nano, arXiv 2604.04898)
 kappa: quadratic weights, 1 is agreement and 0 chance; it, error and advantage have intervals by the same resamples \
 of problems, and none if no resample differs; bias: what the grader gives more than people
 missing: no points were readable in two attempts; they count nowhere"""
-OF_ATTACKS = """change: points with this text behind the proof less points without, proof by proof; lost: gradings \
-that became missing by it"""
 
 
 def told(document: Mapping[str, Any]) -> str:
     """Tables, as wide as the terminal, and what they mean."""
     plain = [way for way in document["ways"] if not way["attack"]]
     parts = [_fitted(plain, document["people"], columns())]
+    attacks = Table("", filled(ATTACKS, document["attacks"]))
     if document["attacks"]:
-        parts.append(f"attacks, under the prompt {plain[0]['way']}\n{_attacks(document['attacks'])}")
-    notes = [LEGEND, *([OF_ATTACKS] if document["attacks"] else [])]
+        parts.append(f"attacks, under the prompt {plain[0]['way']}\n{attacks.body()}")
+    notes = [LEGEND, *([attacks.legend()] if document["attacks"] else [])]
     if document["left_out"]:
         notes.append(f"left out, for the set lacks what they show: {', '.join(document['left_out'])}")
     if (source := document["problem_set"]["source"]).startswith("bundled: "):
@@ -40,10 +40,17 @@ def told(document: Mapping[str, Any]) -> str:
 def _fitted(ways: Sequence[Mapping[str, Any]], people: Mapping[str, Any], width: int) -> str:
     """As many ways beside each other as there is room for, the others below; 0 columns bound nothing."""
     for beside in range(len(ways), 0, -1):
-        tables = [aligned(_rows(ways[at : at + beside], people)) for at in range(0, len(ways), beside)]
+        tables = [_table(ways[at : at + beside], people).body() for at in range(0, len(ways), beside)]
         if not width or beside == 1 or max(len(line) for table in tables for line in table.splitlines()) <= width:
             return "\n\n".join(tables)
     return ""
+
+
+def _table(ways: Sequence[Mapping[str, Any]], people: Mapping[str, Any]) -> Table:
+    """Tabulate figures, with a column for each of `ways`."""
+    (head, *heads), *rows = _rows(ways, people)
+    names, *cells = zip(*rows, strict=True)
+    return Table("", [Column(head, names), *(Column(*each) for each in zip(heads, cells, strict=True))])
 
 
 def _rows(ways: Sequence[Mapping[str, Any]], people: Mapping[str, Any]) -> list[Row]:
@@ -85,22 +92,9 @@ def _rows(ways: Sequence[Mapping[str, Any]], people: Mapping[str, Any]) -> list[
     return made
 
 
-def _attacks(attacks: Sequence[Mapping[str, Any]]) -> str:
-    head = ["attack", "change, points", "raised", "lowered", "same", "lost"]
-    body = [
-        [
-            each["attack"],
-            _change(each["change"]),
-            *(f"{each[name]:,}" for name in ("raised", "lowered", "same", "became_missing")),
-        ]
-        for each in attacks
-    ]
-    return aligned([head, *body])
-
-
 def _interval(of: Mapping[str, Any], times: float = 1, digits: int = 2) -> str:
     if of["value"] is None:
-        return "-"
+        return NONE
     told = f"{times * of['value']:.{digits}f}"
     if of["low"] is None:
         return told
@@ -112,16 +106,31 @@ def _percent(of: Mapping[str, Any]) -> str:
 
 
 def _shift(of: Mapping[str, Any] | None) -> str:
-    return f"{of['mean']:+.2f} [{of['low']:+.1f}, {of['high']:+.1f}]" if of else "-"
+    return f"{of['mean']:+.2f} [{of['low']:+.1f}, {of['high']:+.1f}]" if of else NONE
 
 
 def _change(of: Mapping[str, Any] | None) -> str:
-    return f"{of['difference']:+.2f} [{of['low']:+.2f}, {of['high']:+.2f}]" if of else "-"
+    return f"{of['difference']:+.2f} [{of['low']:+.2f}, {of['high']:+.2f}]" if of else NONE
 
 
 def _tokens(of: Mapping[str, Any] | None) -> str:
-    return "unknown" if of is None else "-" if of["value"] is None else short(of["value"])
+    return "unknown" if of is None else NONE if of["value"] is None else short(of["value"])
 
 
 def _dollars(of: Mapping[str, Any] | None) -> str:
-    return "unknown" if of is None else "-" if of["value"] is None else shown(of["value"])
+    return "unknown" if of is None else NONE if of["value"] is None else shown(of["value"])
+
+
+ATTACKS = (
+    Metric("attack", "", lambda of: str(of["attack"])),
+    Metric(
+        "change, points",
+        "points with this text behind the proof less points without, proof by proof",
+        lambda of: _change(of["change"]),
+        named="change",
+    ),
+    Metric("raised", "", lambda of: f"{of['raised']:,}"),
+    Metric("lowered", "", lambda of: f"{of['lowered']:,}"),
+    Metric("same", "", lambda of: f"{of['same']:,}"),
+    Metric("lost", "gradings that became missing by it", lambda of: f"{of['became_missing']:,}"),
+)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.report import live, page, texts
 from core.report.report import main
-from core.report.tables import Column, Table
+from core.report.table import Column, Table
 from core.results.stages import NAME
 from labs.star import record as record
 from labs.star import report as rounds
@@ -111,10 +111,10 @@ def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> 
         changed(star, rounds=told[:1], complete=False, last=None)
         assert "<title>21_star · qed-rsa</title>" in got(port, "/")
         first = json.loads(got(port, "/data"))
-        assert len(first["rounds"]["runs"][0]["rounds"]) == 1 and first["comparison"] is None
+        assert len(first["lab"]["runs"][0]["rounds"]) == 1 and first["comparison"] is None
         changed(star, rounds=told)
         then = json.loads(got(port, "/data"))
-        assert len(then["rounds"]["runs"][0]["rounds"]) == 3 and len(then["runs"]) == 5
+        assert len(then["lab"]["runs"][0]["rounds"]) == 3 and len(then["runs"]) == 5
 
 
 # Records of anyone
@@ -167,7 +167,7 @@ def test_any_record_is_shown_or_refused_in_one_line(one: Path, data: st.DataObje
         path.write_text(json.dumps(document))
         try:
             found = record.records(one)
-            known = rounds.page(one, [path.stem for path in record.results(found[0])])
+            known = rounds.data(one, [path.stem for path in record.results(found[0])])
             text = "\n\n".join(table.text() for table in rounds.tables([*found, *found])) + rounds.markdown(one)
         except UserError as error:
             assert "\n" not in str(error)

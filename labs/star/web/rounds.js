@@ -3,7 +3,7 @@
 const DROPPED = "dropped: ", TRACES = 200; // rows at once; the rest on demand
 const COLORS = ["right", "wrong", "third", "fourth", "fifth", "sixth"], DASHES = [null, "6 4", "2 3"];
 /** Whether a result holds what a round collected: its members are kept for training, or dropped. */
-const isCollected = (run) => data.rounds?.runs.some((of) => Object.values(of.collected).includes(run.number));
+const isCollected = (run) => data.lab.runs.some((of) => Object.values(of.collected).includes(run.number));
 /** Why a sample was dropped; null where it was kept. */
 const droppedFor = (one) => one.notes?.find((note) => note.startsWith(DROPPED))?.slice(DROPPED.length) ?? null;
 const isDropped = (one) => droppedFor(one) != null;
@@ -35,7 +35,7 @@ function roundCards(run) {
     last !== first && card(`last${run.complete ? "" : " so far"}: round ${last.round}`, last, `${last.gain} on round 0`));
 }
 
-function roundsView({ rounds }) {
+function roundsView({ lab: rounds }) {
   const { name, runs, tables, warnings, legend } = rounds;
   const [summary, ...others] = runs.length > 1 ? tables : [null, ...tables];
   return [
@@ -81,3 +81,22 @@ function tracesView(run) {
     h("h3", {}, "What ran"), facts(run),
   ];
 }
+
+/** The problems of a run in rounds, round by round; of several runs, each where it is asked for. */
+function byRounds(runs, isOpen) {
+  const name = `Problems of ${runs[0].name} and the rounds behind it`;
+  const table = () => problemTable(runs, name, "Right at temperature 0, round by round; the problems on which rounds differ come first.");
+  if (isOpen) return table();
+  const details = h("details", {}, h("summary", {}, name));
+  details.addEventListener("toggle", () => details.childElementCount === 1 && details.append(table()));
+  return details;
+}
+
+Object.assign(lab, {
+  view: roundsView,
+  tab: (run) => isCollected(run) && "Samples",
+  overview: (run) => isCollected(run) && tracesView(run),
+  facts: (run, member) => isCollected(run) && [["trace", fateOf(member)]],
+  notes: (run, member) => isCollected(run) && member.notes?.filter((note) => !note.startsWith(DROPPED)),
+  problems: ({ runs, comparison: { groups } }) => groups.map((group) => byRounds(group.map((n) => runs[n]), groups.length === 1)),
+});

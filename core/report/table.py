@@ -1,0 +1,152 @@
+"""One table for text, Markdown and the page: columns, each with its meaning beside it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.base.terminal import aligned, wrapped
+
+NONE = "-"  # a cell without a value
+Cell = str | tuple[str, str, bool]  # for the page: the text, or the text, a hint, and whether to mark it
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column with its cells. `meaning` is for the legend, which may call it `named` (the name of several columns).
+    If there is little room, `short` replaces the head and `cells_short` the cells, and of the columns that do not fit,
+    the one of the highest `rank` is left out first (0: never). The page may show `cells_page` instead, and
+    `is_on_page` marks a column that only the page has room for."""
+
+    head: str
+    cells: Sequence[str]
+    meaning: str = ""
+    short: str = ""
+    rank: int = 0
+    named: str = ""
+    cells_short: Sequence[str] = ()
+    cells_page: Sequence[Cell] = ()
+    is_on_page: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.rank > 0 and all(cell == "0" for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column before its rows are known: `read` returns the cell of a row, `read_page` the page's. `when` says whether
+    the subject of the table has such a column. The other fields are those of Column."""
+
+    head: str
+    meaning: str
+    read: Callable[[Any], str]
+    when: Callable[[Any], bool] = lambda subject: True
+    short: str = ""
+    rank: int = 0
+    named: str = ""
+    read_page: Callable[[Any], Cell] | None = None
+    is_on_page: bool = False
+
+    def column(self, rows: Sequence[Any]) -> Column:
+        return Column(
+            self.head,
+            [self.read(row) for row in rows],
+            self.meaning,
+            self.short,
+            self.rank,
+            self.named,
+            cells_page=[self.read_page(row) for row in rows] if self.read_page else (),
+            is_on_page=self.is_on_page,
+        )
+
+
+def filled(metrics: Iterable[Metric], rows: Sequence[Any], subject: Any = None) -> list[Column]:
+    """Fill the columns that `subject` has with the cells of `rows`."""
+    return [metric.column(rows) for metric in metrics if metric.when(subject)]
+
+
+def legend(columns: Iterable[Column | Metric], about: str = "") -> str:
+    """Join the meanings of `columns`, then `about`."""
+    meanings = [f"{column.named or column.head}: {column.meaning}" for column in columns if column.meaning]
+    return "; ".join([*meanings, *([about] if about else [])])
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, and columns of equal length. For each row, `opens` names the results that it leads to on the page, by a
+    word, and `marks` what is special about it. `about` holds for all figures and ends the legend."""
+
+    title: str
+    columns: Sequence[Column]
+    opens: Sequence[Mapping[str, str]] = field(default_factory=list)
+    marks: Sequence[str] = field(default_factory=list)
+    about: str = ""
+
+    def text(self, width: int = 0) -> str:
+        """Format the title and the body within `width` (0: any width)."""
+        return f"{wrapped(self.title, width=width)}\n\n{self.body(width)}"
+
+    def body(self, width: int = 0) -> str:
+        """Format the columns that fit, and a line that names the others."""
+        return self._fitted(width)[1]
+
+    def legend(self, width: int = 0) -> str:
+        """Say what the columns mean that fit into `width`."""
+        return legend(self._fitted(width)[0], self.about)
+
+    def _fitted(self, width: int) -> tuple[list[Column], str]:
+        """Choose the columns that fit, and format them."""
+        shown, zeros, left_out = [each for each in self.columns if not each.is_on_page], list[Column](), list[Column]()
+
+        def drawn(is_short: bool) -> str:
+            heads = [column.short if is_short and column.short else column.head for column in shown]
+            cells = [(is_short and column.cells_short) or column.cells for column in shown]
+            return aligned([heads, *zip(*cells, strict=True)])
+
+        def fits(text: str) -> bool:
+            return not width or max(map(len, text.splitlines())) <= width
+
+        if not fits(text := drawn(is_short=False)):
+            zeros = [column for column in shown if column.is_nothing]
+            shown = [column for column in shown if column not in zeros]
+            text = drawn(is_short=False)
+        if not fits(text):
+            text = drawn(is_short=True)
+        while not fits(text) and (least := max(shown, key=lambda column: column.rank)).rank:
+            shown.remove(least)
+            left_out.append(least)
+            text = drawn(is_short=True)
+        notes = [_zeros(zeros)] if zeros else []
+        if left_out:
+            notes.append(f"no room for: {', '.join(column.head for column in left_out)}")
+        return shown, text + (wrapped(f"\n({'; '.join(notes)})", " ", width) if notes else "")
+
+    def markdown(self) -> str:
+        columns = [column for column in self.columns if not column.is_on_page]
+        heads = [column.head for column in columns]
+        lines = [heads, ["---"] * len(heads), *zip(*(column.cells for column in columns), strict=True)]
+        return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(map(_in_markdown, line))} |" for line in lines)
+
+    def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """Return the table as the page draws it, without columns of zeros. `numbers`: those of the page's results, by
+        name. Other results have no link."""
+        zeros = [column for column in self.columns if column.is_nothing]
+        shown = [column for column in self.columns if column not in zeros]
+        known = numbers or {}
+        return {
+            "title": self.title,
+            "heads": [column.head for column in shown],
+            "meanings": [column.meaning for column in shown],
+            "rows": [list(row) for row in zip(*(column.cells_page or column.cells for column in shown), strict=True)],
+            "legend": legend(shown, "; ".join(filter(None, [self.about, _zeros(zeros) if zeros else ""]))),
+            "marks": list(self.marks),
+            "links": [[[word, known[name]] for word, name in row.items() if name in known] for row in self.opens],
+        }
+
+
+def _zeros(columns: Sequence[Column]) -> str:
+    return f"0 in all rows: {', '.join(column.head for column in columns)}"
+
+
+def _in_markdown(cell: str) -> str:
+    return cell.replace("\\", "\\\\").replace("|", "\\|")
