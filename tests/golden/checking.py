@@ -68,10 +68,10 @@ def check_resumed(case: Case, folder: Path, records: bool) -> None:
     """
     results = folder / "results"
     unpack(case, results, lambda name: records or name.startswith("journal/"))
-    before = journal_keys(results)
+    before = journal_keys(results, case.trains)
     ran = run_case(case, folder, ROOT)
     assert ran.requests == 0, f"{case.name}: {ran.requests} new requests on a journal that has everything"
-    after = journal_keys(results)
+    after = journal_keys(results, case.trains)
     new = {name: sorted(set(keys) - set(before.get(name, []))) for name, keys in after.items()}
     assert after == before and any(before.values()), f"{case.name}: new completions on a complete journal: {new}"
     if not records:

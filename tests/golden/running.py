@@ -189,12 +189,16 @@ def write(case: Case, texts: Texts) -> None:
 
 
 def pack(case: Case, results: Path) -> None:
-    """Store the journals of a run, and of searches and rounds all that a resumed run reads, but for weights."""
+    """Store the journals of a run, and of searches and rounds all that a resumed run reads, but for weights.
+
+    The results of rounds are left out: this version reads none of 3b0eb25's (they lack `unread`), and makes them again.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in sorted(results.rglob("*")):
             name = path.relative_to(results).as_posix()
             is_kept = name.startswith("journal/") or (case.records and (case.trains or case.lean))
+            is_kept = is_kept and not re.search(r"-round\d+(-\w+)?\.json$", name)
             if path.is_file() and is_kept and path.suffix not in UNPACKED:
                 about = tarfile.TarInfo(name)
                 about.size = path.stat().st_size
@@ -210,8 +214,8 @@ def unpack(case: Case, results: Path, is_wanted: Callable[[str], bool]) -> None:
         archive.extractall(results, members, filter="data")
 
 
-def journal_keys(results: Path) -> dict[str, list[str]]:
-    """The keys of each journal, of models before training."""
-    normal = Normal({}, is_trained=True)
+def journal_keys(results: Path, is_trained: bool) -> dict[str, list[str]]:
+    """Read the keys of each journal; if `is_trained`, only of models before training."""
+    normal = Normal({}, is_trained)
     found = {path.name: normal.file(path, f"journal/{path.name}") for path in (results / "journal").glob("*.jsonl")}
     return {name: (text or "").splitlines() for name, text in sorted(found.items())}
