@@ -24,7 +24,7 @@ class Record:
     head: dict[str, Any]
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
-    STAGES: ClassVar[tuple[str, ...]] = ()  # in their order
+    STAGES: ClassVar[tuple[str, ...]] = ()  # in their order; stages beside them drop none and are never dropped
     PRODUCTS: ClassVar[Mapping[str, str]] = {}  # by stage: the field that later stages follow from
     AT_END: ClassVar[tuple[str, ...]] = ()  # fields of `head` that only a finished run has
 
@@ -69,7 +69,7 @@ class Record:
             self.rounds.append({"round": number})
         part = self._part(number)
         if not old or (product and old.get(product) != outcome[product]):
-            for later in self.STAGES[self.STAGES.index(name) + 1 :]:
+            for later in self.STAGES[self.STAGES.index(name) + 1 :] if name in self.STAGES else ():
                 part.pop(later, None)
             if number is not None:
                 del self.rounds[number + 1 :]

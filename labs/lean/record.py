@@ -28,7 +28,7 @@ NO_GO = 0.05  # a baseline whose whole interval is below this leaves nothing to 
 class Record(stages.Record):
     """The record of searches, or of an iteration in stages."""
 
-    STAGES = ("searched", "trained", "evaluated", "guided", "guided_before")  # no stage follows from the last
+    STAGES = ("searched", "trained", "evaluated", "guided")  # and "guided_before", from which none of them follows
     PRODUCTS: ClassVar = {"trained": "digest"}
 
     @classmethod

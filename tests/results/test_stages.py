@@ -58,3 +58,10 @@ def test_a_changed_product_drops_later_stages_and_what_only_a_finished_run_has(
         part = made.head if number is None else made.rounds[number]
         assert [name for name in part if name in Record.STAGES] == left
         assert ("best" in made.head) is (digest == "a") and read(made.path) == made
+
+
+def test_a_stage_beside_the_others_drops_none_and_stays(tmp_path: Path) -> None:
+    made = Record(tmp_path / "run", {})
+    for name in ("searched", "beside", "trained", "beside"):
+        made.done(name, {"digest": name})
+    assert list(made.head)[:1] == ["searched"] and {"beside", "trained"} <= made.head.keys()
