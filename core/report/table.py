@@ -15,7 +15,8 @@ class Column:
     """A column with its cells. `meaning` is for the legend, which may call it `named` (the name of several columns).
     If there is little room, `short` replaces the head and `cells_short` the cells, and of the columns that do not fit,
     the one of the highest `rank` is left out first (0: never). The page may show `cells_page` instead, and
-    `is_on_page` marks a column that only the page has room for."""
+    `is_on_page` marks a column that only the page has room for, and `is_time` one of seconds, which stay on the page if
+    they are 0: what a page shows must not depend on the speed of a machine."""
 
     head: str
     cells: Sequence[str]
@@ -26,6 +27,7 @@ class Column:
     cells_short: Sequence[str] = ()
     cells_page: Sequence[Cell] = ()
     is_on_page: bool = False
+    is_time: bool = False
 
     @property
     def is_nothing(self) -> bool:
@@ -46,6 +48,7 @@ class Metric:
     named: str = ""
     read_page: Callable[[Any], Cell] | None = None
     is_on_page: bool = False
+    is_time: bool = False
 
     def column(self, rows: Sequence[Any]) -> Column:
         return Column(
@@ -57,6 +60,7 @@ class Metric:
             self.named,
             cells_page=[self.read_page(row) for row in rows] if self.read_page else (),
             is_on_page=self.is_on_page,
+            is_time=self.is_time,
         )
 
 
@@ -130,7 +134,7 @@ class Table:
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Return the table as the page draws it, without columns of zeros. `numbers`: those of the page's results, by
         name. Other results have no link."""
-        zeros = [column for column in self.columns if column.is_nothing]
+        zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
         shown = [column for column in self.columns if column not in zeros]
         known = numbers or {}
         return {
