@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypedDict, 
 from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
 
+from core.base.fields import Amount, Change, Count, Positive, Sha256, Share
 from core.grading.answers import Groups
 from core.types import MAX_POINTS
 
@@ -70,17 +71,10 @@ Name = Annotated[str, _cut(60)]
 LongName = Annotated[str, _cut(100)]
 Time = Annotated[str, _cut(40), Meta(extra_json_schema={"format": "date-time"})]
 Key = Annotated[str, Meta(pattern="^[0-9a-f]{32}$", max_length=32, description="names the completion in the journal")]
-Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
 Flag = Annotated[bool, Meta(extra_json_schema={"const": True})]  # written only if it is true
-Count = Annotated[int, Meta(ge=0, le=10**15)]
-Positive = Annotated[int, Meta(ge=1, le=10**15)]
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Amount = Annotated[float, Meta(ge=0, le=1e15)]
 Seconds = Annotated[float, Meta(ge=0, le=1e15, description="seconds")]
 Dollars = Annotated[float, Meta(ge=0, le=1e15, description="dollars")]
-Share = Annotated[float, Meta(ge=0, le=1)]
-_CHANGE = Meta(ge=-1, le=1, description="a difference of shares")
-Change = Annotated[int, _CHANGE] | Annotated[float, _CHANGE]  # msgspec takes an integer that no float holds for -1.0
 GradePoints = Annotated[float, Meta(ge=0, le=MAX_POINTS, description="points of a proof")]
 Tokens = Annotated[int, Meta(ge=0, le=10**15, description="tokens; null: the server counted none")] | None
 Counts = dict[Name, Count]

@@ -12,11 +12,13 @@ from typing import Any
 from msgspec import convert
 
 from core.base.errors import UserError
+from core.base.fields import fitted
 from core.base.files import parse_json, read_lines
-from core.results.model import SCHEMA, Change, Count, Counts, Head, Origins, ProblemResult, Rate, StepResult
+from core.results.model import SCHEMA, Head, Origins, ProblemResult, StepResult
 
 START, END = ' "problems": [\n', " ]\n"  # the lines around the problems, as core/results/write.py lays a file out
 FIX = "Move the file away and run it again"
+WRONG = "is not a results file of this project"
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
@@ -57,57 +59,27 @@ def _json(path: Path, lines: list[str]) -> Any:
 
 
 @contextmanager
-def refusing(path: Path, of: str = "") -> Iterator[None]:
-    """Raise UserError if what is read in the results in `path` is not as it should be. `of`: the part that is read."""
+def refusing(path: Path) -> Iterator[None]:
+    """Raise UserError if code that reads the unchecked JSON of the results in `path` fails."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        why = f"{of}{type(error).__name__}: {error}"
-        raise UserError(f"{path} is not a results file of this project ({why})") from None
+        raise UserError(f"{path} {WRONG} ({type(error).__name__}: {error})") from None
 
 
 def _checked(path: Path, problems: Iterator[Any]) -> Iterator[ProblemResult]:
     for number, problem in enumerate(problems, 1):
-        with refusing(path, f"problem {number}: "):
-            checked = convert(problem, ProblemResult)
-        yield checked
+        yield fitted(problem, ProblemResult, f"{path} {WRONG}", FIX, f"problem {number}: ")
 
 
 def _head(path: Path, head: dict[str, Any]) -> Head:
     schema = head["schema"]
     if schema is True or schema != SCHEMA:
         raise UserError(f"results {path} have schema {schema!r:.40}; this version reads {SCHEMA}")
-    convert(head, Origins)
-    return convert(head, Head)
+    fitted(head, Origins, f"{path} {WRONG}", FIX)
+    return fitted(head, Head, f"{path} {WRONG}", FIX)
 
 
 def step_result(step: dict[str, Any]) -> StepResult:
     """Check a step of a problem as a results file has it. Raises ValueError."""
     return convert(step, StepResult)
-
-
-# For the records of labs, until these are models too
-
-
-def count_of(value: Any) -> int:
-    return convert(value, Count)
-
-
-def tokens_of(value: Any) -> int | None:
-    return None if value is None else convert(value, Count)
-
-
-def change_of(value: Any) -> float:
-    return float(convert(value, Change))
-
-
-def text_of(value: Any) -> str:
-    return convert(value, str)
-
-
-def counts_of(value: Any) -> dict[str, int]:
-    return convert(value, Counts)
-
-
-def rate_of(value: Any) -> Rate:
-    return convert(value, Rate)

@@ -153,5 +153,6 @@ def test_a_wrong_value_is_refused_with_its_problem_and_field(tmp_path: Path) -> 
         documents.problem(id, [documents.step(0, [documents.member(seconds=s)])]) for id, s in (("a", 1), ("b", -1))
     ]
     _, found = read.read(saved(tmp_path / "a.json", documents.document(problems)))
-    with pytest.raises(UserError, match=r"problem 2: .*float.* >= 0\.0 - at `\$\.steps\[0\]\.members\[0\]\.seconds`"):
+    place = r"`\$\.steps\[0\]\.members\[0\]\.seconds`"
+    with pytest.raises(UserError, match=rf"\(problem 2: Exp.*float.* >= 0\.0 - at {place}\)\. Move the file away"):
         list(found)
