@@ -246,7 +246,7 @@ def _is_other_than_n(document: dict[str, Any]) -> bool:
     return [step["problems"] for step in steps] != [count * runs_of(document) for count in n]
 
 
-# A new column of the table of steps is one line here, beside its metric in core/results/metrics.py.
+# A new column of the table of steps is one line here, beside its field in core/results/model.py.
 STEPS = (
     Metric("step", "its number, and what the scaffold does in it", _name, _named),
     Metric("t", "the step", _name, lambda of: not _named(of)),

@@ -20,14 +20,12 @@ from numpy.typing import NDArray
 from core.base import stats
 from core.base.prices import PICO, Prices
 from core.grading.answers import NO_REFERENCE
+from core.results.model import COUNTS, SELDOM
 from core.results.wait_metrics import Waits
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
-COUNTED = ("truncated", "forced", "unread", "doubtful", "failed", "identical")
-# Written only where there are any, as "uncounted" is.
 SILENT = ("empty", "filtered")  # replies that say nothing, or not all
-UNDECIDED = ("undecided", "undecided_pairs")  # comparisons without a verdict
 # Of the runs of a problem, those that nobody has graded left out.
 MERGES: dict[str, Callable[..., Any]] = {"mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}
 
@@ -125,17 +123,8 @@ class RunMetrics:
         for kind, of in (("completion_tokens", members), ("verification_tokens", side_calls)):
             step.counts[kind] += sum(cost["completion_tokens"] or 0 for cost in of)
             step.uncounted[kind] += sum(cost["completion_tokens"] is None for cost in of)
-        step.counts.update({name: sum(name in m for m in members) for name in SILENT})
-        step.counts.update(
-            truncated=sum(m["finish_reason"] == "length" for m in members),
-            forced=sum("unforced" in m for m in members),
-            unread=sum(map(_is_unread, members)),
-            doubtful=sum(m["doubt"] is not None and "error" not in m and not _is_unread(m) for m in members),
-            failed=sum("error" in m for m in members),
-            identical=record["identical"],
-            undecided=sum("undecided" in m for m in members),
-            undecided_pairs=record.get("undecided_pairs", 0),
-        )
+        step.counts.update({name: sum(map(counts, members)) for name, counts in (COUNTS | SELDOM).items()})
+        step.counts.update(identical=record["identical"], undecided_pairs=record.get("undecided_pairs", 0))
         for kind in TOKENS:
             self._tokens[kind] += sum(cost[f"{kind}_tokens"] or 0 for cost in costs)
             self._uncounted[kind] += sum(cost[f"{kind}_tokens"] is None for cost in costs)
@@ -306,8 +295,8 @@ class RunMetrics:
             "generation_seconds": round(step.seconds, 1),
             "completions": int(step.size.sum()),
             "problems": int(here.sum()),
-            **{name: step.counts[name] for name in COUNTED},
-            **{name: step.counts[name] for name in (*SILENT, *UNDECIDED) if step.counts[name]},
+            **{name: step.counts[name] for name in (*COUNTS, "identical")},
+            **{name: step.counts[name] for name in (*SELDOM, "undecided_pairs") if step.counts[name]},
             **({"uncounted": step.uncounted.total()} if step.uncounted.total() else {}),
             **(
                 {
@@ -332,12 +321,6 @@ class RunMetrics:
         ordered = np.empty(self._problems)
         ordered[numbers] = values
         return ordered.reshape(-1, self._runs)
-
-
-def _is_unread(member: dict[str, Any]) -> bool:
-    """Whether there is a reply, in which no answer could be found or read. A proof has none to be read."""
-    is_wrong = member["correct"] is False and "written" not in member
-    return is_wrong and member["answer"] is None and member["doubt"] is not None and "error" not in member
 
 
 def _gain(before: NDArray[np.float64], after: NDArray[np.float64]) -> dict[str, float | int]:

@@ -10,7 +10,7 @@ Names are those of core/types.py if the file has older ones: its `checks` are si
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypedDict, get_args, get_origin, get_type_hints
 
@@ -186,6 +186,28 @@ Accuracies = Annotated[
 ]
 Figures = Annotated[dict[Annotated[str, _one_of("points", "good", "full")], OverRuns], Meta(min_length=3)]
 _Rank = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$(?!\n)")]
+
+
+def is_unread(member: Mapping[str, Any]) -> bool:
+    """Return whether there is a reply in which no answer could be found or read. A proof has none to be read."""
+    is_wrong = member["correct"] is False and "written" not in member
+    return is_wrong and member["answer"] is None and member["doubt"] is not None and "error" not in member
+
+
+# The counts of a step, each with the members that it counts (core/results/records.py); those of SELDOM are written only
+# if there are any. A new one is a line here, its field below, and its column in core/report/tables.py.
+COUNTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "truncated": lambda member: member["finish_reason"] == "length",
+    "forced": lambda member: "unforced" in member,
+    "unread": is_unread,
+    "doubtful": lambda member: member["doubt"] is not None and "error" not in member and not is_unread(member),
+    "failed": lambda member: "error" in member,
+}
+SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "empty": lambda member: "empty" in member,
+    "filtered": lambda member: "filtered" in member,
+    "undecided": lambda member: "undecided" in member,
+}
 
 
 class StepMetrics(Part, frozen=True, kw_only=True):

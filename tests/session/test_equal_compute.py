@@ -256,9 +256,9 @@ def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_t
     ps = [by_name[key].against.p for key in compared]  # type: ignore[union-attr]
     assert ps == [2 / 2**12, 1, 2 / 2**12, 2 / 2**12]
     assert [by_name[key].p_holm for key in compared] == pytest.approx([8 / 2**12, 1, 8 / 2**12, 8 / 2**12])
-    told = {tuple(line.split()[:2]): line.split()[2:] for line in table(made, "base").splitlines()[2:]}
+    told = {tuple(line.split()[:2]): line.split()[2:] for line in table(made, "base").body().splitlines()[2:]}
     assert told["late", "200"][:4] == told["base", "50"][:4] == ["-"] * 4, "no accuracy, no difference, no p"
-    assert "p (Holm)" in table(made, "base").splitlines()[0]
+    assert "p (Holm)" in table(made, "base").body().splitlines()[0]
     assert all(row.p_holm is None for row in made if not row.against)
 
 

@@ -40,7 +40,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def columns(found: lean.Report) -> list[dict[str, list[str]]]:
-    return [{column.head: column.cells for column in table.columns} for table in lean.tables(found)]
+    return [{column.head: list(column.cells) for column in table.columns} for table in lean.tables(found)]
 
 
 # Tables
