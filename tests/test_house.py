@@ -10,7 +10,7 @@ import pytest
 
 from core.base.files import ROOT
 
-FOLDERS = ("core", "labs")
+FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
@@ -18,6 +18,7 @@ def modules() -> list[Path]:
     return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
+@pytest.mark.skipif("labs" not in FOLDERS, reason="the contracts name the labs")
 def test_rooms_import_lower_floors_only() -> None:
     """The contracts stand in pyproject.toml; import-linter keeps them."""
     done = subprocess.run([sys.executable, "-c", LINT], capture_output=True, text=True, cwd=ROOT)
@@ -63,5 +64,5 @@ def test_every_wing_is_a_package_that_is_installed() -> None:
     assert all((folder / "__init__.py").exists() for folder in folders)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     wings = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert set(project["packages"]) == wings | {"core.bundled"}
+    assert {name for name in project["packages"] if name.split(".")[0] in FOLDERS} == wings | {"core.bundled"}
     assert project["package-data"]["core"] == ["results/schema.json", "report/web/**"]
