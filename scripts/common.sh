@@ -5,6 +5,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 run() { PYTHONPATH=$root exec "$root/.venv/bin/python" -m "$module" "$@"; }
 
+case ${module:-} in labs.*)
+  [ -d "$root/labs" ] || { echo "error: ${0##*/} belongs to a lab, and the folder labs is missing" >&2; exit 2; } ;;
+esac
 case " $* " in
   *" -h "* | *" --help "*)
     columns=${COLUMNS:-}

@@ -17,6 +17,7 @@ from core.scaffolds.rsa import RSA
 from core.session.run import solve_sync
 print(solve_sync(RSA, "sums", LIMIT=1, N=2, K=2, T=1, MAX_TOKENS=300))
 """
+PLAN = (sys.executable, "-m", "core.plan.plan")
 COMMANDS = [
     ("experiments/02_rsa_basic.py", *SMALL),
     ("experiments/18_proofs.py", *SMALL, "RUNS=1"),
@@ -58,17 +59,32 @@ def python(copy: Path, *args: str) -> str:
 
 def test_without_the_labs_the_harness_runs(copy: Path) -> None:
     assert python(copy, "-c", "from importlib.util import find_spec; print(find_spec('labs'))") == "None\n"
+    kept = {path.name[:2] for path in (copy / "experiments").glob("*.py")}
+    assert kept >= {f"{number:02}" for number in range(1, 20)}
     out = [python(copy, *command) for command in COMMANDS]
-    for name in ("02_rsa_basic", "all"):
+    for name in ("02_rsa_basic", "report"):
         assert (copy / "results" / f"{name}.html").stat().st_size > 100_000
     assert "Results of rsa" in out[-1]
 
 
 def test_without_the_labs_all_other_tests_are_collected(copy: Path) -> None:
-    collected = set(re.findall(r"^(tests/\S+\.py): \d+$", python(copy, "-m", "pytest", "--collect-only", "-q", "-m", ""), re.M))
+    listed = python(copy, "-m", "pytest", "--collect-only", "-q", "-m", "")
+    collected = set(re.findall(r"^(tests/\S+\.py): \d+$", listed, re.M))
     files = {os.path.relpath(path, copy) for path in (copy / "tests").rglob("test_*.py")}
     assert {name for name in files - collected if not name.startswith("tests/real/")} == set()
 
 
 def test_without_the_labs_tests_of_the_harness_pass(copy: Path) -> None:
     python(copy, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", GOLDEN, *TESTS)
+
+
+@pytest.mark.parametrize(
+    "command", [("bash", "scripts/grade.sh"), ("bash", "scripts/run.sh", "21_star"), (*PLAN, "21_star")]
+)
+def test_without_the_labs_their_commands_are_refused_in_a_line(copy: Path, command: tuple[str, ...]) -> None:
+    experiment = copy / "experiments" / "21_star.py"
+    shutil.copy(ROOT / "experiments" / "21_star.py", experiment)
+    done = subprocess.run(command, env=environment(PYTHONPATH=str(copy)), capture_output=True, text=True, cwd=copy)
+    experiment.unlink()
+    assert done.returncode == 2 and done.stderr.endswith(" belongs to a lab, and the folder labs is missing\n")
+    assert done.stderr.count("\n") == 1
