@@ -30,6 +30,9 @@ else
   echo "error: no experiment '$name'. There are: $(cd "$root/experiments" && echo [0-9]*.py | sed 's/\.py//g')" >&2
   exit 2
 fi
+if grep -q '^from labs\.' "$file" && [ ! -d "$root/labs" ]; then
+  echo "error: $(basename "$file" .py) belongs to a lab, and the folder labs is missing" >&2; exit 2
+fi
 case " $* " in *" --help "* | *" -h "*)
   # Before any set-up, what the file itself says; after it, ranges and defaults too.
   [ -x "$root/.venv/bin/python" ] || { sed -e '1s/^"""//' -e '/^from \|^import \|^if __name__\|^"""$\|^    run(/d' "$file"; exit 0; } ;;

@@ -30,8 +30,6 @@ from core.constants import (
 from core.scaffolds import deepseek_math, experiment_file, math_agent, nomos, registry
 from core.scaffolds.rsa import RSA, RsaConstants
 from core.types import Sampling
-from labs.proofs.curate.cli import CurateConstants
-from labs.proofs.grade.asking import GradeConstants
 
 FILE: dict[str, Any] = {"__file__": "x", "run": len, "N": 8, "K": 3, "TEMPERATURE": 0.7, "_P": 1, "RSA": RSA}
 
@@ -160,24 +158,27 @@ def test_any_override_is_read_or_refused_by_a_users_error(text: str) -> None:
 
 
 def test_the_page_of_constants_has_every_one_with_its_value() -> None:
-    sections = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8").split("\n## ")
-    told = {
-        section.partition("\n")[0]: dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", section, re.M)) for section in sections
-    }
-    common = {name: getattr(Constants(), name) for name in constants.rules(Constants)}
-    assert told.pop("Of every experiment") == {name: shown(value) for name, value in common.items()}
-    grading = {name: value for name, value in vars(GradeConstants()).items() if common.get(name) != value}
-    assert told.pop("grade.sh") == {name: shown(value) for name, value in grading.items()}
-    asking = {name: value for name, value in vars(CurateConstants()).items() if common.get(name) != value}
-    assert told.pop("schemes.sh and filter.sh") == {name: shown(value) for name, value in asking.items()}
-    for path in sorted(experiment_file.FOLDER.glob("[0-9]*.py")):
+    told = told_constants()
+    assert told["Of every experiment"] == {name: shown(value) for name, value in vars(Constants()).items()}
+    for path in experiment_file.paths():
         found = experiment_file.load(path.stem)
         is_new = path.stem in registry.experiments().values() and path.stem not in told  # --help explains its constants
         if found.planned.constants is not Constants and not is_new:
-            made = constants.read(found.planned.constants, found.namespace)
-            own = {name: value for name, value in vars(made).items() if common.get(name) != value}
-            assert told.pop(path.stem) == {name: shown(value) for name, value in own.items()}
-    assert list(told) == [sections[0].partition("\n")[0]]
+            assert told[path.stem] == own_constants(constants.read(found.planned.constants, found.namespace))
+
+
+def told_constants() -> dict[str, dict[str, str]]:
+    """Read the sections of the page of constants: the constants of each and their values."""
+    sections = (ROOT / "docs" / "constants.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    return {
+        section.partition("\n")[0]: dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", section, re.M)) for section in sections
+    }
+
+
+def own_constants(made: Any) -> dict[str, str]:
+    """Return the constants that differ from those of every experiment, as the page shows them."""
+    common = vars(Constants())
+    return {name: shown(value) for name, value in vars(made).items() if common.get(name) != value}
 
 
 def shown(value: Any) -> str:

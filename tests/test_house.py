@@ -10,7 +10,7 @@ import pytest
 
 from core.base.files import ROOT
 
-FOLDERS = ("core", "labs")
+FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
@@ -18,6 +18,7 @@ def modules() -> list[Path]:
     return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
+@pytest.mark.skipif("labs" not in FOLDERS, reason="the contracts name the labs")
 def test_rooms_import_lower_floors_only() -> None:
     """The contracts stand in pyproject.toml; import-linter keeps them."""
     done = subprocess.run([sys.executable, "-c", LINT], capture_output=True, text=True, cwd=ROOT)
@@ -39,13 +40,13 @@ def test_nothing_imports_what_is_run() -> None:
         ("core.results.read", ["openai", "core.engines", "core.generate", "torch", "sympy", "matplotlib"]),
         ("core.session.run", ["torch", "sympy", "matplotlib", "pyarrow", "huggingface_hub", "openai", "aiohttp"]),
         ("core.base.errors", ["numpy"]),
-        ("labs.training.process", ["torch", "transformers", "trl", "peft", "tokenizers"]),
-        ("labs.lean.guide", ["torch", "safetensors", "pyarrow", "xllamacpp"]),
-        ("labs.lean.energy_training", ["torch", "openai", "aiohttp", "core.generate"]),
-        ("labs.lean.tree_page", ["torch", "openai", "aiohttp", "xllamacpp", "matplotlib", "core.engines"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:
+    loads_none(module, heavy)
+
+
+def loads_none(module: str, heavy: list[str]) -> None:
     program = f"import {module}, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
@@ -63,5 +64,5 @@ def test_every_wing_is_a_package_that_is_installed() -> None:
     assert all((folder / "__init__.py").exists() for folder in folders)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     wings = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert set(project["packages"]) == wings | {"core.bundled"}
+    assert {name for name in project["packages"] if name.split(".")[0] in FOLDERS} == wings | {"core.bundled"}
     assert project["package-data"]["core"] == ["results/schema.json", "report/web/**"]

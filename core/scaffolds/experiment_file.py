@@ -34,7 +34,12 @@ def load(name: str) -> ExperimentFile:
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
     if len(found) != 1:
         raise UserError(f"no experiment {name!r:.60}. There are: {' '.join(path.stem for path in known)}")
-    namespace = runpy.run_path(str(found[0]))
+    try:
+        namespace = runpy.run_path(str(found[0]))
+    except ModuleNotFoundError as error:
+        if error.name != "labs":
+            raise
+        raise UserError(f"{found[0].stem} belongs to a lab, and the folder labs is missing") from None
     planned = [value for value in namespace.values() if isinstance(value, Planned) and not isinstance(value, type)]
     if not planned:
         raise UserError(f"{found[0].stem} names no scaffold (see core/scaffolds/__init__.py)")

@@ -71,11 +71,14 @@ def test_a_run_whose_output_is_lost_saves_all_and_ends_as_other_programs_do(
         "-m core.report.compare 02_rsa_basic 02_rsa_basic",
         "-m core.plan.plan 02_rsa_basic",
         "-m core.plan.plan --help",
-        "-m labs.endpoint.app --help",
         "-m core.engines.fleet --help",
     ],
 )
 def test_so_do_the_other_commands(ran: Path, command: str, redirected: str) -> None:
+    ends_as_other_programs_do(command, redirected, ran)
+
+
+def ends_as_other_programs_do(command: str, redirected: str, ran: Path) -> None:
     done = shell(f"$P {command} {redirected}", RESULTS_DIR=str(ran))
     assert done.returncode == (SIGPIPE if "true" in redirected else 1)
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
@@ -97,8 +100,11 @@ def test_a_users_error_keeps_its_status_where_it_cannot_be_told(results: Path, c
 
 
 @pytest.mark.parametrize("redirected", ["> /dev/full", ">&- 2>&-", "> >(true)"])
-@pytest.mark.parametrize("command", ["-m labs.endpoint.app --port 29891 K=2 N=2", "-m core.engines.start"])
-def test_a_server_serves_on_until_it_is_stopped(results: Path, command: str, redirected: str) -> None:
+def test_a_server_serves_on_until_it_is_stopped(results: Path, redirected: str) -> None:
+    serves_on_until_it_is_stopped("-m core.engines.start", 29892, redirected)
+
+
+def serves_on_until_it_is_stopped(command: str, port: int, redirected: str) -> None:
     process = subprocess.Popen(
         ["bash", "-c", f"exec $P {command} {redirected}"],
         env=environment(PORT="29892") | {"P": sys.executable},
@@ -109,7 +115,7 @@ def test_a_server_serves_on_until_it_is_stopped(results: Path, command: str, red
     )
     try:
         with socket.socket() as client:
-            while client.connect_ex(("127.0.0.1", 29891 if "endpoint" in command else 29892)):
+            while client.connect_ex(("127.0.0.1", port)):
                 assert process.poll() is None
                 time.sleep(0.05)
         process.send_signal(signal.SIGINT)

@@ -25,12 +25,9 @@ from tests.conftest import ROOT, environment, heed_signals, run, start
 from tests.engines.test_process import is_alive
 from tests.engines.test_server import QED_NANO_CONFIG, Pages, models, stand_in
 from tests.engines.test_server import SGLANG as STAND_IN
-from tests.fakes.grader import GradingServer
-from tests.labs.proofs.grade.conftest import card, grader
 from tests.session.test_run import load, timeless
 
 pytest.importorskip("sglang_router", reason="the gateway is not installed: bash setup.sh fleet")
-__all__ = ["card", "grader"]  # fixtures
 SMALL = ("LIMIT=4", "N=4", "T=2", "MAX_TOKENS=300", "CONCURRENCY=12")
 GENERATIONS = 4 * 4 * 3
 KEY = "sk-of-the-fleet"
@@ -384,94 +381,6 @@ def test_on_slurm_a_cancelled_experiment_saves_what_it_has_and_cancels_its_serve
     wait_until(lambda: ended(slurm, "1001", "1002"))
     assert not load(results, "02_rsa_basic.partial")["complete"]
     assert "requeue" not in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
-
-
-PROOFS = ("18_proofs", "SCAFFOLD=baseline", "N=2", "RUNS=1", "LIMIT=2", "MAX_TOKENS=300")
-
-
-def jobs_of(env: dict[str, str]) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (Path(env["SLURM_STAND_IN"]) / "jobs.jsonl").read_text().splitlines()]
-
-
-def test_on_slurm_a_run_that_has_ended_well_is_graded(
-    slurm: dict[str, str], results: Path, grader: GradingServer, card: Callable[..., str]
-) -> None:
-    done = submit(slurm, *PROOFS, card(), "GRADES=2", "MAX_DOLLARS=5")
-    assert done.returncode == 0, done.stderr
-    assert "grading: job 1003, which starts when 18_proofs has ended well, on no servers of its own" in done.stdout
-    assert "to stop: scancel 1003 1002 1001" in done.stdout
-    wait_until(lambda: "grading" in load_if_there(results, "18_proofs"), 240)
-    wait_until(lambda: ended(slurm, "1001", "1002", "1003"))
-    _, run, grading = jobs_of(slurm)
-    assert grading["options"]["dependency"] == "afterok:1002" and grading["options"]["kill-on-invalid-dep"] == "yes"
-    assert "gres" not in grading["options"] and "requeue" in grading["options"]
-    assert run["args"][2:] == ["bash", "scripts/run.sh", *PROOFS], "what is the grading's is not the run's"
-    assert grading["args"] == ["own", "0", "bash", "scripts/grade.sh", "18_proofs", card(), "GRADES=2", "MAX_DOLLARS=5"]
-    document = load(results, "18_proofs")
-    assert document["grading"]["model"]["name"] == "strict" and document["grading"]["config"]["GRADES"] == 2
-    assert grader.asked == document["grading"]["gradings"] > 0 and document["grading"]["graded"] == 4
-
-
-def load_if_there(results: Path, name: str) -> dict[str, Any]:
-    return load(results, name) if (results / f"{name}.json").exists() else {}
-
-
-def test_on_slurm_a_grader_has_servers_of_its_own_once_the_run_has_ended(slurm: dict[str, str], results: Path) -> None:
-    """Embedded ones: what a GPU's need is the same."""
-    chosen = slurm | {"GRADER_SERVERS": "1", "GRADER_OPTIONS": "--partition=big"}
-    done = submit(chosen, *PROOFS, "GRADER=embedded", "MAX_TOKENS=200")
-    assert done.returncode == 0 and "on 1 servers of its own" in done.stdout, done.stderr
-    wait_until(lambda: "grading" in load_if_there(results, "18_proofs"), 240)
-    wait_until(lambda: ended(slurm, "1001", "1002", "1003", "1004"))
-    _, _, grading, servers = jobs_of(slurm)
-    assert grading["args"] == ["own", "1", "bash", "scripts/grade.sh", "18_proofs", "MAX_TOKENS=200"]
-    assert servers["script"] == "scripts/slurm/servers.sbatch" and servers["options"]["array"] == "0-0"
-    assert servers["options"]["partition"] == "big", "submitted by the grading job, when it starts"
-    log = (results / "fleet" / "slurm-1003.log").read_text()
-    assert "a gateway in front of 1 server" in log and "1 of 1 servers answer" in log and "Traceback" not in log
-    assert "scancel 1004" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text()
-    assert load(results, "18_proofs")["grading"]["model"]["card"]["name"] == "embedded"
-
-
-def test_on_slurm_nothing_is_graded_of_a_run_that_fails(
-    slurm: dict[str, str], results: Path, grader: GradingServer, card: Callable[..., str]
-) -> None:
-    assert submit(slurm, *PROOFS, "N=none", card()).returncode == 0
-    wait_until(lambda: "never 1003" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text(), 120)
-    assert grader.asked == 0 and ended(slurm, "1001", "1002")
-
-
-@pytest.mark.parametrize("engine", ["sglang", "vllm"])
-def test_a_grader_on_gpus_gets_as_many_servers_as_the_run(
-    engine: str, slurm: dict[str, str], results: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "big.toml"
-    path.write_text(f'engine = "{engine}"\nmodel = "big/grader"\n')
-    record = tmp_path / "submitted"
-    stand = f'echo "MODEL=${{MODEL:-}} ENGINE=${{ENGINE:-}} $*" >> {record}; echo 7'
-    chosen = slurm | {
-        "PATH": stand_in(tmp_path / "bin", sbatch=stand),
-        "SERVERS": "3",
-        "BASE_URL": "http://127.0.0.1:9",
-    }
-    done = submit(chosen, *PROOFS, f"GRADER={path}", "GRADES=3")
-    assert done.returncode == 0, done.stderr
-    servers, run, grading = record.read_text().splitlines()
-    assert servers.startswith("MODEL= ENGINE=embedded") and run.startswith("MODEL= ENGINE=embedded")
-    assert grading.startswith(f"MODEL={path} ENGINE={engine} --parsable") and grading.endswith(
-        "experiment.sbatch own 3 bash scripts/grade.sh 18_proofs GRADES=3"
-    )
-
-
-def test_submitted_on_its_own_terms_a_grading_that_is_refused_takes_the_run_back(
-    slurm: dict[str, str], card: Callable[..., str], tmp_path: Path
-) -> None:
-    record = tmp_path / "cancelled"
-    refuse = 'case "$*" in *afterok*) echo "sbatch: error: no such partition" >&2; exit 1;; *) echo 7;; esac'
-    path = stand_in(tmp_path / "bin", sbatch=refuse, scancel=f"echo $1 >> {record}")
-    done = submit(slurm | {"PATH": path}, *PROOFS, card())
-    assert done.returncode == 2 and "the grading could not be submitted" in done.stderr
-    assert record.read_text().split() == ["7", "7"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,6 @@ from tests.fakes.http import answer
 from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.generate.test_patience import Moody, ask, chat
 from tests.helpers import documents, reports
-from tests.labs.endpoint.test_app import Running
 from tests.results.test_results import SCHEMA, document, graded, member
 from tests.session.test_run import load
 
@@ -220,21 +219,6 @@ def test_an_answer_is_forced_within_the_context_where_tokens_are_unknown(
     made = asyncio.run(one())
     assert made.forced is not None and "\\boxed{42}" in made.forced
     assert len(moody.prompts[1]) < max(200, 5 * context) and made.counted == (None, None, None)
-
-
-def test_rsa_as_a_model_tells_no_usage_that_it_does_not_know(moody: Moody, tmp_path: Path) -> None:
-    moody.choose = lambda n, prompt: answer(200, chat("\\boxed{42}") | {"usage": None})
-    running = Running(Server("other", moody.url, "m", "x"), tmp_path)
-    try:
-        with running.client() as client:
-            asked: Any = [{"role": "user", "content": "?"}]
-            made = client.chat.completions.create(model=running.model, messages=asked)
-            assert made.usage is None and "42" in (made.choices[0].message.content or "")
-            options: Any = {"stream": True, "stream_options": {"include_usage": True}}
-            chunks = list(client.chat.completions.create(model=running.model, messages=asked, **options))
-            assert chunks[-1].usage is None and not chunks[-1].choices
-    finally:
-        running.close()
 
 
 # Replies that say nothing

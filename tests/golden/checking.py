@@ -17,15 +17,9 @@ UNRESUMED = (".html.txt", ".ledger.txt", "names.txt")  # not compared of resumed
 LINES = 40  # of a difference that is shown
 
 
-def parameters(cases: list[Case]) -> list[ParameterSet]:
-    """The cases as parameters of a test; those that train are skipped if torch is missing."""
-    return [pytest.param(case, id=case.name, marks=[_needs_training()] if case.trains else []) for case in cases]
-
-
-def _needs_training() -> pytest.MarkDecorator:
-    from tests.labs.training.helpers import needed  # the cases of core work without the labs
-
-    return needed
+def parameters(cases: list[Case], *if_it_trains: pytest.MarkDecorator) -> list[ParameterSet]:
+    """The cases as parameters of a test; those that train have the marks `if_it_trains`."""
+    return [pytest.param(case, id=case.name, marks=if_it_trains if case.trains else ()) for case in cases]
 
 
 def compare(case: Case, found: Texts, is_resumed: bool = False) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.engines.test_llamacpp import edit
-from tests.helpers.models import llama
 from tests.labs.training import helpers as training
+from tests.labs.training.models import edit, llama
 from tests.real.conftest import serving
 
 pytestmark = [pytest.mark.engines, training.needed]

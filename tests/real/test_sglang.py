@@ -17,6 +17,7 @@ from labs.lean import embedding, served
 from labs.lean.policy import asked
 from labs.training import to_hf
 from tests.conftest import ROOT, environment
+from tests.labs.conftest import lean
 from tests.labs.lean.test_door import written
 from tests.labs.lean.test_embeddings import asked as asked_of
 from tests.labs.lean.test_iterate import HELD_OUT, LEARNED
@@ -24,6 +25,7 @@ from tests.labs.training import helpers as training
 from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, serving, within
 from tests.real.test_vllm import ask, run
 
+__all__ = ["lean"]  # a fixture
 pytestmark = pytest.mark.engines
 TEXTS = ["⊢ p → p", "h : p ∧ q\n⊢ q", "n : Nat\nih : n + 0 = n\n⊢ n + 1 + 0 = n + 1", "7*43"]
 # What the last token's vector behind the last norm is, by transformers; of length 1.

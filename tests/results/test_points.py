@@ -14,8 +14,6 @@ from core.results import read
 from core.results.merge import merge
 from core.results.metrics import MERGES, RunMetrics
 from core.results.points import Worths, groups_of, is_good, values
-from core.types import Completion
-from labs.proofs.grade.stored import written
 from tests.helpers import documents
 from tests.results.test_results import SCHEMA, document
 
@@ -64,6 +62,7 @@ def test_points_and_shares_are_means_over_problems_and_not_delivered_is_0_and_mi
     assert found["not_delivered"] == {"cut off": 1, "empty": 1} and found["missing"] == {"grading unreadable": 1}
     assert found["written"]["right"] == {"proofs": 2, "thinking": 30, "answer": 10}
     assert found["written"]["wrong"]["proofs"] == 3, "what was cut off is wrong"
+    assert worths([[7]])["written"]["wrong"] == {"proofs": 0, "thinking": None, "answer": None}
 
 
 @pytest.mark.parametrize(
@@ -102,17 +101,6 @@ def test_problems_are_grouped_by_the_columns_that_they_have() -> None:
         "hard": (0, 1),
     }
     assert "level easy         2  85.7 [" in tables.points_table(made.metrics()["proofs"])
-
-
-def test_tokens_are_shared_out_by_characters_and_unknown_where_thinking_is_not_shown() -> None:
-    def of(thinking: str, answer: str, tokens: int) -> dict[str, int | None]:
-        return written(Completion("", 0, thinking, answer, prompt_tokens=1, completion_tokens=tokens))
-
-    assert of("x" * 300, "y" * 100, 100) == {"thinking": 75, "answer": 25}
-    assert of("", "y" * 100, 30) == {"thinking": 0, "answer": 30}
-    unknown = {"thinking": None, "answer": None}
-    assert of("", "y" * 100, 5000) == unknown and of("x", "y", 0) == unknown
-    assert worths([[7]])["written"]["wrong"] == {"proofs": 0, "thinking": None, "answer": None}
 
 
 GRADING: dict[str, Any] = {

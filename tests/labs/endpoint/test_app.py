@@ -33,6 +33,8 @@ from labs.endpoint import app, chat
 from labs.endpoint.guard import Refusal
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer, reset
+from tests.generate.test_patience import Moody
+from tests.generate.test_patience import chat as chat_reply
 
 STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."
 ASKED = [{"role": "user", "content": STATEMENT}]
@@ -683,3 +685,25 @@ def test_each_request_is_a_line_without_its_text(shared: Running, capsys: pytest
     assert re.fullmatch(r"request \d+: N=2 K=1 T=1, 4 completions, 31 characters", first)
     assert re.fullmatch(r"request \d+: answered after [\d.]+ s, [\d,]+ completion tokens", last)
     assert refused.startswith("refused: 400 ") and "secret" not in out
+
+
+@pytest.fixture
+def moody() -> Iterator[Moody]:
+    made = Moody()
+    yield made
+    made.close()
+
+
+def test_rsa_as_a_model_tells_no_usage_that_it_does_not_know(moody: Moody, tmp_path: Path) -> None:
+    moody.choose = lambda n, prompt: answer(200, chat_reply("\\boxed{42}") | {"usage": None})
+    running = Running(Server("other", moody.url, "m", "x"), tmp_path)
+    try:
+        with running.client() as client:
+            asked: Any = [{"role": "user", "content": "?"}]
+            made = client.chat.completions.create(model=running.model, messages=asked)
+            assert made.usage is None and "42" in (made.choices[0].message.content or "")
+            options: Any = {"stream": True, "stream_options": {"include_usage": True}}
+            chunks = list(client.chat.completions.create(model=running.model, messages=asked, **options))
+            assert chunks[-1].usage is None and not chunks[-1].choices
+    finally:
+        running.close()

@@ -10,7 +10,7 @@ from core.base.stats import paired
 from labs.lean import ablation
 from labs.lean.outcome import Outcome
 from tests.conftest import run
-from tests.faults.test_lean import theorems, whole
+from tests.labs.lean.test_faults import theorems, whole
 from tests.labs.training import helpers as training
 
 __all__ = ["theorems", "whole"]

@@ -26,8 +26,8 @@ from labs.lean.constants import LeanConstants
 from labs.training.served import Weights
 from labs.training.to_hf import convert
 from tests.engines.test_server import GPU, stand_in
-from tests.fakes import sglang
 from tests.labs.lean.test_embeddings import asked
+from tests.labs.training import sglang
 
 GIB = 2**30
 MODEL = Model(Path("/weights/policy"), "policy@0123456789ab", QED_NANO, 262144)

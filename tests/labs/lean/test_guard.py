@@ -1,16 +1,15 @@
 """The guard: what tactics may be. Hostile ones never reach Lean."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.base.files import ROOT
 from labs.lean import guard
 from labs.lean.guard import refused, refused_statement
 
 ALLOWED = [
-    *Path(__file__).parents[1].joinpath("cases", "tactics.txt").read_text(encoding="utf-8").splitlines(),
+    *(ROOT / "tests" / "cases" / "tactics.txt").read_text(encoding="utf-8").splitlines(),
     "simp!",
     "simp (decide := true)",
     "intro h",

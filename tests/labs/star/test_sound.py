@@ -5,20 +5,18 @@ import json
 import random
 import time
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.base.files import ROOT
 from labs.star.sound import false_equations
 from scripts.embedded.sums import Terms, draw_terms
 from scripts.embedded.texts import attempt, picked, products, solution
 
-CASES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "cases" / "equations.json").read_text(encoding="utf-8")
-)
+CASES: list[dict[str, Any]] = json.loads((ROOT / "tests" / "cases" / "equations.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{i:03d} {case['text']}" for i, case in enumerate(CASES)])

@@ -18,8 +18,8 @@ from labs.training.served import Weights
 from labs.training.to_hf import convert
 from tests.conftest import environment
 from tests.engines.test_server import GPU, stand_in
-from tests.fakes import sglang
-from tests.helpers.models import llama
+from tests.labs.training import sglang
+from tests.labs.training.models import llama
 
 PORT = "29869"
 # Notes whether a server answers, and trains.

@@ -20,7 +20,7 @@ from core.base.errors import UserError
 from core.engines.embedded_model import EMBEDDED_GGUF
 from labs.training import to_gguf, to_hf
 from tests.conftest import ROOT, environment
-from tests.engines.test_llamacpp import contents, hugging_face, one_file, tensors, weights
+from tests.labs.training.models import contents, hugging_face, one_file, tensors, weights
 
 # Not of the model: its name is the folder's, and no folder tells a licence.
 OF_THE_FILE = {"general.quantization_version", "general.name", "general.license"}

@@ -16,9 +16,8 @@ from labs.training.chat import Chat
 from labs.training.rows import Row
 from labs.training.served import Weights
 from tests.conftest import run
-from tests.engines.test_llamacpp import edit
-from tests.helpers.models import ASSISTANT, BOS, EOS, TEMPLATE, USER, YARN, llama
 from tests.labs.training import helpers as training
+from tests.labs.training.models import ASSISTANT, BOS, EOS, TEMPLATE, USER, YARN, edit, llama
 
 HEADS = {"gqa": 2, "mha": 4}  # of keys and values, by folder; both have 4 of queries
 INV_FREQ = "model.layers.1.self_attn.rotary_emb.inv_freq"

@@ -16,8 +16,9 @@ from core.engines import start
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.need import Need
 from tests.conftest import ROOT, environment, heed_signals
-from tests.engines.test_llamacpp import contents, greedy
+from tests.engines.test_llamacpp import greedy
 from tests.labs.training import helpers as training
+from tests.labs.training.models import contents
 
 pytestmark = training.needed
 

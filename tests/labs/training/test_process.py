@@ -25,8 +25,8 @@ from labs.training import process, to_gguf, to_hf
 from labs.training.architectures import QWEN3, linear_shapes
 from labs.training.starts import Start, lora_names, start, write_base
 from tests.conftest import ROOT, environment, heed_signals
-from tests.engines.test_llamacpp import edit
 from tests.labs.training import helpers as training
+from tests.labs.training.models import edit
 
 GIB = 2**30
 

@@ -16,9 +16,8 @@ from core.engines.shape import Shape
 from labs.training import to_hf
 from labs.training.architectures import SPLITS
 from labs.training.to_gguf import convert
-from tests.engines.test_llamacpp import contents, edit
-from tests.helpers.models import random_folder
 from tests.labs.training import helpers as training
+from tests.labs.training.models import contents, edit, random_folder
 
 SHAPE = Shape(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=900, tied=True)
 PROMPT = "<|im_start|>user\n7*43?<|im_end|>\n<|im_start|>assistant\n"

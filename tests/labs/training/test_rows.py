@@ -17,8 +17,8 @@ from labs.training import to_hf
 from labs.training.chat import Chat
 from labs.training.finetune import finetune, options_of
 from labs.training.rows import Row, passes, read
-from tests.engines.test_llamacpp import edit
 from tests.labs.training import helpers as training
+from tests.labs.training.models import edit
 
 GOOD = '{"instruction": "1+1?", "output": "2"}\n'
 BAD_DATA = {

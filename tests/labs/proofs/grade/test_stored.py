@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from core.generate.journal import Journal
+from core.types import Completion
+from labs.proofs.grade.stored import written
 from tests import conftest
 from tests.conftest import python
 from tests.fakes.grader import GradingServer, points_of
@@ -200,3 +202,13 @@ def test_unknown_results_and_a_journal_that_is_gone_are_one_line(
     (results / "journal" / "01_baseline.jsonl").unlink()
     status, _, err = grade("01_baseline", card())
     assert status == 2 and "in no journal beside it" in the_error(err) and grader.asked == 0
+
+
+def test_tokens_are_shared_out_by_characters_and_unknown_where_thinking_is_not_shown() -> None:
+    def of(thinking: str, answer: str, tokens: int) -> dict[str, int | None]:
+        return written(Completion("", 0, thinking, answer, prompt_tokens=1, completion_tokens=tokens))
+
+    assert of("x" * 300, "y" * 100, 100) == {"thinking": 75, "answer": 25}
+    assert of("", "y" * 100, 30) == {"thinking": 0, "answer": 30}
+    unknown = {"thinking": None, "answer": None}
+    assert of("", "y" * 100, 5000) == unknown and of("x", "y", 0) == unknown

@@ -1,4 +1,4 @@
-"""Experiments 20 to 26 and their scripts leave behind what the golden files hold."""
+"""Experiments 20 to 26 and the scripts of the labs leave behind what the golden files hold."""
 
 from pathlib import Path
 
@@ -6,8 +6,10 @@ import pytest
 
 from tests.golden.cases import LABS, Case
 from tests.golden.checking import check, check_resumed, parameters
+from tests.labs.training.helpers import needed
 
 RESUMED = [case for case in LABS if case.resumes]
+RECORDED = [case for case in RESUMED if case.records and (case.trains or case.lean)]
 
 
 def needs_lean(case: Case, request: pytest.FixtureRequest) -> None:
@@ -15,19 +17,19 @@ def needs_lean(case: Case, request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("lean")
 
 
-@pytest.mark.parametrize("case", parameters(LABS))
+@pytest.mark.parametrize("case", parameters(LABS, needed))
 def test_a_run_leaves_its_golden_files(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     needs_lean(case, request)
     check(case, tmp_path)
 
 
-@pytest.mark.parametrize("case", parameters([case for case in RESUMED if case.journal_only]))
+@pytest.mark.parametrize("case", parameters([case for case in RESUMED if case.journal_only], needed))
 def test_a_stored_journal_answers_every_request(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     needs_lean(case, request)
     check_resumed(case, tmp_path, records=False)
 
 
-@pytest.mark.parametrize("case", parameters([case for case in RESUMED if case.records and (case.trains or case.lean)]))
+@pytest.mark.parametrize("case", parameters(RECORDED, needed))
 def test_stored_records_are_continued(case: Case, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     needs_lean(case, request)
     check_resumed(case, tmp_path, records=True)

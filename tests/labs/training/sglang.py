@@ -1,6 +1,6 @@
 """Stands in for SGLang with the folder that it is given: llama.cpp serves it, by way of a GGUF file, or embeds by it.
 
-python -m tests.fakes.sglang ARGUMENTS-OF-SGLANG
+python -m tests.labs.training.sglang ARGUMENTS-OF-SGLANG
 
 NOTES, if set, names a file that gets a line when it serves. INSTEAD names a GGUF file that is served in place of a
 folder that can't be converted.
@@ -16,7 +16,7 @@ from core.engines.dialects import llamacpp
 from labs.training import to_gguf
 
 # Behind the line that asks an interpreter what it can import, for a shell.
-STARTED = f'[ "$1" = -c ] && exit 0\nexec {sys.executable} -m tests.fakes.sglang "$@"\n'
+STARTED = f'[ "$1" = -c ] && exit 0\nexec {sys.executable} -m tests.labs.training.sglang "$@"\n'
 
 
 def main(argv: list[str]) -> None:

@@ -1,0 +1,36 @@
+"""The house of the labs: what an import of theirs loads."""
+
+import re
+
+import pytest
+
+from core.base.files import ROOT
+from tests.test_house import loads_none
+
+
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("labs.training.process", ["torch", "transformers", "trl", "peft", "tokenizers"]),
+        ("labs.lean.guide", ["torch", "safetensors", "pyarrow", "xllamacpp"]),
+        ("labs.lean.energy_training", ["torch", "openai", "aiohttp", "core.generate"]),
+        ("labs.lean.tree_page", ["torch", "openai", "aiohttp", "xllamacpp", "matplotlib", "core.engines"]),
+    ],
+)
+def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:
+    loads_none(module, heavy)
+
+
+def test_what_trains_alone_imports_torch_and_nothing_imports_that_as_it_is_loaded() -> None:
+    heavy = re.compile(r"^\s*(?:import|from) (?:torch|sglang|transformers|trl|peft|tokenizers)\b", re.MULTILINE)
+    files = {
+        str(file.relative_to(ROOT)): file.read_text()
+        for room in ("core", "labs")
+        for file in (ROOT / room).rglob("*.py")
+    }
+    found = {name for name, text in files.items() if heavy.search(text)}
+    theirs = {f"labs/training/{name}.py" for name in ("encode", "loop", "network", "sft")}
+    assert found == theirs | {"labs/lean/energy_torch.py"}
+    modules = r"(?:training(?:\.| import )(?:encode|loop|network|sft)|lean(?:\.| import )energy_torch)"
+    imports = re.compile(rf"^(?:import|from) labs\.{modules}\b", re.MULTILINE)
+    assert {name for name, text in files.items() if imports.search(text)} <= found

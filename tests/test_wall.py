@@ -1,0 +1,90 @@
+"""The wall: in a copy of the checkout without the labs, the harness runs, and tests itself."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, environment
+
+SMALL = ("LIMIT=2", "N=2", "T=1", "K=2", "MAX_TOKENS=300")
+SOLVE = """
+from core.scaffolds.rsa import RSA
+from core.session.run import solve_sync
+print(solve_sync(RSA, "sums", LIMIT=1, N=2, K=2, T=1, MAX_TOKENS=300))
+"""
+PLAN = (sys.executable, "-m", "core.plan.plan")
+COMMANDS = [
+    ("experiments/02_rsa_basic.py", *SMALL),
+    ("experiments/18_proofs.py", *SMALL, "RUNS=1"),
+    ("experiments/19_answers.py", *SMALL, "RUNS=1"),
+    ("-m", "core.report.report", "02"),
+    ("-m", "core.report.report"),
+    ("-m", "core.report.compare", "02_rsa_basic", "19_answers"),
+    ("-m", "core.plan.plan", "02_rsa_basic", "--gpu", "H100"),
+    ("-m", "core.plan.plan", "15_compute_matched", "--gpu", "H100"),
+    ("-c", SOLVE),
+]
+TESTS = ("tests/scaffolds/test_rsa.py", "tests/results", "tests/report/test_table.py", "tests/test_house.py")
+GOLDEN = "tests/golden/test_core.py::test_a_run_leaves_its_golden_files[02_rsa_basic]"
+pytestmark = pytest.mark.skipif(not (ROOT / "labs").exists(), reason="the labs are gone already")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the working tree, but for labs, their tests and the experiments that import them."""
+    made = tmp_path_factory.mktemp("wall") / "checkout"
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, capture_output=True, text=True, cwd=ROOT, check=True).stdout.split("\0")
+    for file in (ROOT / name for name in names if name and not name.startswith(("labs/", "tests/labs/"))):
+        if file.is_file() and not (file.parent.name == "experiments" and "\nfrom labs." in file.read_text("utf-8")):
+            (made / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, made / file.relative_to(ROOT))
+    (made / ".venv").symlink_to(ROOT / ".venv")
+    return made
+
+
+def python(copy: Path, *args: str) -> str:
+    """Run a command in the copy and return its output. It must end with status 0."""
+    env = {name: value for name, value in environment().items() if not name.startswith("PYTEST_")}
+    env |= {"PYTHONPATH": str(copy), "RESULTS_DIR": str(copy / "results")}
+    done = subprocess.run([sys.executable, *args], env=env, capture_output=True, text=True, cwd=copy, timeout=600)
+    assert done.returncode == 0, f"{args}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def test_without_the_labs_the_harness_runs(copy: Path) -> None:
+    assert python(copy, "-c", "from importlib.util import find_spec; print(find_spec('labs'))") == "None\n"
+    kept = {path.name[:2] for path in (copy / "experiments").glob("*.py")}
+    assert kept >= {f"{number:02}" for number in range(1, 20)}
+    out = [python(copy, *command) for command in COMMANDS]
+    for name in ("02_rsa_basic", "report"):
+        assert (copy / "results" / f"{name}.html").stat().st_size > 100_000
+    assert "Results of rsa" in out[-1]
+
+
+def test_without_the_labs_all_other_tests_are_collected(copy: Path) -> None:
+    listed = python(copy, "-m", "pytest", "--collect-only", "-q", "-m", "")
+    collected = set(re.findall(r"^(tests/\S+\.py): \d+$", listed, re.M))
+    files = {os.path.relpath(path, copy) for path in (copy / "tests").rglob("test_*.py")}
+    assert {name for name in files - collected if not name.startswith("tests/real/")} == set()
+
+
+def test_without_the_labs_tests_of_the_harness_pass(copy: Path) -> None:
+    python(copy, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", GOLDEN, *TESTS)
+
+
+@pytest.mark.parametrize(
+    "command", [("bash", "scripts/grade.sh"), ("bash", "scripts/run.sh", "21_star"), (*PLAN, "21_star")]
+)
+def test_without_the_labs_their_commands_are_refused_in_a_line(copy: Path, command: tuple[str, ...]) -> None:
+    experiment = copy / "experiments" / "21_star.py"
+    shutil.copy(ROOT / "experiments" / "21_star.py", experiment)
+    done = subprocess.run(command, env=environment(PYTHONPATH=str(copy)), capture_output=True, text=True, cwd=copy)
+    experiment.unlink()
+    assert done.returncode == 2 and done.stderr.endswith(" belongs to a lab, and the folder labs is missing\n")
+    assert done.stderr.count("\n") == 1
