@@ -46,16 +46,20 @@ def orders(config: AblationConstants, card: Card) -> Work:
     count = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
     searches = count * len(ORDERS) * config.SEEDS
     of = f"{count:,} theorems in {len(ORDERS)} orders with {config.SEEDS} seeds"
-    return _work(config, of, [("tactics", searches, config.MAX_NODES)], searches * config.MAX_NODES)
+    # Not SMOKE=1: its four nodes are fewer than the tactics of PROBES, so that the run refuses it.
+    return _work(config, of, [("tactics", searches, config.MAX_NODES)], searches * config.MAX_NODES, "SEEDS=1")
 
 
-def _work(config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int) -> Work:
-    """Return the work of `searches`: of each a name, how many there are, and the nodes of one."""
+def _work(
+    config: BaselineConstants, of: str, searches: list[tuple[str, int, int]], tactics: int, smaller: str = "SMOKE=1"
+) -> Work:
+    """Return the work of `searches`: of each a name, how many there are, and the nodes of one. `smaller`: the constant
+    that is advised for a trial."""
     requests = tuple(
         Requests(kind, count * nodes * config.CANDIDATES, PROMPT_TOKENS, config.MAX_TOKENS, TACTIC_TOKENS)
         for kind, count, nodes in searches
     )
-    lean = f"{tactics:,} tactics at most go to Lean, whose time no data sheet tells; neither is training. Try SMOKE=1"
+    lean = f"{tactics:,} tactics at most go to Lean, whose time no data sheet tells; neither is training. Try {smaller}"
     return Work(of, requests, rows=(("Lean", lean),))
 
 
