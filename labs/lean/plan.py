@@ -9,6 +9,7 @@ from labs.lean.ablation import ORDERS
 from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants
 from labs.lean.iterate import numbers
 from labs.lean.theorems import TEST, TRAIN
+from labs.training import served
 
 PROMPT_TOKENS = 200  # of a state with its hypotheses, assumed
 TACTIC_TOKENS = 16  # median of a tactic, assumed
@@ -24,6 +25,7 @@ def baseline(config: ControlledConstants, card: Card) -> Work:
 
 def iterations(config: IterationConstants, card: Card) -> Work:
     """Return the work of 24_lean_iteration and 25_lean_all, with every search at its limit."""
+    served.check_is_here()
     config = config.tried()
     learned = _count(config.TRAIN_THEOREMS, TRAIN, config.MAX_THEOREMS)
     held_out = _count(config.THEOREMS, TEST, config.EVAL_THEOREMS)
@@ -33,10 +35,11 @@ def iterations(config: IterationConstants, card: Card) -> Work:
     evaluations = before + len(those) * (1 + config.ENERGY)
     searches = [
         ("tactics to learn from", learned * len(those), config.TRAIN_NODES),
-        ("at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
-        ("on held-out theorems", held_out * evaluations, config.MAX_NODES),
+        ("tactics at NOISE_TEMPERATURE", noisy, config.TRAIN_NODES),
+        ("tactics for held-out theorems", held_out * evaluations, config.MAX_NODES),
     ]
-    of = f"{len(those)} iterations of {learned:,} theorems, evaluated on {held_out:,}"
+    times = "1 iteration" if len(those) == 1 else f"{len(those)} iterations"
+    of = f"{times} of {learned:,} theorems, evaluated on {held_out:,}"
     return _work(config, of, searches, sum(count * nodes for _, count, nodes in searches))
 
 

@@ -5,13 +5,15 @@ from core.plan.lengths import PROMPT_TOKENS
 from core.plan.work import Requests, Work
 from core.problems import sets
 from labs.star.constants import StarConstants
+from labs.training import served
 
 AUTO = "auto"
 HINT = 50  # tokens that the demand for a form and the shown answer add to a prompt, about
 
 
 def work(config: StarConstants, card: Card) -> Work:
-    """Return the work of one run of all its rounds, none of which ends early."""
+    """Return the work of one run of all its rounds, none of which ends early. Raises UserError if it can't be run."""
+    served.check_is_here()
     held_out, name = _held_out(config, card)
     each = min(config.TRAIN_PROBLEMS, config.LIMIT or config.TRAIN_PROBLEMS)
     rounds = 1 if config.REPEAT else config.ROUNDS
@@ -24,7 +26,8 @@ def work(config: StarConstants, card: Card) -> Work:
         Requests("evaluated at temperature 0", evaluated, prompt, config.MAX_TOKENS),
         Requests("evaluated with SEEDS", evaluated * seeds * config.VOTES, prompt, config.MAX_TOKENS),
     )
-    of = f"{config.ROUNDS} rounds of {each:,} problems, evaluated on {held_out:,} of {name}"
+    times = "1 round" if config.ROUNDS == 1 else f"{config.ROUNDS} rounds"
+    of = f"{times} of {each:,} problems, evaluated on {held_out:,} of {name}"
     # A round trains on one trace a problem of all rounds so far, EPOCHS times.
     rows = sum(each * (1 if config.REPEAT else number) for number in range(1, config.ROUNDS + 1))
     starts = ("servers", f"{config.ROUNDS + 1} starts of a server, whose time is not planned")

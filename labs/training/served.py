@@ -47,16 +47,21 @@ class Weights:
             ) from None
 
 
-def first() -> Weights:
-    """What training starts from: as MODEL says, else the embedded model, or QED-Nano where there is a GPU. Raises
-    UserError where the weights are not here, or a server of others is in the way."""
-    environment.check()
-    named, engine = environment.model(), environment.engine()
+def check_is_here() -> None:
+    """Raises UserError if the model is served elsewhere, where its weights can't be changed."""
     if url := environment.base_url():
         raise UserError(
             f"this trains the weights that are served, and can't change those of the server at {url}. Unset "
             f"{'MODEL' if environment.is_cards_address() else 'BASE_URL'}, and name a model here: MODEL=FOLDER"
         )
+
+
+def first() -> Weights:
+    """What training starts from: as MODEL says, else the embedded model, or QED-Nano where there is a GPU. Raises
+    UserError where the weights are not here, or a server of others is in the way."""
+    environment.check()
+    named, engine = environment.model(), environment.engine()
+    check_is_here()
     if engine == "embedded" or not (named or engine or gpus.has_gpu()):
         return Weights(EMBEDDED_GGUF)
     environment.check_is_served(environment.card(), engine)

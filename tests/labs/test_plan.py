@@ -38,6 +38,16 @@ def test_every_experiment_is_planned(
     assert ("on paper" in out) is ("--embedded" not in where)
 
 
+@pytest.mark.parametrize("name", ["21_star", "22_star_controls", "24_lean_iteration", "25_lean_all"])
+def test_weights_that_are_served_elsewhere_are_not_planned(
+    name: str, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MODEL", "openai")
+    with pytest.raises(SystemExit, match="2"):
+        main([name])
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_star_counts_its_samples() -> None:
     made, _ = work("21_star", "LIMIT=6", "ROUNDS=2", "TRIES=2", "SEEDS=63-64", "EPOCHS=1", "VOTES=3")
     assert [each.count for each in made.requests] == [2 * 6 * 2, 2 * 6, 3 * 6, 3 * 6 * 2 * 3]
