@@ -52,7 +52,7 @@ LONGEST = (
     "engines/test_embedded.py",
     "scaffolds/test_resume.py",
     "engines/test_llamacpp.py",
-    "generate/test_patience.py",
+    "generate/test_retry.py",
     "labs/proofs/grade/test_stored.py",
     "labs/lean/test_index.py",
     "scaffolds/test_proofs.py",

@@ -21,7 +21,6 @@ from core.engines.server import CANNOT, MARK, Server
 from core.generate import budget as money
 from core.generate.budget import Budget, Hold, Most, Spent
 from core.generate.journal import Journal, content_key, from_record, to_record
-from core.generate.patience import FEW, Patience
 from core.generate.queue import Slots
 from core.generate.rates import Rates
 from core.generate.reply import (
@@ -36,6 +35,7 @@ from core.generate.reply import (
     Reply,
     Stalled,
 )
+from core.generate.retry import FEW, Retry
 from core.generate.waits import LEFT_OUT, NO_THINKING, is_left_out, may_wait, opened, whole
 from core.types import CHARACTERS, FORCED_ANSWER, Completion, Late, Message, Sampling
 
@@ -149,7 +149,7 @@ class Generator:
         self._limit = limit
         self._opened: Wire | None = None
         self._say = say
-        self._patience = Patience(server.base_url, say)
+        self._retry = Retry(server.base_url, say)
         self._names: set[str] = set()  # what its replies call the model
         self._again: dict[object, _Again] = {}  # the requests that have failed and are asked again
         self._away: float | None = None  # since when it has not been reached
@@ -352,7 +352,7 @@ class Generator:
             completion, is_final = Completion(key, seed), False
             error = f"the server's answer could not be read: {malformed}"
         if error and not is_final:
-            self._patience.used_up(prompt, error, self._wire.is_at_work(since))
+            self._retry.used_up(prompt, error, self._wire.is_at_work(since))
         seconds = round(time.monotonic() - began, 3)
         return replace(completion, seconds=seconds, error=error, origin=self.server.origin), is_final
 
@@ -392,7 +392,7 @@ class Generator:
         attempt = overtimes = stalls = 0
         sent = time.monotonic()
         while True:
-            is_last = attempt == RETRIES or self._patience.is_hopeless(prompt)
+            is_last = attempt == RETRIES or self._retry.is_hopeless(prompt)
             wait = _backoff(attempt) * random.uniform(0.75, 1.25)  # a population should not return in step
             self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
             self._asked = time.monotonic()
@@ -406,7 +406,7 @@ class Generator:
                         await self._check()
                     self._names.add(reply.model)
                 self._reached()
-                self._patience.usable()
+                self._retry.usable()
                 self._note_counts(reply)
                 return reply
             except Overtime:
@@ -533,7 +533,7 @@ class Generator:
         happen to any request; where a server was waited for in vain, it is said at once."""
         self._again[mine] = _Again(words := one_line(words, 200), time.monotonic())
         tries = tries or (attempt + 1 if left is None else FEW)
-        self._patience.unusable(words, sent, tries, _waits_from(attempt) if left is None else left, is_away)
+        self._retry.unusable(words, sent, tries, _waits_from(attempt) if left is None else left, is_away)
 
     async def _check(self) -> None:
         """Whether the server is still the one that the run began with: after a lost connection, another may have been
@@ -758,7 +758,7 @@ class Generator:
             )
         is_overflow = any(word in said.lower() for word in ("context", "too long", "maximum length"))
         is_its_own = is_overflow or error.is_filtered
-        if error.status < 500 and error.status not in PASSING and not is_its_own and not self._patience.is_answered:
+        if error.status < 500 and error.status not in PASSING and not is_its_own and not self._retry.is_answered:
             remedy = self.server.card.remedy(error.names)
             raise UserError(f"the server at {self.server.base_url} refuses our requests: {said}{remedy}")
         kind = "context overflow" if is_overflow else "filtered" if error.is_filtered else f"status {error.status}"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from core.base.errors import RunFailed
 from core.engines.cards import Card
 from core.engines.server import Server
-from core.generate import generator, patience, rates
+from core.generate import generator, rates, retry
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.generate.rates import Rates
@@ -25,8 +25,8 @@ from core.generate.reply import Refused, Reply
 from core.generate.wire import Wire
 from core.types import Sampling
 from tests.fakes.http import Answer, answer
-from tests.generate.test_patience import Moody, good
 from tests.generate.test_providers import Provider
+from tests.generate.test_retry import Moody, good
 
 
 class Clock(asyncio.SelectorEventLoop):
@@ -176,7 +176,7 @@ def asked_of(
     monkeypatch.setattr(Wire, "_asked", lambda self, *_: made())
     clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
     monkeypatch.setattr(generator, "time", clock)
-    monkeypatch.setattr(patience, "time", clock)
+    monkeypatch.setattr(retry, "time", clock)
     pause = generator._pause_for
 
     def noted(round: int, wait: float | None) -> float:

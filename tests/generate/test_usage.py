@@ -30,7 +30,7 @@ from core.types import Completion, Member, Sampling, carried
 from tests.conftest import run
 from tests.fakes.http import answer
 from tests.fakes.model import PROBLEM, Model, constants_with
-from tests.generate.test_patience import Moody, ask, chat
+from tests.generate.test_retry import Moody, ask, chat
 from tests.helpers import documents, reports
 from tests.results.test_results import SCHEMA, document, graded, member
 from tests.session.test_run import load

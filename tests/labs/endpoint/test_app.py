@@ -33,8 +33,8 @@ from labs.endpoint import app, chat
 from labs.endpoint.guard import Refusal
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer, reset
-from tests.generate.test_patience import Moody
-from tests.generate.test_patience import chat as chat_reply
+from tests.generate.test_retry import Moody
+from tests.generate.test_retry import chat as chat_reply
 
 STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."
 ASKED = [{"role": "user", "content": STATEMENT}]

@@ -1,4 +1,4 @@
-"""Patience: how long a server that sends nothing usable goes on being asked, and what is said of it meanwhile.
+"""Retry: how long a server that sends nothing usable goes on being asked, and what is said of it meanwhile.
 
 Every request is asked again for about two minutes by itself (core/generate/generator.py). Here is what all of them
 together say of the server: one that has never sent anything usable gets no more than that, one that has is waited for
@@ -18,7 +18,7 @@ PROMPTS_NEVER = 2
 PROMPTS_SINCE, SECONDS_SINCE = 8, 600.0
 
 
-class Patience:
+class Retry:
     """With the server at `address`; `say` shows a line to the user."""
 
     def __init__(self, address: str, say: Callable[[str], None]) -> None:

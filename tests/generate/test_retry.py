@@ -15,10 +15,9 @@ import pytest
 
 from core.base.errors import RunFailed
 from core.engines.server import Server
-from core.generate import generator, patience
+from core.generate import generator, retry
 from core.generate.generator import Generator
 from core.generate.journal import Journal
-from core.generate.patience import Patience
 from core.types import Completion, Sampling
 from tests.conftest import ROOT, ended, python
 from tests.fakes.http import HttpFake, Request, answer, reset
@@ -116,7 +115,7 @@ def test_a_server_that_never_sends_anything_usable_is_given_up(
         ask(moody, tmp_path, [f"prompt {n // 8}" for n in range(400)], limit)
     assert words in str(raised.value) and "\n" not in str(raised.value)
     tries = generator.RETRIES + 1
-    assert len(moody.prompts) <= 2 * tries * limit + 8 * patience.PROMPTS_NEVER
+    assert len(moody.prompts) <= 2 * tries * limit + 8 * retry.PROMPTS_NEVER
     assert not (tmp_path / "a.jsonl").read_bytes()
 
 
@@ -187,7 +186,7 @@ def test_a_server_that_has_answered_is_waited_for_longer(
     made, lines = ask(moody, tmp_path / "longer", prompts)
     assert sum(one.error is None for one in made) == 4, "its ten minutes are not over, so that all are tried"
     assert len(lines) == 1 and "(status 500: broken). It is asked for about 10 minutes more" in lines[0]
-    monkeypatch.setattr(patience, "SECONDS_SINCE", 0.0)
+    monkeypatch.setattr(retry, "SECONDS_SINCE", 0.0)
     before = len(moody.prompts)
     moody.choose = lambda n, prompt: good(prompt) if n < before + 4 else answer(500, {"error": "broken"})
     with pytest.raises(RunFailed, match="nothing usable for .* seconds .*broken"):
@@ -234,9 +233,9 @@ def test_quota_that_is_used_up_ends_the_run_at_once(moody: Moody, tmp_path: Path
     assert (tmp_path / "a.jsonl").read_text().count("\n") == answered
 
 
-def test_patience_counts_in_monotonic_time_and_begins_anew_with_every_usable_reply() -> None:
+def test_retry_counts_in_monotonic_time_and_begins_anew_with_every_usable_reply() -> None:
     lines: list[str] = []
-    waiting = Patience("http://here", lines.append)
+    waiting = Retry("http://here", lines.append)
     now = time.monotonic()
     waiting.unusable("oops", now, 1, 120.0)
     waiting.unusable("oops", now, 2, 120.0)
@@ -259,7 +258,7 @@ def test_patience_counts_in_monotonic_time_and_begins_anew_with_every_usable_rep
 
 def test_a_server_that_goes_away_is_said_anew_with_its_own_deadline() -> None:
     lines: list[str] = []
-    waiting = Patience("http://here", lines.append)
+    waiting = Retry("http://here", lines.append)
     waiting.usable()
     sent = time.monotonic()
     waiting.unusable("silent for 300 s", sent, 3, 1800.0)
