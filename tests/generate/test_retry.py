@@ -18,6 +18,7 @@ from core.engines.server import Server
 from core.generate import generator, retry
 from core.generate.generator import Generator
 from core.generate.journal import Journal
+from core.generate.retry import Retry
 from core.types import Completion, Sampling
 from tests.conftest import ROOT, ended, python
 from tests.fakes.http import HttpFake, Request, answer, reset

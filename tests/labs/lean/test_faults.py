@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from core.base.errors import RunFailed
 from core.base.files import sha256
@@ -346,7 +347,7 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
         def found(folder: str) -> list[dict[str, Any]]:
             session = Session("", config, tmp_path, journal, Stop(), server)
             searching = Searching(session, lean, tmp_path / folder, Guidance(guiding, "it"))
-            return [vars(each) | {"seconds": 0} for each in searching.of(theorems)]
+            return [asdict(each) | {"seconds": 0} for each in searching.of(theorems)]
 
         undisturbed = found("undisturbed")
         assert not any(each["reason"] == ERROR for each in undisturbed)
