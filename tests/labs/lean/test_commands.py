@@ -30,7 +30,7 @@ def test_a_command_of_the_page_is_read(line: str) -> None:
     elif words[script] == "scripts/report.sh":
         assert arguments == ["lean"]  # tests/labs/lean/test_report.py runs it
     else:
-        source = (ROOT / "core" / "training" / "finetune.py").read_text(encoding="utf-8")
+        source = (ROOT / "labs" / "training" / "finetune.py").read_text(encoding="utf-8")
         options = [word for word in arguments if word.startswith("--")]
         assert Path(words[script]).name == "finetune.sh" and all(f'"{option}"' in source for option in options)
 
