@@ -75,7 +75,8 @@ Flag = Annotated[bool, Meta(extra_json_schema={"const": True})]  # written only 
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(ge=0, le=1e15, description="seconds")]
 Dollars = Annotated[float, Meta(ge=0, le=1e15, description="dollars")]
-GradePoints = Annotated[float, Meta(ge=0, le=MAX_POINTS, description="points of a proof")]
+_POINTS = Meta(ge=0, le=MAX_POINTS, description="points of a proof")
+GradePoints = Annotated[int, _POINTS] | Annotated[float, _POINTS]  # whole points stay whole
 Tokens = Annotated[int, Meta(ge=0, le=10**15, description="tokens; null: the server counted none")] | None
 Counts = dict[Name, Count]
 Plain = dict[Name, Annotated[Any, Meta(extra={"kept": _plain})]]  # numbers, truth values, texts; of the rest, its JSON
