@@ -556,7 +556,7 @@ class Engine(Part, frozen=True, kw_only=True):
 
     kind: str
 
-    also = {"kind": Literal["llama.cpp", "sglang", "vllm", "other"], "version": str | None, "origin": str}
+    also = {"version": str | None, "origin": str}
     also |= {"context": int | None, "seeds": bool | None, "concurrency": Positive, "why": str}
     always = ("version", "context", "concurrency", "why")
 
