@@ -136,8 +136,8 @@ class Normal:
 
 
 def squeezed(line: str) -> str:
-    """A line without its figures, and with single blanks: figures differ in width."""
-    line = re.sub(r"[+-]?\d[\d.,k]*", "#", re.sub(r"@[0-9a-f]{12}", "@#", line))
+    """Replace figures and digests of weights in a line, and squeeze its blanks: figures differ in width."""
+    line = re.sub(r"[+-]?\d[\d.,k]*", "#", re.sub(r"@[0-9a-f]{12}|(?<=\()[0-9a-f]{12}(?=\))", "@#", line))
     return re.sub(r"(?<= )-(?= |$)", "#", re.sub(r"[ -]{2,}", " ", line)).strip()
 
 
