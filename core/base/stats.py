@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-LEVEL = 0.05  # of tests; intervals hold what is not rejected at it
+LEVEL = 0.05  # of tests; intervals contain the values that are not rejected at it (reports name 95% in words)
 EXACT_UP_TO = 18  # problems: all 2**18 sign patterns are looked at, beyond that they are drawn
 DRAWS = 40_000
 RESAMPLES = 10_000  # of problems
@@ -135,7 +136,7 @@ def relative_change(a: Amounts, b: Amounts) -> Estimate | None:
         return Estimate(ratio - 1, math.nan, math.nan, n)
     moved = np.log(left[0] / left[1])
     error = math.sqrt((n - 1) / n * float(((moved - moved.mean()) ** 2).sum()))
-    half = min(_t_975(n - 1) * error, 600.0)  # exp() ends soon after
+    half = min(_t_quantile(n - 1) * error, 600.0)  # exp() ends soon after
     return Estimate(ratio - 1, ratio * math.exp(-half) - 1, ratio * math.exp(half) - 1, n)
 
 
@@ -289,12 +290,14 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
     return value
 
 
-def _t_975(df: int) -> float:
-    """The 0.975 quantile of Student's t for df >= 1, to 1% at df = 2 and 0.1% beyond: the expansion around the normal
-    quantile, Abramowitz and Stegun 26.7.5."""
+def _t_quantile(df: int) -> float:
+    """Return the quantile 1 - LEVEL / 2 of Student's t for df >= 1, to 1% at df = 2 and 0.1% beyond.
+
+    It is the expansion around the normal quantile, Abramowitz and Stegun 26.7.5.
+    """
     if df == 1:
-        return math.tan(0.475 * math.pi)
-    z = 1.959963984540054
+        return math.tan((1 - LEVEL) / 2 * math.pi)
+    z = NormalDist().inv_cdf(1 - LEVEL / 2)
     g1 = (z**3 + z) / 4
     g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
     g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
