@@ -1,6 +1,7 @@
 """The dialect of an engine: how it is recognised, started and asked.
 
-Each engine is one file in core/engines/dialects, which holds its DIALECT. The folder is listed: a new file is enough.
+Each engine is one file in core/engines/dialects, which holds its DIALECT. The folder is listed: to attach to a new
+engine takes no other file. One that runs start by themselves also has a case in setup.sh, which installs it.
 """
 
 import importlib
