@@ -39,13 +39,12 @@ class Export:
 
     def lines(self) -> Iterator[bytes]:
         """Raises UserError for results that can't be read."""
-        head, checked = read.read(self.path)
-        _, rows = read.parsed(self.path)
+        head, _, both = read.read_raw(self.path)
         self.is_partial = not head.complete
         with archive(self.path, head.experiment) as journals:
             self.folder = journals.folder
             self.disagreement = journals.disagreement() if journals.differing else ""
-            for row, problem in zip(rows, checked, strict=True):
+            for row, problem in both:
                 told = line(row, problem, head, journals)
                 self.problems += 1
                 self.lack += told["history"] is None
