@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from core.generate.journal import Journal
-from core.results import read
 from tests.conftest import ROOT
 from tests.faults.conftest import (
     NAME,
@@ -31,7 +30,7 @@ from tests.faults.conftest import (
     whole,
 )
 from tests.faults.recorder import Recorder
-from tests.session.test_run import load, timeless
+from tests.helpers.runs import load, timeless
 
 BLOCK = 4096  # bytes: what a tmpfs hands out
 
@@ -79,12 +78,9 @@ def resumes(folder: Path, undisturbed: Path, recorder: Recorder, run: str) -> No
 
 
 def room(undisturbed: Path, place: str) -> int:
-    """Bytes that let a run come as far as `place` and no further. Its graded steps are on the disk too while it runs,
-    as large as they are in the results."""
+    """Bytes that let a run come as far as `place` and no further."""
     kept, results = (-(-path.stat().st_size // BLOCK) for path in (journal(undisturbed), undisturbed / f"{NAME}.json"))
-    head = read.parsed(undisturbed / f"{NAME}.json")[0]
-    steps = results - len(json.dumps(head, indent=1)) // BLOCK
-    ends = {"start": 0, "journal": kept // 2, "results": kept + steps + 2, "plot": kept + steps + results + 4}
+    ends = {"start": 0, "journal": kept // 2, "results": kept + 2, "plot": kept + results + 4}
     return BLOCK * ends[place]
 
 
