@@ -9,6 +9,7 @@ import pytest
 
 from core.base.errors import UserError
 from core.constants import Constants
+from core.grading.judge import math_equal
 from core.plan.plan import main as plan
 from core.scaffolds.rsa import RSA
 from core.session.equal_compute import Constants as Compared
@@ -61,12 +62,14 @@ def test_runs_are_stopped_between_two_and_resumed(server: ScriptedServer, result
         asyncio.run(stopped())
     partial = load(results, "rsa.partial")
     assert not partial["complete"] and partial["runs"]["seeds"] == [4] and partial["config"]["RUNS"] == 1
+    assert math_equal("3/6", r"\frac12") is None, "a stopped run waits for no judge"
     lines = journal_lines(results, "rsa")
     server.revive()
     whole = solve_sync(RSA, TWO, **SIZE, RUNS=3, SEED=4)
     assert whole.head.complete and whole.head.runs and whole.head.runs.seeds == [4, 5, 6]
     assert journal_lines(results, "rsa")[: len(lines)] == lines and len(journal_lines(results, "rsa")) == 3 * 16
     assert not (results / "rsa.partial.json").exists()
+    assert math_equal("3/6", r"\frac12") is True, "and the next run judges again"
 
 
 def test_a_comparison_refuses_runs_for_it_has_seeds() -> None:
