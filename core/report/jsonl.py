@@ -39,12 +39,13 @@ class Export:
 
     def lines(self) -> Iterator[bytes]:
         """Raises UserError for results that can't be read."""
-        head, _, both = read.read_raw(self.path)
+        head, checked = read.read(self.path)
+        _, rows = read.parsed(self.path)
         self.is_partial = not head.complete
         with archive(self.path, head.experiment) as journals:
             self.folder = journals.folder
             self.disagreement = journals.disagreement() if journals.differing else ""
-            for row, problem in both:
+            for row, problem in zip(rows, checked, strict=True):
                 told = line(row, problem, head, journals)
                 self.problems += 1
                 self.lack += told["history"] is None

@@ -35,7 +35,7 @@ def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
 def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, ProblemResult]]]:
     """Read the same, with the head and each problem as the file has them too. Raises UserError, as `read` does."""
     with refusing(path):
-        head, rows = _parsed(path)
+        head, rows = parsed(path)
         return _head(path, head), head, ((row, _problem(path, n, row)) for n, row in enumerate(rows, 1))
 
 
@@ -53,8 +53,9 @@ def step_result(step: dict[str, Any]) -> StepResult:
     return convert(step, StepResult)
 
 
-def _parsed(path: Path) -> tuple[dict[str, Any], Iterator[Any]]:
-    """Parse the lines before the problems, then those of one problem at a time. Another layout is parsed whole."""
+def parsed(path: Path) -> tuple[dict[str, Any], Iterator[Any]]:
+    """Parse the lines before the problems, then those of one problem at a time, unchecked. Another layout is parsed
+    whole. Raises UserError if the file can't be read or is no JSON, else TypeError or ValueError if it is no object."""
     lines = read_lines(path, "results", FIX)
     before: list[str] = []
     for line in lines:
