@@ -355,28 +355,22 @@ class ProblemResult(Part, frozen=True, kw_only=True):
         return {name: text for name in names if (text := getattr(self, name)) is not None}
 
 
-class Model(Part, frozen=True, kw_only=True):
-    """The model that answered."""
-
+class Model(TypedDict):
     name: str
 
 
-class Engine(Part, frozen=True, kw_only=True):
-    """The engine that served it."""
-
+class Engine(TypedDict):
     kind: str
 
 
-class ProblemSet(Part, frozen=True, kw_only=True):
-    """The problem set, and how many of its problems were asked."""
-
+class ProblemSet(TypedDict):
     name: str
-    n: Amount
+    n: Amount  # problems that were asked
     sha256: str
 
 
 class Origins(Part, frozen=True, kw_only=True):
-    """The parts of the head that users get as dictionaries, and what they hold by all means."""
+    """The parts of the head that users get as dictionaries, with what they hold by all means."""
 
     model: Model
     engine: Engine
