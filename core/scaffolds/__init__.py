@@ -42,7 +42,7 @@ compared, and 18_proofs and 19_answers take it as SCAFFOLD=longest.
   model has not learnt (scripts/embedded/roles.py teaches it).
 - `register` counts in a dry run how much the scaffold asks. Name the `reply` that leads to the most requests if not
   any text does, and the constants that are `linear`, so that large runs are computed (core/scaffolds/bound.py).
-- core/session/contract.py checks all this while it runs. tests/scaffolds kill and jumble every scaffold that has an
+- core/session/contract.py checks most of this while it runs. tests/scaffolds kill and jumble every scaffold that has an
   experiment, pin its prompts and check its bounds; they answer with the lines that a prompt suggests, such as
   "Rank: 2". `python -m tests.scaffolds.test_wording` pins the prompts of a new one.
 - An `entry` in experiments/15_compute_matched.py compares it with the others, if it is meant to stay.

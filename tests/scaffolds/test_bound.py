@@ -38,8 +38,7 @@ class Checked(Wayward):
         self.contract = contract
 
     async def __call__(self, messages: Sequence[Message], *names: Any, **changes: Any) -> Completion:
-        self.contract.asking(messages, names, {n: v for n, v in changes.items() if n not in ("until", "priority")},
-                             seeds.derive(0, *names))  # fmt: skip
+        self.contract.asking(names, seeds.derive(0, *names))
         completion = await super().__call__(messages, *names, **changes)
         self.contract.got(completion, ("any",))
         return completion

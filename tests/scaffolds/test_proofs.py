@@ -31,9 +31,9 @@ from core.types import FORCED_PROOF, Completion, Grade, Graded, Member, Problem,
 from tests.conftest import run
 from tests.fakes.model import run as run_on
 from tests.fakes.server import ScriptedServer
+from tests.helpers.runs import journal_lines, load
 from tests.scaffolds.test_resume import SIZES, Wayward, every_scaffold
 from tests.scaffolds.test_wording import PROOF
-from tests.session.test_run import journal_lines, load
 
 SCHEMA = json.loads((ROOT / "core" / "results" / "schema.json").read_text(encoding="utf-8"))
 FEW = ("LIMIT=2", "N=3", "K=2", "T=1", "RUNS=2", "MAX_TOKENS=300")
@@ -131,7 +131,7 @@ def test_what_any_scaffold_yields_is_recorded_without_grades(scaffold: Scaffold[
     for t, population in enumerate(run_on(scaffold, Wayward(seed=0), PROOF, **SIZES)):
         graded = asyncio.run(ungraded(PROOF, population, None))  # type: ignore[arg-type]
         figures.add(0, json.loads(json.dumps(record(t, population, graded))))
-    figures.finished[:] = True
+    figures.finished = [True]
     metrics = json.loads(json.dumps(figures.metrics(1.0), allow_nan=False))
     assert is_ungraded({"metrics": metrics}) and figures.accuracy is None
     assert metrics.get("verification", {}).get("auc") is None
