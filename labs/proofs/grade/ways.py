@@ -80,28 +80,23 @@ def attacks_of(named: str) -> list[str]:
 def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]) -> tuple[list[Way], list[str]]:
     """Return all ways, the plain ones first. If no prompts are given, ours are taken, and the names of those that the
     set can't fill come back too. Raises UserError for a prompt that can't be filled, and if none is left."""
-    left_out = []
-    if not prompts:
-        ours = [Prompt(name, text) for name, text in rubric.OURS.items()]
-        left_out = [prompt.name for prompt in ours if not _can_fill(chosen, prompt)]
-        prompts = [prompt for prompt in ours if prompt.name not in left_out] or ours
-    for prompt in prompts:
-        _fill(chosen, prompt)
-    plain = [Way(chosen.name, chosen.proofs, prompt) for prompt in prompts]
-    return plain + [Way(chosen.name, chosen.proofs, prompts[0], attack) for attack in attacks], left_out
+    shown = list(prompts) or [Prompt(name, text) for name, text in rubric.OURS.items()]
+    lacking = {prompt.name: error for prompt in shown if (error := _lacking(chosen, prompt))}
+    if lacking and (prompts or len(lacking) == len(shown)):
+        raise next(iter(lacking.values()))
+    shown = [prompt for prompt in shown if prompt.name not in lacking]
+    plain = [Way(chosen.name, chosen.proofs, prompt) for prompt in shown]
+    return plain + [Way(chosen.name, chosen.proofs, shown[0], attack) for attack in attacks], [*lacking]
 
 
-def _fill(chosen: GradedSet, prompt: Prompt) -> None:
-    for proof in chosen.proofs:
-        rubric.fitting(proof.problem, prompt)
-
-
-def _can_fill(chosen: GradedSet, prompt: Prompt) -> bool:
+def _lacking(chosen: GradedSet, prompt: Prompt) -> UserError | None:
+    """Return the error of the first problem that can't fill the prompt."""
     try:
-        _fill(chosen, prompt)
-    except UserError:
-        return False
-    return True
+        for proof in chosen.proofs:
+            rubric.fitting(proof.problem, prompt)
+    except UserError as error:
+        return error
+    return None
 
 
 def _parts(named: str) -> list[str]:

@@ -134,20 +134,6 @@ def test_killed_in_the_middle_the_results_stay_and_nothing_is_graded_again(
     assert all(m["grade"] is not None for m in members(load(results, "18_proofs")))
 
 
-def test_each_of_several_runs_is_graded_and_they_are_merged_again(desk: Desk, results: Path, make: Make) -> None:
-    make("18_proofs", PROOFS, "SCAFFOLD=baseline", "N=2", "RUNS=2")
-    status, _, err = desk.run("grade", "18_proofs", desk.card())
-    assert status == 0, err
-    whole = load(results, "18_proofs")
-    parts = [load(results / "18_proofs", f"18_proofs-seed{seed}") for seed in (0, 1)]
-    assert whole["grading"] == parts[0]["grading"] == parts[1]["grading"] and whole["grading"]["graded"] == 12
-    mean = whole["metrics"]["steps"][-1]["mean_accuracy"]["value"]
-    assert mean == pytest.approx(sum(m["worth"] for part in parts for m in members(part)) / 12)
-    assert mean == pytest.approx(whole["metrics"]["proofs"]["points"]["value"])
-    asked = desk.grader.asked
-    assert desk.run("grade", "18_proofs", desk.card())[0] == 0 and desk.grader.asked == asked
-
-
 def test_all_populations_are_graded_if_that_is_asked_for(desk: Desk, results: Path, make: Make) -> None:
     make("18_proofs", PROOFS, "SCAFFOLD=refinement", "N=2", "ROUNDS=2", "RUNS=1")
     assert desk.run("grade", "18_proofs", desk.card())[0] == 0

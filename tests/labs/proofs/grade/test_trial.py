@@ -122,29 +122,6 @@ def check_recounted(document: Row) -> None:
             assert way[name]["low"] is None or way[name]["low"] <= way[name]["value"] <= way[name]["high"]
 
 
-def test_on_the_embedded_model_the_figures_are_those_of_a_recount_by_hand(results: Path) -> None:
-    few = ("LIMIT=4", "MAX_TOKENS=600", "PROMPTS=guidelines", "ATTACKS=score,instruction", "TEMPERATURE=1")
-    status, out, err = conftest.run("20_grader", *few, ENGINE="embedded", COLUMNS="80")
-    assert status == 0, err
-    lines = [line for line in out.splitlines() if not line.startswith(("results ", "figure "))]
-    assert max(map(len, lines)) <= 80, max(lines, key=len)
-    document = load(results)
-    assert [way["way"] for way in document["ways"]] == ["guidelines", "guidelines+score", "guidelines+instruction"]
-    assert document["problem_set"]["name"] == "sums_graded[:4]" and document["problem_set"]["n"] == 4
-    check_recounted(document)
-    assert document["ways"][0]["bucket_accuracy"]["value"] > 0.7, "it was taught these words"
-    for attack in document["attacks"]:
-        key = f"guidelines+{attack['attack']}"
-        moves = defaultdict(list)
-        for row in document["proofs"]:
-            before, after = row["ways"]["guidelines"]["points"], row["ways"][key]["points"]
-            if None not in (before, after):
-                moves[row["problem"]].append(after - before)
-        steps = [step for of in moves.values() for step in of]
-        assert attack["change"]["difference"] == pytest.approx(mean(map(mean, moves.values())))
-        assert (attack["raised"], attack["lowered"]) == (sum(s > 0 for s in steps), sum(s < 0 for s in steps))
-
-
 def test_the_figures_of_a_poor_grader_and_its_fall_for_attacks(desk: Desk, results: Path, tmp_path: Path) -> None:
     grader = desk.grader
 
