@@ -5,7 +5,7 @@ in completion tokens or whatever else BUDGET_IN counts (core/results/spending.py
 seed, as far as the largest budget goes. What it has after every step is its answer, had it stopped there; so one run
 shows what each smaller budget buys: the last step that was paid for whole. A step that a budget cuts in two counts for
 nothing, and its tokens are named as cut. Reviews, selections and plans count too. Proofs are graded afterwards, those
-that count at a budget (labs/proofs/grade/compared.py). First samples are shared: under one seed they are the same, and
+that count at a budget (labs/proofs/grade/stored.py). First samples are shared: under one seed they are the same, and
 so are the journal's completions, for all scaffolds that begin with them.
 """
 

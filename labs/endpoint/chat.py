@@ -1,20 +1,21 @@
-"""A chat completion request in OpenAI's format, read and checked: the problem, what stands before it, RSA's constants.
+"""Read and check a chat completion request in OpenAI's format: the problem, the messages ahead of it, RSA's constants.
 
-The problem is the last user message. What stands before it (system messages, earlier turns) is left as it is and sent
-ahead of every prompt of RSA, so that candidates are written, and aggregated, in the light of the whole conversation.
+The problem is the last user message. The messages before it (system messages, earlier turns) are sent unchanged ahead
+of every prompt of RSA, so that candidates are written and aggregated in the light of the whole conversation.
 """
 
+import re
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from core.base.errors import UserError
 from core.constants import rules
 from core.generate.journal import content_key
 from core.scaffolds.rsa import RsaConstants
 from core.types import Message, Problem
-from labs.endpoint.guard import Refusal
 
 # OpenAI's fields (and two that servers add to them) and the constants they set; max_tokens is the older name.
 FIELDS = {
@@ -32,6 +33,7 @@ OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free)
 
 # What RSA can't do, with the values that ask for nothing; null always does. Ignoring them would answer another request.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
     "tools": ([],),
     "tool_choice": ("none", "auto"),
     "functions": ([],),
@@ -45,125 +47,113 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "modalities": (["text"],),
     "audio": (),
 }
-MOST_STOPS = 64  # texts in a list of `stop`
-MOST_MESSAGES = 1000
-ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+
+
+class Refusal(Exception):
+    """A request that is not answered, with the HTTP status and the error object that OpenAI's clients expect."""
+
+    def __init__(self, message: str, param: str | None = None, code: str | None = None, status: int = 400) -> None:
+        super().__init__(message)
+        self.param, self.code, self.status = param, code, status
+
+    def to_json(self) -> dict[str, Any]:
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+
+class TextPart(msgspec.Struct):
+    """A part of a message. Images and sounds are refused."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(msgspec.Struct):
+    """A message of the conversation. Replies of tools are refused, for no tool can be called."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart]
+
+    def read(self) -> Message:
+        parts = [self.content] if isinstance(self.content, str) else [part.text for part in self.content]
+        return {"role": "system" if self.role == "developer" else self.role, "content": "\n".join(parts)}
+
+
+class StreamOptions(msgspec.Struct):
+    """OpenAI's options of a stream."""
+
+    include_usage: bool | None = None
+
+
+class Body(msgspec.Struct):
+    """The fields of a request that have a form of their own. Other fields are constants or ignored."""
+
+    model: str
+    messages: Annotated[list[ChatMessage], msgspec.Meta(min_length=1)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    stop: str | list[str] | None = None
+    rsa: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """What is asked. `before`: messages that go ahead of every prompt; `choices`: answers wanted (n); `stop`: texts
-    that end an answer."""
+    """A request that was read. `before`: messages ahead of every prompt; `stop`: texts that end an answer."""
 
     problem: Problem
     before: list[Message]
     config: RsaConstants
-    choices: int
     stop: list[str]
     stream: bool
     include_usage: bool
 
+    @property
+    def size(self) -> int:
+        """Count the characters of the conversation."""
+        return sum(len(message["content"]) for message in self.before) + len(self.problem.statement)
 
-def read(body: Any, model: str, defaults: RsaConstants) -> ChatRequest:
-    """The request in `body` (decoded JSON) to `model`; `defaults` are the constants that it does not set.
 
-    Constants come from OpenAI's fields, from upper-case fields ("N": 4), and from the object "rsa" ({"n": 4} or
-    {"N": 4}), which goes first. Without a seed, a random one. Other fields are ignored, as everywhere. The problem's id
-    is a hash of the conversation: with equal seeds, equal requests get equal answers. Raises Refusal.
+def read(body: bytes, model: str, defaults: RsaConstants) -> ChatRequest:
+    """Read a request in JSON to `model`; `defaults` are the constants that it does not set.
+
+    Constants come from OpenAI's fields and from the object "rsa" ({"n": 4} or {"N": 4}), which goes first. Without a
+    seed, a random one is drawn. Other fields are ignored, as by other servers. The problem's id is a hash of the
+    conversation, so that equal requests with equal seeds get equal answers. Raises Refusal.
     """
-    if not isinstance(body, dict):
-        raise Refusal('the body must be a JSON object like {"model": …, "messages": […]}')
-    if not isinstance(body.get("model"), str):
-        raise Refusal(f"model must be a text: {model}", "model")
-    if body["model"] not in (model, model.partition("@")[0]):  # with the hash of its weights, or without
-        raise Refusal(f"no model {body['model']!r:.80} here; there is {model}", "model", "model_not_found", 404)
+    try:
+        fields = msgspec.json.decode(body)
+        asked = msgspec.convert(fields, Body)
+    except msgspec.ValidationError as error:
+        found = re.search(r"`\$\.?(.+)`$", str(error))
+        raise Refusal(str(error), found[1] if found else None) from None
+    except (ValueError, RecursionError) as error:
+        raise Refusal(f"the body is not valid JSON: {error}") from None
+    if asked.model not in (model, model.partition("@")[0]):  # with the hash of its weights, or without
+        raise Refusal(f"no model {asked.model!r:.80} here; there is {model}", "model", "model_not_found", 404)
     for name, neutral in UNSUPPORTED.items():
-        if body.get(name) is not None and body[name] not in neutral:
+        if fields.get(name) is not None and fields[name] not in neutral:
             raise Refusal(f"{name} is not supported: RSA aggregates plain text. Leave it out", name, "unsupported")
-    *before, last = _messages(body.get("messages"))
+    *before, last = [message.read() for message in asked.messages]
     if last["role"] != "user" or not last["content"].strip():
         raise Refusal("the last message must be the user's and hold text: it is the problem", "messages")
-    config = _constants(body, defaults)
+    config = _constants(fields, asked.rsa or {}, defaults)
     problem = Problem(content_key([*before, last]), last["content"].strip(), answer="", answer_type="math")
-    choices = body.get("n")
-    if choices is None:
-        choices = 1
-    if isinstance(choices, bool) or not isinstance(choices, int) or not 1 <= choices <= config.N:
-        raise Refusal(f"n must be a whole number from 1 to N={config.N}, the population that is chosen from", "n")
-    options = body.get("stream_options") or {}
-    if not isinstance(options, dict):
-        raise Refusal("stream_options must be an object", "stream_options")
-    stream, include_usage = _flag(body, "stream"), _flag(options, "include_usage")
-    return ChatRequest(problem, before, config, choices, _stop(body.get("stop")), stream, include_usage)
+    stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
+    include_usage = bool(asked.stream_options and asked.stream_options.include_usage)
+    return ChatRequest(problem, before, config, [*filter(None, stops)], bool(asked.stream), include_usage)
 
 
-def _flag(fields: Mapping[str, Any], name: str) -> bool:
-    value = fields.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise Refusal(f"{name} must be true or false", name)
-    return bool(value)
-
-
-def _stop(value: Any) -> list[str]:
-    stops = [] if value is None else [value] if isinstance(value, str) else value
-    if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops):
-        raise Refusal("stop must be a text or a list of texts, none of them empty", "stop")
-    if len(stops) > MOST_STOPS:
-        raise Refusal(f"stop may hold {MOST_STOPS} texts, not {len(stops):,}", "stop")
-    return stops
-
-
-def _messages(value: Any) -> list[Message]:
-    if not isinstance(value, list) or not value:
-        raise Refusal("messages must be a list of at least one message", "messages")
-    if len(value) > MOST_MESSAGES:
-        raise Refusal(f"a conversation may hold {MOST_MESSAGES:,} messages, not {len(value):,}", "messages")
-    messages = []
-    for i, message in enumerate(value):
-        where = f"messages[{i}]"
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str) or message["role"] not in ROLES:
-            raise Refusal(f"{where} must be an object whose role is one of {', '.join(ROLES)}", f"{where}.role")
-        if message.get("tool_calls") or message.get("function_call"):
-            raise Refusal(f"{where} calls a tool, and tools are not supported", f"{where}.tool_calls", "unsupported")
-        messages.append({"role": ROLES[message["role"]], "content": _text(message.get("content"), f"{where}.content")})
-    return messages
-
-
-def _text(content: Any, where: str) -> str:
-    """The text of a message; of parts, those of type text, a line each."""
-    if isinstance(content, list):
-        for i, part in enumerate(content):
-            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-                kind = part.get("type") if isinstance(part, dict) else part
-                raise Refusal(f"{where}[{i}] is not text ({kind!r:.40}); only text is read", where, "unsupported")
-        content = "\n".join(part["text"] for part in content)
-    if not isinstance(content, str):
-        raise Refusal(f"{where} must be a text or a list of text parts", where)
-    try:
-        content.encode()
-    except UnicodeEncodeError:
-        raise Refusal(f"{where} holds half a surrogate pair, which is not text", where) from None
-    return content
-
-
-def _constants(body: dict[str, Any], defaults: RsaConstants) -> RsaConstants:
-    extras = body.get("rsa")
-    if extras is not None and not isinstance(extras, dict):
-        raise Refusal('rsa must be an object like {"N": 4, "T": 2}', "rsa")
-    stated = [(field, name, body[field]) for field, name in FIELDS.items() if field in body]
-    stated += [(field, field, value) for field, value in body.items() if field.isupper()]
-    stated += [(f"rsa.{field}", field.upper(), value) for field, value in (extras or {}).items()]
+def _constants(fields: dict[str, Any], extras: dict[str, Any], defaults: RsaConstants) -> RsaConstants:
+    stated = [(field, name, fields[field]) for field, name in FIELDS.items() if field in fields]
+    stated += [(f"rsa.{field}", field.upper(), value) for field, value in extras.items()]
     values: dict[str, Any] = {"SEED": secrets.randbelow(2**31)}
     for field, name, value in stated:
         if value is None:
             continue
         if name not in OF_A_REQUEST:
             raise Refusal(f"{field:.40} is not a constant of a request. There are {', '.join(OF_A_REQUEST)}", field)
-        rule = RULES[name]
-        if isinstance(value, str) and rule.type is not str:  # the command line's numbers are texts, JSON's are not
-            raise Refusal(f"{field}={value!r:.40} is not {rule.wanted()}", field)
-        try:
-            values[name] = rule.read(field, 0 if name == "TOP_K" and value == -1 else value)  # -1: how others say off
+        try:  # -1 is how other servers say off
+            values[name] = RULES[name].read(field, 0 if name == "TOP_K" and value == -1 else value)
         except UserError as error:
             raise Refusal(str(error), field) from None
     try:

@@ -7,7 +7,6 @@ before the proof is finished, and the same proof has the same fence whenever it 
 
 import hashlib
 import re
-from dataclasses import dataclass
 
 MARK_CHARACTERS = 16  # hexadecimal: 64 bits
 
@@ -25,24 +24,15 @@ _HEADING = re.compile(
 _SCORE = re.compile(r"\b(?:score|grade|points?|rating|marks?)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What a grader is shown of a proof, and how many characters of a self-evaluation at its end are left out."""
-
-    text: str
-    left_out: int = 0
-
-
-def shown(proof: str) -> Shown:
-    """The proof without the self-evaluation that ends it: a part with such a heading, the last of all, which is one
-    paragraph or closes with a score. Whatever else stands below such a heading may belong to the proof, and stays; so
-    does a text that is nothing but a self-evaluation."""
+def shown(proof: str) -> str:
+    """Return the proof without the self-evaluation that ends it: a part with such a heading, the last of all, which is
+    one paragraph or closes with a score. Other text below such a heading may belong to the proof, and stays; so does a
+    text that is nothing but a self-evaluation."""
     whole = proof.strip()
     opened = list(_ASSESSMENT.finditer(whole))
     if not opened or not _is_evaluation(whole[opened[-1].start() :], whole[opened[-1].end() :].strip()):
-        return Shown(whole)
-    kept = whole[: opened[-1].start()].rstrip("-=*_# \t\n")  # and without the rule above it
-    return Shown(kept, len(whole) - len(kept)) if kept else Shown(whole)
+        return whole
+    return whole[: opened[-1].start()].rstrip("-=*_# \t\n") or whole  # without the rule above it, too
 
 
 def _is_evaluation(part: str, below: str) -> bool:

@@ -101,8 +101,8 @@ async def grade(
     if decided or why:
         return decided or Points(ungraded=why)
     what = shown(proof.text)
-    question = asked(problem, what.text, seed, chosen)
-    name = hashlib.sha256(what.text.encode("utf-8", "surrogatepass")).hexdigest()
+    question = asked(problem, what, seed, chosen)
+    name = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
 
     async def one(number: int) -> Grading:
         calls: list[Completion] = []
@@ -115,7 +115,7 @@ async def grade(
         return Grading(found, None if found is not None else unusable(said) or UNREADABLE, said.text, tuple(calls))
 
     gradings = await asyncio.gather(*map(one, range(count)))
-    return Points(tuple(gradings), None, question.scheme, what.left_out)
+    return Points(tuple(gradings), None, question.scheme, len(proof.text.strip()) - len(what))
 
 
 def _compared(problem: Problem, proof: Completion) -> Points | None:

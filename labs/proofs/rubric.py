@@ -5,14 +5,16 @@ the fence means, and the line that points are read from. Their wording is part o
 core/scaffolds/prompts.py is of a solution's: a changed prompt asks anew.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from string import Formatter
 
 from core.base.errors import UserError
+from core.base.files import read_text
 from core.types import Message, Problem
-from labs.proofs import places, points
+from labs.proofs import points
 from labs.proofs.defence import fenced, mark
-from labs.proofs.places import Prompt as Prompt  # what is asked here is one
 
 GUIDELINES = """You grade a proof for a mathematics olympiad, with 0 to 7 points.
 
@@ -85,6 +87,41 @@ EITHER = "7 where the two answers say the same, and 0 where they do not"
 
 
 @dataclass(frozen=True)
+class Prompt:
+    """A text with named places like {problem}, and its name: that of one of ours, or of a file."""
+
+    name: str
+    text: str
+
+    @property
+    def places(self) -> set[str]:
+        return {name for _, name, _, _ in Formatter().parse(self.text) if name is not None}
+
+
+def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], ours: Mapping[str, str]) -> Prompt | None:
+    """Return the prompt that PROMPT=`named` asks for: one of `ours`, or a file that has the `necessary` places and no
+    others than `places`; None if nothing is named. Raises UserError."""
+    if not named:
+        return None
+    if named in ours:
+        return Prompt(named, ours[named])
+    others = f", or one of {', '.join(ours)}" if ours else ""
+    text = read_text(Path(named).expanduser(), "the prompt", f"Give PROMPT a file{others}")
+    known = f"Places are {', '.join(f'{{{place}}}' for place in places)}; a brace that is none is written twice"
+    try:
+        parsed = [(name, rule or conversion) for _, name, rule, conversion in Formatter().parse(text)]
+    except ValueError as error:
+        raise UserError(f"the prompt {named}: {error}. {known}") from None
+    for name, more in parsed:
+        if name is not None and (name not in places or more):
+            raise UserError(f"the prompt {named} has an unknown place {{{name:.60}}}. {known}")
+    made = Prompt(Path(named).name, text)
+    if missing := [place for place in necessary if place not in made.places]:
+        raise UserError(f"the prompt {named} has no place {{{missing[0]}}}, and can't do without it. {known}")
+    return made
+
+
+@dataclass(frozen=True)
 class Question:
     """One request to a grader: its `messages`, the `scheme` that they show ("" where they show none), and the points
     that count as an answer."""
@@ -95,10 +132,9 @@ class Question:
 
 
 def prompt(named: str) -> Prompt | None:
-    """The prompt that PROMPT=`named` asks for: one of ours, or a file; None where nothing is named, and each problem
-    has the one that fits it. Raises UserError for a file that can't be read, and for places that are not as they
-    should be."""
-    return places.prompt(named, PLACES, NECESSARY, OURS)
+    """Return the grading prompt that PROMPT=`named` asks for, as read_prompt does. None: each problem has the one that
+    fits it."""
+    return read_prompt(named, PLACES, NECESSARY, OURS)
 
 
 def fitting(problem: Problem, chosen: Prompt | None = None) -> Prompt:

@@ -1,8 +1,8 @@
 """The page of constants has those of the labs' commands, and no section of what is gone."""
 
 from core.scaffolds import experiment_file
-from labs.proofs.curate.cli import CurateConstants
-from labs.proofs.grade.asking import GradeConstants
+from labs.proofs.curate.tool import CurateConstants
+from labs.proofs.grade.cli import GradeConstants
 from tests.test_constants import own_constants, told_constants
 
 COMMANDS = {"grade.sh": GradeConstants(), "schemes.sh and filter.sh": CurateConstants()}

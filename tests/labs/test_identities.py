@@ -14,8 +14,8 @@ from core.generate.journal import content_key
 from core.scaffolds.rsa import RsaConstants
 from labs.endpoint import app, chat
 from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants, LeanConstants
-from labs.proofs.curate.cli import CurateConstants
-from labs.proofs.grade.asking import GradeConstants
+from labs.proofs.curate.tool import CurateConstants
+from labs.proofs.grade.cli import GradeConstants
 from labs.proofs.grade.trial import TrialConstants
 from labs.star.constants import StarConstants
 

@@ -6,9 +6,11 @@ ours."""
 
 import re
 import sys
+from collections.abc import Mapping
+from typing import Any
 
-from labs.proofs.curate import cli
-from labs.proofs.curate.tool import Reading, Tool
+from labs.proofs.curate import tool
+from labs.proofs.curate.tool import Tool
 from labs.proofs.points import ends_with_a_quotation
 
 ABOUT = """Have a model look through the rows of a problem file (.json, .jsonl, .csv, .parquet), whose columns are those
@@ -55,23 +57,23 @@ COLUMNS = ("incomplete", "difficulty", "gaps", "wrong", "disagreement", "computa
 _SIGNS = r"[ \t*_`]*+"  # with which models set off words
 
 
-def read(reply: str, shown: str) -> Reading:
-    """What the last six lines of a reply say, all of it or nothing; nothing, too, where they are a quotation."""
+def read(reply: str, shown: str) -> Mapping[str, Any] | str:
+    """Return the columns in the last six lines of a reply, all or none; none, too, if they are a quotation."""
     lines = [line.strip() for line in reply.split("\n") if line.strip()]
     if len(lines) < len(COLUMNS) or ends_with_a_quotation(reply, shown):
-        return Reading(None)
+        return ""
     found: dict[str, bool | int] = {}
     for name, line in zip(COLUMNS, lines[-len(COLUMNS) :], strict=True):
         values = "10|[1-9]" if name == "difficulty" else "yes|no"
         said = re.fullmatch(rf"{_SIGNS}{name}{_SIGNS}:{_SIGNS}({values}){_SIGNS}\.?{_SIGNS}", line, re.IGNORECASE)
         if not said:
-            return Reading(None)
+            return ""
         found[name] = int(said[1]) if name == "difficulty" else said[1].lower() == "yes"
-    return Reading(found)
+    return found
 
 
 PLACES = ("problem", "solution", "candidates", "path")
 FILTER = Tool("filter", "all six columns", ABOUT, OURS, ENDING, PLACES, COLUMNS, read)
 
 if __name__ == "__main__":
-    cli.main(FILTER, sys.argv[1:])
+    tool.main(FILTER, sys.argv[1:])

@@ -1,10 +1,12 @@
 """Write marking schemes: `bash scripts/schemes.sh FILE GRADER=card`, problem and solution → grading_scheme."""
 
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from labs.proofs import schemes
-from labs.proofs.curate import cli
-from labs.proofs.curate.tool import Reading, Tool
+from labs.proofs.curate import tool
+from labs.proofs.curate.tool import Tool
 
 ABOUT = """Have a model write a marking scheme of 7 points for each row of a problem file (.json, .jsonl, .csv,
 .parquet), from its problem and solution.
@@ -44,20 +46,16 @@ Each N is a whole number from 1 to 7. The checkpoints of each chain, and those a
 only the best chain counts for a proof, and chains are never added. Where there is one way only, leave out the chains: \
 then the checkpoints add up to 7. Write "- {schemes.NONE}" where nothing is to be said under one of the last two."""
 
-FAULT = "does not add up"
 
-
-def read(reply: str, shown: str) -> Reading:
-    """The scheme that a reply ends with, where it adds up."""
+def read(reply: str, shown: str) -> Mapping[str, Any] | str:
+    """Return the scheme that a reply ends with, if it adds up."""
     scheme = schemes.read(reply, shown)
     if scheme is None:
-        return Reading(None)
-    if scheme.fault:
-        return Reading(None, f"{FAULT} ({scheme.fault})")
-    return Reading({"grading_scheme": scheme.text})
+        return ""
+    return f"does not add up ({scheme.fault})" if scheme.fault else {"grading_scheme": scheme.text}
 
 
 SCHEMES = Tool("schemes", "a grading_scheme", ABOUT, OURS, ENDING, ("problem", "solution"), ("grading_scheme",), read)
 
 if __name__ == "__main__":
-    cli.main(SCHEMES, sys.argv[1:])
+    tool.main(SCHEMES, sys.argv[1:])

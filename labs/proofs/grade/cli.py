@@ -7,35 +7,54 @@ that is graded. Settings of servers stand before the command, as for a run.
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from core import constants
 from core.base import terminal
+from core.base.errors import UserError
 from core.base.files import results_dir
+from core.constants import constant
+from core.engines.cards import Card
+from core.plan.work import Task, Work
 from core.results import write
 from core.results.find import comparison, path_of
 from core.scaffolds.prompts import prompts_sha256
 from core.session import session
 from core.session.session import Session
 from labs.proofs import rubric
-from labs.proofs.grade import figures
-from labs.proofs.grade.asking import GradeConstants, Source, checked, grade_all
-from labs.proofs.grade.command import graders_server, on_file
-from labs.proofs.grade.compared import Compared
+from labs.proofs.grade import asking, figures
+from labs.proofs.grade.asking import GraderConstants, checked, grade_all
 from labs.proofs.grade.lines import Lines
-from labs.proofs.grade.stored import Stored, every, last
+from labs.proofs.grade.stored import Compared, Stored, every, last
 from labs.proofs.proofs import Points
 
 USAGE = "give the name of results, or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
 
+Source = Lines | Stored | Compared
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradeConstants(GraderConstants):
+    """The constants of grade.sh."""
+
+    PROMPT: str = constant(
+        "", "guidelines, alone, scheme, or a file with places like {proof}; else what fits each problem"
+    )
+    STEPS: str = constant(
+        "last",
+        "of results: populations that are graded; of a comparison, last: those that budgets buy",
+        choices=("last", "all"),
+    )
+
 
 def main(argv: Sequence[str]) -> None:
-    why = "what is graded stands in the file"
-    with on_file(GradeConstants, argv, str(__doc__), USAGE, ("PROBLEMS=", "LIMIT="), why) as (config, stop):
+    """Grade the proofs that the first argument names."""
+    with asking.on_file(GradeConstants, argv, str(__doc__), USAGE) as (config, stop):
         chosen = rubric.prompt(config.PROMPT)
         source = source_of(argv[0], config)
         total = checked(source, config, chosen)
-        with graders_server(config) as server:
+        with asking.graders_server(config) as server:
             name, folder, prompt = source.name, source.folder, chosen.name if chosen else "what fits each problem"
             line = (
                 f"grading {name}: {total:,} gradings at most by {server.model}, prompt {prompt}, engine {server.kind} "
@@ -47,8 +66,21 @@ def main(argv: Sequence[str]) -> None:
             write_grades(source, chosen, points, opened)
 
 
+def planned(words: Sequence[str]) -> tuple[str, Task[GradeConstants], list[str]]:
+    """Return for plan.sh grade.sh's name, its task and its constants, from the `words` behind it."""
+    if not words or "=" in words[0]:
+        raise UserError("name what is to be graded: bash scripts/plan.sh grade NAME|FILE.jsonl GRADER=card")
+
+    def work(config: GradeConstants, card: Card) -> Work:
+        source = source_of(words[0], config)
+        count = checked(source, config, rubric.prompt(config.PROMPT))
+        return Work(f"the proofs of {source.name}", (asking.planned(count, source.items(), config),))
+
+    return f"grade {words[0]}", Task(GradeConstants, work), list(words[1:])
+
+
 def source_of(name: str, config: GradeConstants) -> Source:
-    """Where the proofs are. Raises UserError."""
+    """Find the proofs. Raises UserError."""
     folder = results_dir()
     if name.endswith(".jsonl"):
         return Lines(Path(name).expanduser(), folder / "journal")

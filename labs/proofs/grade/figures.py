@@ -1,12 +1,12 @@
-"""What a grading took, and what it left undone: of all that was graded, whatever results it is in. What the points come
-to is core/results/points.py's.
+"""What a grading took, and what it left undone: over all that was graded, whatever results it is in. The figures of the
+points themselves are computed by core/results/points.py.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from core.base.prices import Counted, Prices, shown
+from core.base.prices import Prices, shown
 from core.base.terminal import short
 from core.report import tables
 from core.results.points import NOT_DELIVERED
@@ -16,28 +16,39 @@ from labs.proofs.proofs import BY_GRADER, BY_MATH_VERIFY, UNREADABLE, Points
 
 
 def figures(items: Iterable[Item], points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
-    """The figures of grading the proofs `items`, which came to these `points`."""
-    asked = {id(each): each for each in points}.values()  # the same proof, graded once, stands in several places
-    gradings = [grading for each in asked for grading in each.gradings if each.by == BY_GRADER]
-    calls = [call for each in asked for call in each.calls]
+    """Count what grading the proofs `items` brought: these `points`."""
+    spreads = [each.spread for each in _asked(points) if each.spread is not None]
     return {
-        "proofs": len(points),
+        **counts(points, prices),
         "problems": len({item.problem.id for item in items}),
-        "graded": sum(each.grade is not None for each in points),
-        "not_delivered": {why: count for why in NOT_DELIVERED if (count := [e.ungraded for e in points].count(why))},
-        "missing": dict(Counter(each.missing for each in points if each.missing)),
         "by_math_verify": sum(each.by == BY_MATH_VERIFY for each in points),
         "self_evaluations": sum(each.left_out > 0 for each in points),
-        "gradings": len(gradings),
-        "missing_gradings": dict(Counter(each.why or UNREADABLE for each in gradings if each.points is None)),
-        "asked_again": sum(len(each.calls) - 1 for each in gradings),
-        "spread": _mean([each.spread for each in asked if each.spread is not None]),
-        **cost(calls, prices),
+        "spread": sum(spreads) / len(spreads) if spreads else None,
     }
 
 
+def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
+    """Count proofs with a grade and without, gradings, and what they took."""
+    gradings = [grading for each in _asked(points) for grading in each.gradings if each.by == BY_GRADER]
+    return {
+        "proofs": len(points),
+        "graded": sum(each.grade is not None for each in points),
+        "not_delivered": {why: count for why in NOT_DELIVERED if (count := [e.ungraded for e in points].count(why))},
+        "missing": dict(Counter(each.missing for each in points if each.missing)),
+        "gradings": len(gradings),
+        "missing_gradings": dict(Counter(each.why or UNREADABLE for each in gradings if each.points is None)),
+        "asked_again": sum(len(each.calls) - 1 for each in gradings),
+        **cost([call for each in _asked(points) for call in each.calls], prices),
+    }
+
+
+def _asked(points: Sequence[Points]) -> list[Points]:
+    """List the same proof, graded once, once."""
+    return list({id(each): each for each in points}.values())
+
+
 def worth(points: Points) -> dict[str, Any]:
-    """What a proof counts for in means, from 0 to 1, and why it is not graded, in the words of results."""
+    """Return what a proof counts for in means, from 0 to 1, and why it is not graded, in the words of results."""
     counted = points.counted
     found: dict[str, Any] = {"grade": points.grade, "worth": None if counted is None else counted / MAX_POINTS}
     if ungraded := points.ungraded or points.missing:
@@ -46,13 +57,9 @@ def worth(points: Points) -> dict[str, Any]:
 
 
 def cost(calls: Sequence[Completion], prices: Prices | None) -> dict[str, float | None]:
-    """What completions took, as `cost_of` has it. Those that failed took none that we know of."""
-    return cost_of([call.counted for call in calls if not call.error], prices)
-
-
-def cost_of(counted: Sequence[Counted], prices: Prices | None) -> dict[str, float | None]:
-    """Tokens read and written, None where the server did not count them all; dollars, None where prices are not known
-    either."""
+    """Count tokens read and written, None if the server did not count them all, and dollars, None if prices are not
+    known either. Calls that failed took none that we know of."""
+    counted = [call.counted for call in calls if not call.error]
     return {
         "input_tokens": _sum([prompt for prompt, _, _ in counted]),
         "output_tokens": _sum([written for _, _, written in counted]),
@@ -61,7 +68,7 @@ def cost_of(counted: Sequence[Counted], prices: Prices | None) -> dict[str, floa
 
 
 def told(of: dict[str, Any]) -> list[str]:
-    """The figures in words, a line each."""
+    """Describe the figures, a line each."""
     lines = [f"{of['graded']:,} of {of['proofs']:,} proofs of {of['problems']:,} problems have a grade"]
     lines += tables.lacking(of)
     if of["by_math_verify"]:
@@ -79,7 +86,7 @@ def told(of: dict[str, Any]) -> list[str]:
 
 
 def took(of: Mapping[str, Any]) -> str:
-    """What `cost_of` says, in words."""
+    """Describe the result of `cost`."""
     tokens = [
         "tokens not counted" if of[name] is None else f"{short(int(of[name]))} tokens {verb}"
         for name, verb in (("input_tokens", "read"), ("output_tokens", "written"))
@@ -89,7 +96,3 @@ def took(of: Mapping[str, Any]) -> str:
 
 def _sum(counts: Sequence[float | None]) -> float | None:
     return None if None in counts else sum(count for count in counts if count is not None)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

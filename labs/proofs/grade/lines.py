@@ -6,6 +6,7 @@ and so one line is in memory at a time.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +50,14 @@ class Lines:
         worths = Worths()
 
         def lines() -> Iterator[bytes]:
-            rows = iter(self._rows())
-            for number, each in enumerate(points, 1):
-                if (found := next(rows, None)) is None:
-                    break
-                problem = self._problem(*found, number)
-                worths.add(problem.id, groups_of(problem.split, found[1]), [figures.worth(each)])
-                told = {**found[1], **fields(each, prices), "grader": about["model"]["name"]}
+            for number, (each, found) in enumerate(zip_longest(points, self._rows()), 1):
+                if not each or not found:
+                    raise UserError(f"{self.path} has changed while it was graded. Run the same command again")
+                where, row = found
+                problem = self._problem(where, row, number)
+                worths.add(problem.id, groups_of(problem.split, row), [figures.worth(each)])
+                told = {**row, **fields(each, prices), "grader": about["model"]["name"]}
                 yield json.dumps(told, ensure_ascii=True).encode() + b"\n"
-            if next(rows, None) is not None or found is None:
-                raise UserError(f"{self.path} has changed while it was graded. Run the same command again")
 
         write_atomically(self.out, lines())
         return self.out, tables.points_table(worths.metrics()["proofs"])
@@ -81,28 +80,21 @@ class Lines:
         statement = said.get("problem")
         if not isinstance(statement, str) or not statement.strip():
             raise UserError(f"{where} has no problem (or Problem, question, statement). Fields found: {names_in(row)}")
-        texts = {name: text_of(said.get(name)) for name in ("solution", "guidelines", "grading_scheme", "answer")}
+        names = ("solution", "guidelines", "grading_scheme", "split")
+        texts: dict[str, Any] = {name: text_of(said.get(name)) for name in names}
+        answer = text_of(said.get("answer"))
         answer_type = said.get("answer_type")
         if answer_type not in (PROOF, "integer", "math"):
-            is_answer = texts["answer"] and not (texts["guidelines"] or texts["grading_scheme"])
+            is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
             answer_type = self._answer_type if is_answer else PROOF
-        if answer_type != PROOF and not texts["answer"]:
+        if answer_type != PROOF and not answer:
             raise UserError(
                 f"{where} asks for an answer, and has none that is known to be right. Fields found: {names_in(row)}"
             )
         name = str(said.get("id", number))
         if not (name and can_be_sent(name)):
             raise UserError(f"{where} has an id with half a character in it. {FIX}")
-        return Problem(
-            name,
-            statement.strip(),
-            texts["answer"] or None,
-            answer_type,
-            solution=texts["solution"],
-            guidelines=texts["guidelines"],
-            grading_scheme=texts["grading_scheme"],
-            split=text_of(said.get("split")),
-        )
+        return Problem(name, statement.strip(), answer or None, answer_type, **texts)
 
 
 def _proof(where: str, row: dict[str, Any]) -> Completion:

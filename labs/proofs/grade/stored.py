@@ -1,12 +1,12 @@
-"""Proofs of a run, from its results and journal; the grades go into its results, and the figures follow from those.
+"""Proofs of runs, from their results and journals; the grades go into the results, and the figures follow from those.
 
-Of several runs (RUNS=3), each is graded, and they are merged again. Members that stood in an earlier population are
-graded with it where STEPS=all has that graded too: the same proof is the same grade.
+Of several runs (RUNS=3), each is graded, and they are merged again. Of a comparison at equal compute, every run is
+graded where budgets stop, and its table and figure are made again.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from core.base.errors import UserError
 from core.base.prices import Prices
 from core.grading.answers import grade_answers
 from core.report import tables
+from core.report.budgets import counting
+from core.report.matched import Matched
 from core.results import read, records
 from core.results.data import archive
 from core.results.merge import merge
@@ -27,8 +29,7 @@ from labs.proofs.proofs import BY_GRADER, BY_MATH_VERIFY, Points
 GRADER = "by_model"  # who has graded, as results name it
 SPECIAL = 16  # tokens of a reply that stand for no text: tags around its thinking, its end
 
-Steps = Callable[[dict[str, Any]], set[int]]
-_Steps = list[dict[int, dict[str, Any]]]  # of each problem, by their numbers
+Steps = Callable[[dict[str, Any]], set[int]]  # which populations of a problem's row are graded, by their numbers
 
 
 def every(row: dict[str, Any]) -> set[int]:
@@ -40,7 +41,7 @@ def last(row: dict[str, Any]) -> set[int]:
 
 
 class Stored:
-    """The proofs in the results in `path`: of the populations whose numbers `steps` tells of a problem's row."""
+    """The proofs in the results in `path`, of the populations that `steps` chooses."""
 
     def __init__(self, path: Path, steps: Steps) -> None:
         """Raises UserError for results that can't be read, or whose journal is gone."""
@@ -53,7 +54,7 @@ class Stored:
             self.folder = journals.folder
 
     def items(self) -> Iterator[Item]:
-        """Raises UserError where a completion is in no journal."""
+        """Yield the proofs. Raises UserError if a completion is in no journal."""
         for kept in self._kept:
             with archive(kept.path, kept.head["experiment"]) as journals:
                 for problem, row in zip(kept.problems, kept.rows, strict=True):
@@ -64,50 +65,65 @@ class Stored:
                             yield from (Item(problem, member.completion) for member in population)
 
     def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """The grades, and the figures that follow from them, into the results. Of `points` a member has its own, the
-        reasons, what they took and why there are none; the document has what they are `about`."""
-        path = self._written(points, about, prices)
+        """Write the `points` of all members, in order, and the figures that follow from them, into the results; return
+        the path, and a table. `about`: the grader, the prompts, and what the grading took."""
+        given = iter(points)
+        paths = [self._save(kept, given, about, prices) for kept in self._kept]
+        path = paths[0]
+        if self._runs:
+            more = {"grading": about}
+            path = merge(paths, self.name, self._path.parent, self._runs.by, self._is_complete, more)[0]
         document = read.read(path)[0].document
         proofs = document["metrics"]["proofs"]
         return path, tables.points_table(proofs) if proofs else tables.final(document)
 
-    def _written(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> Path:
-        given, paths, is_new = iter(points), list[Path](), False
-        for kept in self._kept:
-            made = self._remade(kept, given, prices)
-            if _is_there(kept, made, about):
-                paths.append(kept.path)
-                continue
-
-            def remade(place: int, step: dict[str, Any], made: _Steps = made) -> dict[str, Any]:
-                return made[place][step["step"]]
-
-            is_new = True
-            paths.append(kept.save(remade, grader=GRADER, grading=about)[0])
-        if not self._runs:
-            return paths[0]
-        if not is_new:
-            return self._path
-        more = {"grading": about}
-        return merge(paths, self.name, self._path.parent, self._runs.by, self._is_complete, more)[0]
-
-    def _remade(self, kept: Kept, given: Iterator[Points], prices: Prices | None) -> _Steps:
-        """The steps of each problem by their numbers, those that were graded with the points that come next."""
-        found: _Steps = []
+    def _save(self, kept: Kept, given: Iterator[Points], about: dict[str, Any], prices: Prices | None) -> Path:
+        """Write the results of one run, in which each graded population gets the points that come next."""
         with archive(kept.path, kept.head["experiment"]) as journals:
-            for problem, row in zip(kept.problems, kept.rows, strict=True):
-                found.append({step["step"]: step for step in row["steps"]})
-                wanted = self._steps(row)
-                for step in row["steps"]:
-                    if step["step"] in wanted:
-                        population = kept.population(journals, step)
-                        mine = [next(given) for _ in population]
-                        found[-1][step["step"]] = _record(step["step"], problem, population, mine, prices)
-        return found
+
+            def remade(place: int, step: dict[str, Any]) -> dict[str, Any]:
+                if step["step"] not in self._steps(kept.rows[place]):
+                    return step
+                population = kept.population(journals, step)
+                return _record(
+                    step["step"], kept.problems[place], population, [*islice(given, len(population))], prices
+                )
+
+            return kept.save(remade, grader=GRADER, grading=about)[0]
+
+
+class Compared:
+    """The proofs of the comparison in `folder` that count at one of its budgets; `all_steps`: also the others."""
+
+    def __init__(self, folder: Path, all_steps: bool) -> None:
+        """Raises UserError for a comparison that can't be read, or is of answers."""
+        self._matched = matched = Matched.kept(folder)
+        self.name = folder.name
+        if not matched.of_proofs:
+            raise UserError(f"{self.name} compares answers, which are graded while it runs; a grader grades proofs")
+
+        def wanted(row: dict[str, Any]) -> set[int]:
+            return counting([read.step_result(step) for step in row["steps"]], matched.budgets, matched.meter)
+
+        paths = (path for paths in matched.paths().values() for path in paths)
+        self._parts = [Stored(path, every if all_steps else wanted) for path in paths]
+        self.folder = self._parts[0].folder
+
+    def items(self) -> Iterator[Item]:
+        """Yield the proofs. Raises UserError if a completion is in no journal."""
+        for part in self._parts:
+            yield from part.items()
+
+    def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
+        """Write the grades into the results of each part, and the table anew."""
+        given = iter(points)
+        for part in self._parts:
+            part.write(list(islice(given, sum(1 for _ in part.items()))), about, prices)
+        return self._matched.folder, self._matched.show()
 
 
 def _files(path: Path, head: Head) -> list[Path]:
-    """The results of each run that those in `path` were merged from. Raises UserError where they lie elsewhere."""
+    """Return the results of each run that those in `path` were merged from. Raises UserError if one is missing."""
     assert head.runs
     folder = path.parent / head.runs.of
     found = [folder / f"{head.runs.of}-seed{seed}.json" for seed in head.runs.seeds]
@@ -119,27 +135,17 @@ def _files(path: Path, head: Head) -> list[Path]:
     return found
 
 
-def _is_there(kept: Kept, steps: _Steps, about: dict[str, Any]) -> bool:
-    """Whether the results hold all of this already: else the file as it was would be kept beside its like each time."""
-
-    def lasting(of: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in json.loads(json.dumps(of)).items() if name not in ("ended", "spent")}
-
-    same = all(step == made[step["step"]] for row, made in zip(kept.rows, steps, strict=True) for step in row["steps"])
-    return same and lasting(kept.head.get("grading", {})) == lasting(about)
-
-
 def _record(
     step: int, problem: Problem, population: Population, points: Sequence[Points], prices: Prices | None
-) -> Any:
-    """The record of a population with these points. A proof's value is its share of all points; of an answer it is
-    what math-verify says, or the grader where that was in doubt."""
+) -> dict[str, Any]:
+    """Return the record of a population with these points. A proof's value is its share of all points; an answer is
+    judged by math-verify, or by the grader if that was in doubt."""
     if problem.is_proof:
-        values = [each.counted for each in points]
-        known = [value / MAX_POINTS for value in values if value is not None]
+        values = [None if each.counted is None else each.counted / MAX_POINTS for each in points]
+        known = [value for value in values if value is not None]
         graded = Graded(
             [
-                Grade(None if value is None else value / MAX_POINTS, doubt=each.ungraded, side_calls=tuple(each.calls))
+                Grade(value, doubt=each.ungraded, side_calls=tuple(each.calls))
                 for value, each in zip(values, points, strict=True)
             ],
             sum(known) / len(known) if known else None,
@@ -154,7 +160,7 @@ def _record(
                     is_undecided=False,
                     side_calls=tuple(each.calls),
                 )
-    made = records.record(step, population, graded)
+    made: dict[str, Any] = records.record(step, population, graded)
     for record, member, each in zip(made["members"], population, points, strict=True):
         record |= _fields(problem, each, prices)
         if problem.is_proof:
@@ -163,9 +169,9 @@ def _record(
 
 
 def written(proof: Completion) -> dict[str, int | None]:
-    """Tokens of thinking and of the proof itself, whose sum is what the server counted. It counts them together, so
-    that the share of each is taken from its characters. None where that says nothing: no tokens were counted, or more
-    than the text has bytes, and so of thinking that the server does not show."""
+    """Return the tokens of thinking and of the proof itself. The server counts them together, so that the share of each
+    is taken from its characters. None if no tokens were counted, or more than the texts have bytes: then the server
+    does not show its thinking."""
     tokens = proof.counted[-1]
     texts = proof.thinking, proof.text
     if tokens is None or tokens > SPECIAL + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts):
@@ -176,7 +182,7 @@ def written(proof: Completion) -> dict[str, int | None]:
 
 
 def _fields(problem: Problem, points: Points, prices: Prices | None) -> dict[str, Any]:
-    """What a graded member has besides. An answer is right or wrong, and has no points."""
+    """Return the fields that a graded member gains. An answer is right or wrong, and has no points."""
     found = worth(points)
     if not problem.is_proof:
         found = {name: why for name, why in found.items() if name == "ungraded"}

@@ -1,13 +1,13 @@
-"""The trial of a grader, as the terminal shows it: a column for each prompt, and a line for each attack."""
+"""Show the trial of a grader in the terminal: a column for each prompt, and a line for each attack."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from core.base.prices import shown
-from core.base.terminal import columns, cut, short, wrapped
+from core.base.terminal import cut, short, wrapped
 from core.report.table import NONE, Column, Metric, Table, filled
 
-Row = list[str]
+Of = Mapping[str, Any]
 WIDEST = 20  # columns that the name of a writer, or of a prompt, may take
 LEGEND = """in brackets: 95% intervals over problems; each problem has the same weight, but in kappa, in the points \
 given and in tokens each proof has
@@ -20,10 +20,13 @@ of problems, and none if no resample differs; bias: what the grader gives more t
 missing: no points were readable in two attempts; they count nowhere"""
 
 
-def told(document: Mapping[str, Any]) -> str:
-    """Tables, as wide as the terminal, and what they mean."""
+def told(document: Of) -> str:
+    """Format the tables and what they mean."""
     plain = [way for way in document["ways"] if not way["attack"]]
-    parts = [_fitted(plain, document["people"], columns())]
+    (head, *heads), *rows = _rows(plain, document["people"])
+    names, *cells = zip(*rows, strict=True)
+    columns = [Column(head, names), *(Column(*each) for each in zip(heads, cells, strict=True))]
+    parts = [Table("", columns).body()]
     attacks = Table("", filled(ATTACKS, document["attacks"]))
     if document["attacks"]:
         parts.append(f"attacks, under the prompt {plain[0]['way']}\n{attacks.body()}")
@@ -37,88 +40,58 @@ def told(document: Mapping[str, Any]) -> str:
     return "\n\n".join([*parts, wrapped("\n".join(notes), "  ")])
 
 
-def _fitted(ways: Sequence[Mapping[str, Any]], people: Mapping[str, Any], width: int) -> str:
-    """As many ways beside each other as there is room for, the others below; 0 columns bound nothing."""
-    for beside in range(len(ways), 0, -1):
-        tables = [_table(ways[at : at + beside], people).body() for at in range(0, len(ways), beside)]
-        if not width or beside == 1 or max(len(line) for table in tables for line in table.splitlines()) <= width:
-            return "\n\n".join(tables)
-    return ""
+def _rows(ways: Sequence[Of], people: Of) -> list[list[str]]:
+    """List the rows: a name, and a cell for each of `ways`."""
+    made: list[list[str]] = []
 
+    def add(name: str, cell: Callable[[Of], str]) -> None:
+        made.append([name, *map(cell, ways)])
 
-def _table(ways: Sequence[Mapping[str, Any]], people: Mapping[str, Any]) -> Table:
-    """Tabulate figures, with a column for each of `ways`."""
-    (head, *heads), *rows = _rows(ways, people)
-    names, *cells = zip(*rows, strict=True)
-    return Table("", [Column(head, names), *(Column(*each) for each in zip(heads, cells, strict=True))])
-
-
-def _rows(ways: Sequence[Mapping[str, Any]], people: Mapping[str, Any]) -> list[Row]:
-    def row(name: str, cells: Sequence[str]) -> Row:
-        return [name, *cells]
-
-    made = [
-        row("prompt", [cut(way["way"], WIDEST) for way in ways]),
-        row("shows reference", ["yes" if way["has_reference"] else "no" for way in ways]),
-        row("graded", [f"{way['graded']:,} of {way['proofs']:,}" for way in ways]),
-    ]
+    add("prompt", lambda way: cut(way["way"], WIDEST))
+    add("shows reference", lambda way: "yes" if way["has_reference"] else "no")
+    add("graded", lambda way: f"{way['graded']:,} of {way['proofs']:,}")
     for why in sorted({why for way in ways for why in (*way["missing"], *way["not_delivered"])}):
-        made.append(row(f"  {why}", [f"{(way['missing'] | way['not_delivered']).get(why, 0):,}" for way in ways]))
-    made += [
-        row("error, points", [_interval(way["mean_absolute_error"]) for way in ways]),
-        row("same bucket, %", [_percent(way["bucket_accuracy"]) for way in ways]),
-        row("order kept, %", [_percent(way["order_kept"]) for way in ways]),
-        row(
-            "  same/tied/other", ["/".join(str(way["order"][k]) for k in ("same", "tied", "reversed")) for way in ways]
-        ),
-        row("advantage, points", [_interval(way["advantage_difference"]) for way in ways]),
-        row("kappa", [_interval(way["quadratic_kappa"]) for way in ways]),
-        row("bias, points", [_shift(way["bias"]) for way in ways]),
-    ]
+        made.append([f"  {why}", *(f"{(way['missing'] | way['not_delivered']).get(why, 0):,}" for way in ways)])
+    add("error, points", lambda way: _interval(way["mean_absolute_error"]))
+    add("same bucket, %", lambda way: _interval(way["bucket_accuracy"], 100, 0))
+    add("order kept, %", lambda way: _interval(way["order_kept"], 100, 0))
+    add("  same/tied/other", lambda way: "/".join(str(way["order"][name]) for name in ("same", "tied", "reversed")))
+    add("advantage, points", lambda way: _interval(way["advantage_difference"]))
+    add("kappa", lambda way: _interval(way["quadratic_kappa"]))
+    add("bias, points", lambda way: _shift(way["bias"], 1))
     for kind in ("bias_by_writer", "bias_by_length"):
         found = [{each["group"]: each for each in way[kind]} for way in ways]
         for group in dict.fromkeys(name for of in found for name in of):
             n = max(of[group]["n"] for of in found if group in of)
             name = cut(group.removesuffix(" characters"), WIDEST - 4)
-            made.append(row(f"  {name} ({n})", [_shift(of.get(group)) for of in found]))
-    made.append(row("given (people)", ["" for _ in ways]))
+            made.append([f"  {name} ({n})", *(_shift(of.get(group), 1) for of in found)])
+    add("given (people)", lambda way: "")
     for points, by_people in enumerate(people["given"]):
-        made.append(row(f"  {points} ({by_people})", [f"{way['given'][points]:,}" for way in ways]))
-    for name, of in (("read a proof", "tokens_read"), ("written a proof", "tokens_written")):
-        made.append(row(name, [_tokens(way[of]) for way in ways]))
+        made.append([f"  {points} ({by_people})", *(f"{way['given'][points]:,}" for way in ways)])
+    add("read a proof", lambda way: _mean(way["tokens_read"], short))
+    add("written a proof", lambda way: _mean(way["tokens_written"], short))
     if any(way["cost"] is not None for way in ways):
-        made.append(row("dollars", ["unknown" if way["cost"] is None else shown(way["cost"]) for way in ways]))
-        made.append(row("  a proof", [_dollars(way["dollars"]) for way in ways]))
+        add("dollars", lambda way: "unknown" if way["cost"] is None else shown(way["cost"]))
+        add("  a proof", lambda way: _mean(way["dollars"], shown))
     return made
 
 
-def _interval(of: Mapping[str, Any], times: float = 1, digits: int = 2) -> str:
+def _interval(of: Of, times: float = 1, digits: int = 2) -> str:
     if of["value"] is None:
         return NONE
-    told = f"{times * of['value']:.{digits}f}"
-    if of["low"] is None:
-        return told
-    return f"{told} [{times * of['low']:.{digits}f}, {times * of['high']:.{digits}f}]"
+    bounds = "" if of["low"] is None else f" [{times * of['low']:.{digits}f}, {times * of['high']:.{digits}f}]"
+    return f"{times * of['value']:.{digits}f}{bounds}"
 
 
-def _percent(of: Mapping[str, Any]) -> str:
-    return _interval(of, 100, 0)
+def _shift(of: Of | None, digits: int = 2) -> str:
+    if not of:
+        return NONE
+    mean = of["mean"] if "mean" in of else of["difference"]
+    return f"{mean:+.2f} [{of['low']:+.{digits}f}, {of['high']:+.{digits}f}]"
 
 
-def _shift(of: Mapping[str, Any] | None) -> str:
-    return f"{of['mean']:+.2f} [{of['low']:+.1f}, {of['high']:+.1f}]" if of else NONE
-
-
-def _change(of: Mapping[str, Any] | None) -> str:
-    return f"{of['difference']:+.2f} [{of['low']:+.2f}, {of['high']:+.2f}]" if of else NONE
-
-
-def _tokens(of: Mapping[str, Any] | None) -> str:
-    return "unknown" if of is None else NONE if of["value"] is None else short(of["value"])
-
-
-def _dollars(of: Mapping[str, Any] | None) -> str:
-    return "unknown" if of is None else NONE if of["value"] is None else shown(of["value"])
+def _mean(of: Of | None, show: Callable[[float], str]) -> str:
+    return "unknown" if of is None else NONE if of["value"] is None else show(of["value"])
 
 
 ATTACKS = (
@@ -126,7 +99,7 @@ ATTACKS = (
     Metric(
         "change, points",
         "points with this text behind the proof less points without, proof by proof",
-        lambda of: _change(of["change"]),
+        lambda of: _shift(of["change"]),
         named="change",
     ),
     Metric("raised", "", lambda of: f"{of['raised']:,}"),

@@ -1,11 +1,9 @@
-"""A trial of a grader: it grades proofs that people have graded, in several ways and under attack.
-
-All that is asked goes through asking.py, as in any grading.
-"""
+"""A trial of a grader: it grades proofs that people have graded, in several ways and under attack."""
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,30 +11,37 @@ from typing import Any
 from core import constants
 from core.base import terminal
 from core.base.files import results_dir, write_atomically
+from core.base.prices import Prices
+from core.base.stats import of_sums
 from core.constants import constant
-from core.engines.server import Server
-from core.plan.work import Task
+from core.engines.cards import Card
+from core.plan.work import Task, Work
 from core.report import plot
 from core.report.tables import title
 from core.results import provenance, write
 from core.scaffolds.prompts import prompts_sha256
 from core.session import session
 from core.session.session import Session
-from labs.proofs import graded, plan, rubric
-from labs.proofs.attacks import ATTACKS
-from labs.proofs.grade import told, trust
+from core.types import MAX_POINTS, Completion
+from labs.proofs import agreement, graded, rubric
+from labs.proofs.agreement import Json, Pair
+from labs.proofs.grade import asking, told
 from labs.proofs.grade.asking import GraderConstants, checked, grade_all
-from labs.proofs.grade.command import graders_server
-from labs.proofs.grade.ways import Way, attacks_of, prompts_of, ways_of
-from labs.proofs.graded import GradedSet
+from labs.proofs.grade.figures import counts
+from labs.proofs.grade.ways import ATTACKS, AUTO, Way, attacks_of, prompts_of, ways_of
+from labs.proofs.graded import GradedProof
 from labs.proofs.proofs import Points
 
-AUTO = "auto"
 SCHEMA = 1  # of the file that is written (docs/files.md)
+PROOF_TOKENS = 3000  # of a problem, its reference and a proof in a set that is not read, assumed
+
+Made = Sequence[tuple[Way, Sequence[Points]]]  # the points of every proof, way by way
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialConstants(GraderConstants):
+    """The constants of 20_grader."""
+
     GRADED: str = constant(
         AUTO, "proofs with people's points: \"auto\" (the model's own), a name, hub:owner/name, a file"
     )
@@ -49,7 +54,22 @@ class TrialConstants(GraderConstants):
     LIMIT: int = constant(0, "first problems of the set only, with all their proofs; 0 is all", 0, 1_000_000, free=True)
 
 
-TRIAL = Task(TrialConstants, plan.trial)
+def work(config: TrialConstants, card: Card) -> Work:
+    """Return the work of 20_grader for plan.sh: every way of grading each proof. Of a published set, its size is
+    enough."""
+    name = config.GRADED if config.GRADED != AUTO else card.graded_set
+    if known := graded.PUBLISHED.get(name):
+        count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
+        of = f"{known.rows:,} proofs of {name} in {count} ways"
+        return Work(of, (asking.requests(known.rows * count * config.GRADES, PROOF_TOKENS, config),))
+    chosen = graded.load(name).first(config.LIMIT)
+    ways, _ = ways_of(chosen, prompts_of(config.PROMPTS), attacks_of(config.ATTACKS))
+    count = sum(checked(way, config, way.prompt) for way in ways)
+    of = f"{len(chosen.proofs):,} proofs of {chosen.name} in {len(ways)} ways"
+    return Work(of, (asking.planned(count, (item for way in ways for item in way.items()), config),))
+
+
+TRIAL = Task(TrialConstants, work)
 
 
 def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> None:
@@ -61,99 +81,157 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
         folder, started = results_dir(), write.now()
         named = graded.load(config.GRADED).first(config.LIMIT) if config.GRADED != AUTO else None
         if named:
-            ways_of(named, prompts, attacks)  # what can't be asked is said before a server starts
-        with graders_server(config) as server:
+            ways_of(named, prompts, attacks)  # raises before a server starts
+        with asking.graders_server(config) as server:
             chosen = named or graded.load(server.card.graded_set).first(config.LIMIT)
             ways, left_out = ways_of(chosen, prompts, attacks)
             totals = [checked(way, config, way.prompt) for way in ways]
-            line = _opening(name, server, chosen, ways, totals)
+            line = (
+                f"{name}: {server.model} grades {len(chosen.proofs):,} proofs of {chosen.problems:,} problems of "
+                f"{chosen.name} in {len(ways)} ways, {sum(totals):,} gradings at most; engine {server.kind} at "
+                f"{server.base_url} because {server.why}"
+            )
             with session.open(name, config, stop, folder, server, opening=line, on=chosen.sha256) as opened:
                 points = opened.asked(_grade(ways, totals, opened), "what is graded is kept")
-            document = _document(name, config, server, chosen, list(zip(ways, points, strict=True)))
-            document |= {"started": started, "ended": write.now(), "left_out": left_out}
-            document |= {} if opened.spent is None else {"spent": opened.spent}
+            document = {
+                "schema": SCHEMA,
+                "experiment": name,
+                "complete": True,
+                "model": server.model_info(),
+                "engine": {"kind": server.kind, "version": server.version, "origin": server.origin, "why": server.why},
+                "problem_set": chosen.about(),
+                "config": {each: getattr(config, each) for each in constants.rules(TrialConstants)},
+                "provenance": provenance.collect(),
+                **compared(chosen.proofs, list(zip(ways, points, strict=True)), server.card.price),
+                "started": started,
+                "ended": write.now(),
+                "left_out": left_out,
+                **({} if opened.spent is None else {"spent": opened.spent}),
+            }
             _show(document, ways[0], folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json", opened.made)
 
 
 async def _grade(ways: Sequence[Way], totals: Sequence[int], opened: Session[TrialConstants]) -> list[list[Points]]:
-    """The points of every proof, way by way."""
+    """Return the points of every proof, way by way."""
     return [await grade_all(way, way.prompt, total, opened) for way, total in zip(ways, totals, strict=True)]
 
 
-def _show(document: dict[str, Any], first: Way, path: Path, made: int) -> None:
+# What the points come to
+
+
+def compared(proofs: Sequence[GradedProof], made: Made, prices: Prices | None) -> Json:
+    """Compare the grader's points with people's, and those under attack with those without."""
+    return {
+        "prompts": {way.prompt.name: prompts_sha256([way.prompt.text, rubric.ENDING]) for way, _ in made},
+        "attack_texts": {way.attack: ATTACKS[way.attack] for way, _ in made if way.attack},
+        **({"prices": asdict(prices)} if prices else {}),
+        "people": agreement.given([(proof.problem.id, proof.points) for proof in proofs]),
+        "ways": [_figures(way, points, prices) for way, points in made],
+        "attacks": [_moved(proofs, made[0][1], way, points) for way, points in made if way.attack],
+        "proofs": [
+            {
+                "problem": proof.problem.id,
+                "writer": proof.writer,
+                "length": len(proof.text),
+                "human": proof.points,
+                "ways": {way.key: _raw(points[place]) for way, points in made},
+            }
+            for place, proof in enumerate(proofs)
+        ],
+    }
+
+
+def _figures(way: Way, points: Sequence[Points], prices: Prices | None) -> Json:
+    def mean(amount: Callable[[Completion], float | None]) -> Json | None:
+        return _each(way.proofs, points, amount)
+
+    return {
+        "way": way.key,
+        "prompt": way.prompt.name,
+        "attack": way.attack or None,
+        "has_reference": "solution" in way.prompt.places,
+        **counts(points, prices),
+        **agreement.figures(_pairs(way.proofs, points)),
+        "tokens_read": mean(lambda call: call.counted[0]),
+        "tokens_written": mean(lambda call: call.counted[2]),
+        "dollars": mean(lambda call: prices.dollars(call.counted)) if prices else None,
+    }
+
+
+def _moved(proofs: Sequence[GradedProof], before: Sequence[Points], attack: Way, after: Sequence[Points]) -> Json:
+    """Count what an attack changes, proof by proof."""
+    both = [(b.grade, a.grade) for b, a in zip(before, after, strict=True)]
+    steps = [a - b for b, a in both if b is not None and a is not None]
+    return {
+        "attack": attack.attack,
+        "prompt": attack.prompt.name,
+        "change": agreement.change(_pairs(proofs, before), _pairs(proofs, after)),
+        "proofs": len(steps),
+        "raised": sum(step > 0 for step in steps),
+        "lowered": sum(step < 0 for step in steps),
+        "same": steps.count(0),
+        "became_missing": sum(b is not None and a is None for b, a in both),
+        "became_readable": sum(b is None and a is not None for b, a in both),
+        "cut_away": sum(each.left_out > 0 for each in after),
+    }
+
+
+def _pairs(proofs: Sequence[GradedProof], points: Sequence[Points]) -> list[Pair]:
+    return [
+        Pair(proof.problem.id, proof.points, each.grade, len(proof.text), proof.writer or "unknown")
+        for proof, each in zip(proofs, points, strict=True)
+    ]
+
+
+def _raw(points: Points) -> Json:
+    return {
+        "points": points.grade,
+        "missing": points.missing or points.ungraded,
+        "grades": [each.points for each in points.gradings],
+        "reasons": [each.reason for each in points.gradings],
+        "keys": [call.key for call in points.calls],
+        "left_out": points.left_out,
+    }
+
+
+def _each(
+    proofs: Sequence[GradedProof], points: Sequence[Points], amount: Callable[[Completion], float | None]
+) -> Json | None:
+    """Estimate what grading a proof takes, useless attempts included: the mean over proofs; None if it was not
+    counted."""
+    sums: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for proof, each in zip(proofs, points, strict=True):
+        took = [0.0 if call.error else amount(call) for call in each.calls]
+        if each.gradings:
+            known = [value for value in took if value is not None]
+            if len(known) < len(took):
+                return None
+            of = sums[proof.problem.id]
+            of[0], of[1] = of[0] + 1, of[1] + sum(known)
+    return of_sums(list(sums.values()), agreement.ratio).to_json()
+
+
+# Output
+
+
+def _show(document: Json, first: Way, path: Path, made: int) -> None:
     """Write the document and its figure, and print its tables. `made`: completions that were made for it."""
-    _save(document, path)
+    head = {name: value for name, value in document.items() if name != "proofs"}
+    rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=True)}" for row in document["proofs"])  # a proof a line
+    write_atomically(
+        path, f'{json.dumps(head, indent=1, ensure_ascii=True)[:-2]},\n "proofs": [\n{rows}\n ]\n}}\n'.encode()
+    )
     print(f"\n{terminal.wrapped(title(document))}\n\n{told.told(document)}\n")
+    table = [[0] * (MAX_POINTS + 1) for _ in range(MAX_POINTS + 1)]  # proofs by people's points and the grader's
+    for proof in document["proofs"]:
+        if (given := proof["ways"][first.key]["points"]) is not None:
+            table[proof["human"]][int(given + 0.5)] += 1
     figure = path.with_suffix(".png")
-    plot.points(document, first.key, _table(document, first), figure)
+    plot.points(document, first.key, table, figure)
     print(f"{made:,} completions were made, the others came from the journal")
     print(f"results {path}\nfigure  {figure}", flush=True)
 
 
-def _opening(name: str, server: Server, chosen: GradedSet, ways: Sequence[Way], totals: Sequence[int]) -> str:
-    return (
-        f"{name}: {server.model} grades {len(chosen.proofs):,} proofs of {chosen.problems:,} problems of {chosen.name} "
-        f"in {len(ways)} ways, {sum(totals):,} gradings at most; engine {server.kind} at {server.base_url} because "
-        f"{server.why}"
-    )
-
-
-def _document(
-    name: str,
-    config: TrialConstants,
-    server: Server,
-    chosen: GradedSet,
-    made: Sequence[tuple[Way, Sequence[Points]]],
-) -> dict[str, Any]:
-    """All but the times."""
-    prices = server.card.price
-    plain, before = made[0]
-    return {
-        "schema": SCHEMA,
-        "experiment": name,
-        "complete": True,
-        "model": server.model_info(),
-        "engine": {"kind": server.kind, "version": server.version, "origin": server.origin, "why": server.why},
-        "problem_set": {
-            "name": chosen.name,
-            "n": chosen.problems,
-            "proofs": len(chosen.proofs),
-            "sha256": chosen.sha256,
-            "source": chosen.source,
-            "licence": chosen.licence,
-            "version": chosen.version,
-            "revision": chosen.revision,
-        },
-        "config": {each: getattr(config, each) for each in constants.rules(TrialConstants)},
-        "provenance": provenance.collect(),
-        "prompts": {way.prompt.name: prompts_sha256([way.prompt.text, rubric.ENDING]) for way, _ in made},
-        "attack_texts": {way.attack: ATTACKS[way.attack] for way, _ in made if way.attack},
-        **({"prices": asdict(prices)} if prices else {}),
-        "people": trust.people(chosen.proofs),
-        "ways": [trust.figures(way, points, prices) for way, points in made],
-        "attacks": [trust.moved(plain, before, way, points) for way, points in made if way.attack],
-        "proofs": trust.raw(chosen.proofs, made),
-    }
-
-
-def _table(document: Mapping[str, Any], way: Way) -> list[list[int]]:
-    """How many proofs got so many points of people (rows) and of the grader (columns)."""
-    table = [[0] * 8 for _ in range(8)]
-    for proof in document["proofs"]:
-        if (given := proof["ways"][way.key]["points"]) is not None:
-            table[proof["human"]][int(given + 0.5)] += 1
-    return table
-
-
-def _save(document: Mapping[str, Any], path: Path) -> None:
-    """The document, a proof a line."""
-    head = {name: value for name, value in document.items() if name != "proofs"}
-    rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=True)}" for row in document["proofs"])
-    write_atomically(
-        path, f'{json.dumps(head, indent=1, ensure_ascii=True)[:-2]},\n "proofs": [\n{rows}\n ]\n}}\n'.encode()
-    )
-
-
 def _plain(name: str) -> str:
-    """A name as part of that of a file."""
+    """Return a name that fits into a file's."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-")

@@ -3,12 +3,14 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.base.errors import UserError
 from core.base.files import DATA
 from core.problems import sets
+from core.problems.rows import read_rows
 from labs.proofs import graded
 from labs.proofs.graded import PUBLISHED, check, scheme_of
 from scripts.embedded import make_graded, sums
@@ -56,9 +58,21 @@ def test_points_may_be_text_or_a_whole_float_and_thinking_is_no_part_of_a_proof(
     ]
     assert [proof.points for proof in check([("row", row) for row in rows], "a file")] == [7, 7, 3]
     assert {proof.text for proof in check([("row", row) for row in rows], "a file")} == {"So."}
-    for wrong in ("7.5", "-1", "8", "", "٣", [7]):
-        with pytest.raises(UserError, match="row has points|needs"):
-            check([("row", rows[0] | {"points": wrong})], "a file")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        *(({"points": wrong}, "expert_rating") for wrong in ("7.5", 4.5, "-1", "8", 8, "", "٣", [7], True, None)),
+        ({"proof": 3}, "model_solution"),
+        ({"proof": None}, "model_solution"),
+        ({"proof": "\ud800"}, "row"),
+        ({"problem": " "}, "problem"),
+    ],
+)
+def test_a_row_that_can_t_be_taken_is_refused(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        check([("row", {"problem": "x", "proof": "So.", "points": 7} | change)], "a file")
 
 
 def test_equal_statements_are_one_problem_and_ids_that_begin_anew_are_told_apart() -> None:
@@ -77,26 +91,19 @@ def test_no_grader_is_shown_what_people_gave_by_the_scheme() -> None:
     assert scheme_of("[not JSON") == "[not JSON" and scheme_of(None) == ""
 
 
-def test_published_sets_read_local_copies_under_their_own_columns(
+def test_a_published_set_is_read_from_a_local_copy_and_must_be_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sets, "COPIES", tmp_path)
-    row = {"problem_id": "a", "text": "Show it.", "model_solution": "So.", "points": 5, "solution": "Thus.",
-           "schema_0": [{"title": "All", "points": 7}]}  # fmt: skip
-    (tmp_path / "olympiads_graded.json").write_text(json.dumps([row]))
-    [proof] = graded.load("olympiads_graded").proofs
-    assert (proof.problem.statement, proof.problem.grading_scheme) == ("Show it.", "title: All; points: 7")
-    row = {"problem_idx": 1, "problem": "Show it.", "answer": "So.", "points": 5,
-           "details": [{"title": "All", "grading_scheme_desc": "x", "max_points": 7, "points": 5}]}  # fmt: skip
-    (tmp_path / "matharena_graded.jsonl").write_text(json.dumps(row) + "\n")
-    [proof] = graded.load("matharena_graded").proofs
-    assert (proof.text, proof.points, "points: 5" in proof.problem.grading_scheme) == ("So.", 5, False)
     (tmp_path / "imo_gradingbench.csv").write_text(
         "Grading ID,Problem ID,Problem,Solution,Grading guidelines,Response,Points,Reward\n"
         "GB-1,PB-1,Show.,So.,7: all,It is.,6,Almost\n"
     )
-    with pytest.raises(UserError, match="has 1 proofs and not 1000"):
+    with pytest.raises(UserError, match="1000"):
         graded.load("imo_gradingbench")
+    [proof] = check(read_rows(tmp_path / "imo_gradingbench.csv"), "a file")
+    of = proof.problem
+    assert (proof.text, proof.points, of.guidelines, of.solution) == ("It is.", 6, "7: all", "So.")
 
 
 def test_the_names_of_graded_sets_are_nobody_elses() -> None:

@@ -11,7 +11,7 @@ from core.base.errors import UserError
 from core.types import Problem
 from labs.proofs import rubric
 from labs.proofs.rubric import asked, prompt
-from tests.labs.proofs.test_defence import ANY_TEXT, HOSTILE
+from tests.labs.proofs.conftest import ANY_TEXT, HOSTILE
 
 PROOF = Problem("p1", "Show that n is even.", None, "proof", solution="By parity.", guidelines="1 for n = 2")
 SCHEME = replace(PROOF, guidelines="", grading_scheme="3: n = 2\n4: the rest")
@@ -58,43 +58,43 @@ def test_a_file_replaces_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text",
     [
-        ("{problem} {proof} {points}", "has an unknown place {points}"),
-        ("{problem} {proof} {}", "has an unknown place {}"),
-        ("{problem} {proof} {0}", "has an unknown place {0}"),
-        ("{problem} {proof.__class__}", "has an unknown place {proof.__class__}"),
-        ("{problem} {proof!r}", "has an unknown place {proof}"),
-        ("{problem} {proof:{answer}}", "has an unknown place {proof}"),
-        ("{problem} {proof} \\frac{1}{2}", "has an unknown place {1}"),
-        ("{problem} {proof} }", "Single '}' encountered"),
-        ("{problem} {guidelines}", "has no place {proof}, and can't do without it"),
-        ("{proof}", "has no place {problem}"),
-        ("", "has no place {problem}"),
+        "{problem} {proof} {points}",
+        "{problem} {proof} {}",
+        "{problem} {proof} {0}",
+        "{problem} {proof.__class__}",
+        "{problem} {proof!r}",
+        "{problem} {proof:{answer}}",
+        "{problem} {proof} \\frac{1}{2}",
+        "{problem} {proof} }",
+        "{problem} {guidelines}",
+        "{proof}",
+        "",
     ],
 )
-def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str, words: str) -> None:
+def test_a_file_with_other_places_is_refused_in_a_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "mine.txt"
     path.write_text(text)
     with pytest.raises(UserError) as raised:
         prompt(str(path))
-    assert words in str(raised.value) and "\n" not in str(raised.value) and "Places are {problem}" in str(raised.value)
+    assert "{problem}, {solution}" in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_a_file_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UserError, match=r"nowhere.txt can't be read .* Give PROMPT a file, or one of"):
+    with pytest.raises(UserError, match=r"nowhere\.txt"):
         prompt("nowhere.txt")
 
 
 @pytest.mark.parametrize(
-    ("problem", "chosen", "words"),
+    ("problem", "chosen"),
     [
-        (replace(PROOF, guidelines=""), None, "p1 has neither guidelines nor a grading_scheme"),
-        (replace(PROOF, solution=""), "guidelines", "p1 has no solution, which the prompt guidelines shows"),
-        (replace(PROOF, guidelines=""), "scheme", "p1 has no grading_scheme, which the prompt scheme shows"),
-        (replace(ANSWER, guidelines="x"), "scheme", "p2 has an answer and asks for no proof"),
+        (replace(PROOF, guidelines=""), ""),
+        (replace(PROOF, solution=""), "guidelines"),
+        (replace(PROOF, guidelines=""), "scheme"),
+        (replace(ANSWER, guidelines="x"), "scheme"),
     ],
 )
-def test_a_problem_that_lacks_what_is_shown_is_refused(problem: Problem, chosen: str | None, words: str) -> None:
-    with pytest.raises(UserError, match=words):
-        asked(problem, "x", 0, prompt(chosen or ""))
+def test_a_problem_that_lacks_a_place_of_the_prompt_is_refused(problem: Problem, chosen: str) -> None:
+    with pytest.raises(UserError, match=problem.id):
+        asked(problem, "x", 0, prompt(chosen))

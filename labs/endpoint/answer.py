@@ -1,0 +1,156 @@
+"""Answer a chat request by RSA.
+
+The answer is a member of the last population: of those that hold the majority answer, the first. If nothing holds an
+answer (a proof, a chat), nobody votes, and it is the first member that says anything. Members of a population are
+exchangeable, so that "the first" is a fair draw; drawing from the last population and voting are the RSA paper's two
+ways to end (arXiv 2509.26626).
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.base import seeds
+from core.engines.identity import UNKNOWN
+from core.generate.generator import Generator
+from core.grading.answers import Groups, groups
+from core.grading.boxed import extract
+from core.scaffolds.rsa import RSA, RsaConstants, rsa
+from core.types import Completion, Message, Population, Problem, Sampling, Scaffold
+from labs.endpoint import chat
+from labs.endpoint.chat import ChatRequest, Refusal
+
+SHOWN_ANSWERS = 5  # in a line of progress
+
+
+@dataclass(frozen=True)
+class Step:
+    """The outcome of one step: votes by answer, most first; members without an answer, failed, and cut off."""
+
+    step: int
+    answers: dict[str, int]
+    unread: int
+    failed: int
+    truncated: int
+
+    def line(self, config: RsaConstants) -> str:
+        """Describe the progress."""
+        votes = list(self.answers.items())
+        shown = [f"{answer:.40} ×{count}" for answer, count in votes[:SHOWN_ANSWERS]]
+        if len(votes) > SHOWN_ANSWERS:
+            shown.append(f"{len(votes) - SHOWN_ANSWERS} others")
+        counts = ((self.unread, "without an answer"), (self.failed, "failed"), (self.truncated, "cut off"))
+        parts = [f"answers {', '.join(shown)}"] * bool(shown) + [f"{count} {what}" for count, what in counts if count]
+        return f"step {self.step} of {config.T}: {config.N} solutions, {'; '.join(parts)}\n"
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The outcome of all steps. `answers`: the vote of each member of the last population, in the commonest spelling of
+    equal answers. `order`: positions in that population, best first. `spent`: every completion, without its texts."""
+
+    steps: list[Step]
+    population: Population
+    answers: Sequence[str | None]
+    order: list[int]
+    spent: list[Completion]
+
+    def content(self, stops: Sequence[str]) -> tuple[str, str]:
+        """Return the answer's text up to the first of `stops`, and why it ends."""
+        made = self.population[self.order[0]].completion
+        ends = [at for stop in stops if (at := made.text.find(stop)) >= 0]
+        return (made.text[: min(ends)], "stop") if ends else (made.text, made.finish_reason or "error")
+
+    def usage(self) -> dict[str, Any] | None:
+        """Return OpenAI's usage object, summed over all completions, journaled ones too; None if the server did not
+        report all of it."""
+        prompt = sum(made.prompt_tokens for made in self.spent)
+        completion = sum(made.completion_tokens for made in self.spent)
+        if any(None in made.counted for made in self.spent):
+            return None
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "prompt_tokens_details": {"cached_tokens": sum(made.cached_tokens for made in self.spent)},
+        }
+
+    def details(self, config: RsaConstants) -> dict[str, Any]:
+        """Return the extra field "rsa" of an answer."""
+        votes, voted = self.steps[-1].answers, self.answers[self.order[0]]
+        return {
+            "config": {name: getattr(config, name) for name in chat.OF_A_REQUEST},
+            "generations": len(self.spent),
+            "reused": sum(made.reused for made in self.spent),
+            "origins": dict(Counter(made.origin or UNKNOWN for made in self.spent)),
+            "steps": [vars(step) for step in self.steps],
+            "vote": {
+                "answer": voted,
+                "votes": votes.get(voted, 0) if voted else 0,
+                "tied": list(votes.values()).count(max(votes.values(), default=0)) > 1,
+            },
+            "population": [
+                {
+                    "answer": answer,
+                    "parents": member.parents,
+                    "finish_reason": member.completion.finish_reason,
+                    "error": member.completion.error,
+                    "key": member.completion.key,
+                }
+                for member, answer in zip(self.population, self.answers, strict=True)
+            ],
+            "members": self.order,
+        }
+
+
+async def solve(asked: ChatRequest, generator: Generator, limit: int, tell: Callable[[str], None]) -> Solved:
+    """Run RSA on a request; `tell` gets a line after every step. At most `limit` of its completions wait for the
+    server, so that a large population does not hold up other requests. No completion is left in flight if it is
+    cancelled or raises. Raises UserError if the server is lost, Refusal if every solution of a step failed."""
+    config, problem = asked.config, asked.problem
+    sampling = Sampling.of(config)
+    steps: list[Step] = []
+    spent: list[Completion] = []
+    waiting = asyncio.Semaphore(limit)
+
+    async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        seed = seeds.derive(config.SEED, problem.id, *names)
+        async with waiting:
+            made = await generator([*asked.before, *messages], seed, replace(sampling, **changes))
+        spent.append(replace(made, thinking="", answer="", forced=None, logprobs={}))
+        return made
+
+    async with aclosing(rsa(problem, ask, config)) as populations:
+        async for population in populations:
+            made = [member.completion for member in population]
+            if all(completion.error for completion in made):
+                raise _all_failed(made[0].error or "")
+            found = await asyncio.to_thread(_voted, problem, made)  # comparing answers may take seconds
+            answers, votes = found.names, found.counts
+            failed, truncated = sum(c.error is not None for c in made), sum(c.truncated for c in made)
+            steps.append(Step(len(steps), votes, answers.count(None) - failed, failed, truncated))
+            tell(steps[-1].line(config))
+    rank = [
+        (c.error is not None, not c.text, -votes.get(answer or "", 0)) for c, answer in zip(made, answers, strict=True)
+    ]
+    order = sorted(range(config.N), key=rank.__getitem__)  # stable: equal members keep their order
+    return Solved(steps, population, answers, order, spent)
+
+
+def _voted(problem: Problem, made: Sequence[Completion]) -> Groups:
+    read = [extract(c.text, problem.answer_type, c.truncated).answer for c in made]
+    return groups(read, problem.answer_type)
+
+
+def _all_failed(error: str) -> Refusal:
+    if error.startswith("context overflow"):
+        return Refusal(f"the conversation is too long for the model: {error}", "messages", "context_length_exceeded")
+    return Refusal(f"every solution of a step failed; the first: {error}", code="upstream_failed", status=502)
+
+
+def planned(words: Sequence[str]) -> tuple[str, Scaffold[RsaConstants], list[str]]:
+    """Return for plan.sh the name of a request, its scaffold and its constants, from the `words` behind serve_rsa."""
+    return "a request to serve_rsa", RSA, list(words)

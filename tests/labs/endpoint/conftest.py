@@ -1,0 +1,108 @@
+"""The endpoint in this process, in front of a server, and requests to it."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from core.engines.server import Server
+from core.generate.journal import Journal
+from core.scaffolds.rsa import RsaConstants
+from labs.endpoint import app
+
+STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."
+ASKED = [{"role": "user", "content": STATEMENT}]
+DEFAULTS = RsaConstants(N=4, K=2, T=1, MAX_TOKENS=300, ANSWER_TOKENS=0)
+Start = Callable[..., "Running"]
+
+
+class Running:
+    """The endpoint in a thread of its own, in front of `server`, with its journal in `folder`."""
+
+    def __init__(self, server: Server, folder: Path, **changes: Any) -> None:
+        self.model, self.journal = f"rsa/{server.model}", folder / "serve_rsa.jsonl"
+        self._server, self._defaults = server, replace(DEFAULTS, **changes)
+        self._place = app.bound("127.0.0.1", 0)
+        self._place.listen()
+        self.address = self._place.getsockname()
+        self.url = f"http://127.0.0.1:{self.address[1]}/v1"
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
+        self._thread.start()
+        self._ready.wait()
+
+    async def _main(self) -> None:
+        self._loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._ready.set()
+        with self._place, Journal(self.journal) as journal, suppress(asyncio.CancelledError):
+            await app.serve(self._place, self._server, self._defaults, journal)
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._task.cancel)
+            self._thread.join()
+
+    def work(self) -> set[str]:
+        """Return the names of the coroutines that work on requests."""
+
+        async def look() -> set[str]:
+            return {getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()}
+
+        names = asyncio.run_coroutine_threadsafe(look(), self._loop).result(60)
+        return names & {"solve", "_member", "Generator.__call__"}
+
+    def client(self, api_key: str = "none") -> Any:
+        return openai.OpenAI(base_url=self.url, api_key=api_key, max_retries=0)
+
+    def ask(self, **fields: Any) -> Any:
+        """Ask through the openai client, with seed 1 by default. Return the answer, or a stream's chunks."""
+        with self.client() as client:
+            body = {"model": self.model, "messages": ASKED, "seed": 1} | fields
+            made = client.chat.completions.create(**body)
+            return list(made) if fields.get("stream") else made
+
+    def post(self, body: Any, **headers: str) -> httpx2.Response:
+        """Send a raw request; bytes are sent unchanged."""
+        content = body if isinstance(body, bytes) else json.dumps({"model": self.model, "messages": ASKED} | body)
+        shown = {"content-type": "application/json"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        return httpx2.post(f"{self.url}/chat/completions", content=content, headers=shown, timeout=120)
+
+    def completions(self) -> list[dict[str, Any]]:
+        return [json.loads(line)["completion"] for line in self.journal.read_text().splitlines()]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with ExitStack() as running:
+
+        def begin(server: Server, **changes: Any) -> Running:
+            made = Running(server, tmp_path, **changes)
+            running.callback(made.close)
+            return made
+
+        yield begin
+
+
+@pytest.fixture(scope="session")
+def shared(engine: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    made = Running(engine, tmp_path_factory.mktemp("shared"))
+    yield made
+    made.close()
+
+
+def reply(text: str, reason: str = "stop") -> dict[str, Any]:
+    """Return a server's reply, without usage."""
+    choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", "content": text}}
+    return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}

@@ -1,0 +1,221 @@
+"""Hostile clients of the endpoint, over real sockets: foreign names, no key, too much, and gone in the middle."""
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import openai
+import pytest
+
+from core.base.hosts import Names
+from core.engines.server import Server
+from labs.endpoint import app
+from tests.fakes.http import Proxy
+from tests.labs.endpoint.conftest import ASKED, Running, Start
+
+
+def connected(running: Running) -> socket.socket:
+    return socket.create_connection(running.address, timeout=60)
+
+
+def request(running: Running, length: int | None = None, **fields: Any) -> bytes:
+    """Return the bytes of a request; `length`: the announced length of the body, if it differs."""
+    body = json.dumps({"model": running.model, "messages": ASKED, "seed": 1} | fields).encode()
+    size = len(body) if length is None else length
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {size}\r\n\r\n".encode() + body
+
+
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# Names and keys
+
+
+def status(running: Running, *heads: str, path: str = "/v1/models", version: str = "1.1") -> int:
+    """Return the status of a request with these header lines and no others."""
+    lines = "".join(f"{head}\r\n" for head in heads)
+    with closing(connected(running)) as client:
+        client.sendall(f"GET {path} HTTP/{version}\r\n{lines}\r\n".encode())
+        return int(client.recv(65536).split()[1])
+
+
+FOREIGN = [
+    "evil.example",
+    "evil.example:30100",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+    "evil.example.",
+    "10.1.2.3",
+    "[2001:db8::1]:80",
+    "localhost@evil.example",
+    "localhost:80:80",
+    "localhost:http",
+    "",
+    "[::1",
+    "127.1",
+    "2130706433",
+    "0.0.0.0",
+]
+OURS = [
+    "127.0.0.1",
+    "127.0.0.1:30100",
+    "localhost:30100",
+    "localhost:8080",  # forwarded, as by ssh -L
+    "LocalHost.",
+    "[::1]:30100",
+    "[0:0:0:0:0:0:0:1]",
+    "[::FFFF:127.0.0.1]",
+    "  127.0.0.1  ",
+]
+
+
+def test_a_client_that_asks_by_a_foreign_name_gets_nothing(shared: Running) -> None:
+    for host in FOREIGN:
+        for path in ("/v1/models", "/v1/chat/completions", "/nowhere"):
+            assert status(shared, f"Host: {host}", path=path) in (400, 403), host
+    assert status(shared, "Host: evil.example") == 403
+    assert status(shared, "Host: localhost", "Host: evil.example") in (400, 403)
+    assert status(shared, version="1.0") == 403 and status(shared) == 400, "no host at all"
+    for host in OURS:
+        assert status(shared, f"Host: {host}") == 200, host
+    refused = shared.post({}, host="evil.example:30100")
+    assert refused.status_code == 403 and refused.json()["error"]["code"] == "unknown_host"
+
+
+@pytest.mark.parametrize(
+    ("bound", "named", "host", "known"),
+    [
+        ("127.0.0.1", ["rsa.example.org"], "RSA.Example.org.:443", True),
+        ("127.0.0.1", [], socket.gethostname(), False),
+        ("127.0.1.1", ["gpu-box"], "gpu-box:30100", True),
+        ("::1", [], "[::1]:30100", True),
+        ("::1", [], "10.1.2.3", False),
+        ("0.0.0.0", ["0.0.0.0"], "0.0.0.0:30100", True),
+        ("0.0.0.0", [], "10.1.2.3:30100", True),
+        ("0.0.0.0", [], "[2001:db8::1]:30100", True),
+        ("0.0.0.0", [], f"{socket.gethostname()}:30100", True),
+        ("0.0.0.0", [], "evil.example:30100", False),
+        ("::", [], "evil.example", False),
+        ("10.1.2.3", ["gpu-box.lan"], "gpu-box.lan", True),
+        ("10.1.2.3", [], "evil.example", False),
+    ],
+)
+def test_the_names_that_the_operator_asked_for_are_known(bound: str, named: list[str], host: str, known: bool) -> None:
+    assert Names(bound, named).hold([(b"host", host.encode())]) is known
+
+
+def test_a_page_of_another_origin_can_send_nothing(shared: Running) -> None:
+    """Of the content types that a page may send without asking first, none is taken, and no origin is allowed."""
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        assert shared.post({}, content_type=kind, origin="http://evil.example").status_code == 415
+    made = shared.post({}, origin="http://evil.example")
+    assert made.status_code == 200 and not [name for name in made.headers if name.startswith("access-control")]
+
+
+def test_if_there_is_a_key_requests_need_it(engine: Server, start: Start, capfd: pytest.CaptureFixture[str]) -> None:
+    running, key = start(replace(engine, api_key="sk-secret")), "sk-secret"
+    for given, expected in (
+        (f"Bearer {key}", 200),
+        (f"bearer {key}", 200),
+        (f"BEARER   {key}", 200),
+        (f"Basic {key}", 401),
+        (key, 401),
+        ("Bearer sk-secre", 401),
+        ("Bearer sk-Secret", 401),
+        ("Bearer sk-sécret", 401),
+        ("Bearer", 401),
+    ):
+        assert status(running, "Host: rsa.example.org", f"Authorization: {given}") == expected, given
+    refused = running.post({})
+    assert refused.status_code == 401 and refused.json()["error"]["code"] == "invalid_api_key"
+    assert key not in refused.text
+    with pytest.raises(openai.AuthenticationError), running.client() as client:
+        client.models.list()
+    with running.client(api_key=key) as client:
+        made = client.chat.completions.create(model=running.model, messages=ASKED, extra_body={"rsa": {"T": 0}})
+    assert made.choices[0].message.content
+    running.close()
+    assert key not in "".join(capfd.readouterr()) + running.journal.read_text()
+
+
+# Too much
+
+
+@pytest.mark.parametrize(
+    ("own", "rsa", "status"),
+    [
+        ({}, {"N": 64, "T": 63}, 200),
+        ({}, {"N": 64, "T": 64}, 400),
+        ({}, {"N": 1024, "T": 1000}, 400),
+        ({}, {"N": 1024, "K": 5, "T": 0}, 400),
+        ({"N": 64, "T": 100}, {"T": 100}, 200),
+        ({"N": 64, "T": 100}, {"T": 101}, 400),
+    ],
+)
+def test_a_request_may_ask_for_so_much_or_as_much_as_the_operators_own(
+    own: dict[str, int], rsa: dict[str, int], status: int, engine: Server, proxy: Proxy, start: Start
+) -> None:
+    running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, **own)
+    with closing(connected(running)) as client:
+        client.sendall(request(running, rsa=rsa, stream=True))
+        assert int(client.recv(65536).split()[1]) == status
+        assert bool(running.work()) == (status == 200)
+    until(lambda: not running.work() and not proxy.in_flight)
+
+
+def test_a_body_that_is_too_large_is_refused(shared: Running) -> None:
+    assert shared.post(b"x" * (app.MAX_BODY + 1)).status_code == 413
+
+
+# Gone in the middle
+
+
+def test_clients_that_leave_anywhere_are_no_word_in_the_log(
+    engine: Server, start: Start, capfd: pytest.CaptureFixture[str]
+) -> None:
+    running = start(engine, CONCURRENCY=2, T=500)
+    whole = request(running)
+    for number in range(100):
+        client = connected(running)
+        if number % 4 == 0:
+            client.sendall(request(running, length=10_000))
+        elif number % 4 == 1:
+            client.sendall(whole[: number + 1])
+        else:
+            client.sendall(request(running, seed=number, stream=number % 4 == 2))
+        if number % 3 == 0:  # a reset instead of an end
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if number % 5 == 0:
+            time.sleep(0.02)
+        client.close()
+    until(lambda: not running.work())
+    assert status(running, "Host: localhost") == 200
+    running.close()
+    assert not capfd.readouterr().err
+
+
+@pytest.mark.parametrize("moment", ["waiting", "streaming", "whole"])
+def test_a_client_that_leaves_takes_its_work_along(engine: Server, proxy: Proxy, start: Start, moment: str) -> None:
+    running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, T=500)
+    with closing(connected(running)) as other, closing(connected(running)) as client:
+        if moment == "waiting":  # for the server, which has another request's members before it
+            other.sendall(request(running, seed=2))
+            until(lambda: len(proxy.bodies) > 0)
+        client.sendall(request(running, stream=moment == "streaming"))
+        said = b""
+        while moment == "streaming" and b"step 0" not in said:
+            said += client.recv(65536)
+        until(lambda: bool(running.work()) and len(proxy.bodies) > 1)
+    until(lambda: not running.work() and not proxy.in_flight)
+    assert 0 < len(proxy.bodies) < 4 * 501 / 2
+    assert running.ask(extra_body={"rsa": {"T": 1}}).choices[0].message.content, "its place is free again"
