@@ -280,8 +280,7 @@ class Scaffold(Generic[A]):
     (candidates, reports, summaries) that one prompt shows, for the server's context. `prompts`: the templates of all
     that it asks, which are hashed into the results. `for_proofs`: of one that needs answers to compare, the SCAFFOLD to
     take for proofs in its place; "" of one that takes either. `roles`: the requests that not every model has learnt to
-    answer, in the words of model cards (not_learnt). `reply`: a text that leads to the most requests if all are
-    answered with it. core.scaffolds.bound.register makes a scaffold and counts both bounds.
+    answer, in the words of model cards (not_learnt).
     """
 
     run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
@@ -291,7 +290,6 @@ class Scaffold(Generic[A]):
     constants: type[A]
     for_proofs: str = ""
     roles: str = ""
-    reply: str = ""
 
 
 @dataclass(frozen=True)

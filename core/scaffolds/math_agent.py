@@ -22,7 +22,6 @@ from core.base import seeds
 from core.base.errors import UserError
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
 from core.scaffolds.common import (
     BAD_ARGUMENTS,
     BY_RULE,
@@ -34,7 +33,7 @@ from core.scaffolds.common import (
 )
 from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, improve, report, select_one
 from core.scaffolds.tool_calls import CALL, TOOLS, InvalidCall, call_lines, read_call
-from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 INVALID_CALLS = 5  # calls in all that can't be carried out, before a solution is submitted by rule
 MOST_APPROACHES = 4  # of one call
@@ -278,11 +277,13 @@ class _Desk:
         return f"Solution {number} came back empty and is of no use."
 
 
-MATH_AGENT = register(
+MATH_AGENT = Scaffold(
     math_agent,
-    Constants,
-    *(prompts.SOLVE, prompts.AGGREGATE, prompts.VERDICT, PLAN, CALL, APPROACHES, APPROACH, FOLLOW, REPORT, IMPROVE),
-    *(SELECT, BEST),
-    linear={"CALLS": 4},
-    reply=f"{CALL} solve {{}}",  # one call a plan; beyond the last call it is refused
+    constants=Constants,
+    prompts=(
+        *(prompts.SOLVE, prompts.AGGREGATE, prompts.VERDICT),
+        *(PLAN, CALL, APPROACHES, APPROACH, FOLLOW, REPORT, IMPROVE, SELECT, BEST),
+    ),
+    max_completions=lambda config: 2 * config.CALLS + INVALID_CALLS,  # if each plan makes one call
+    texts_shown=lambda config: config.CALLS,  # to the planner
 )

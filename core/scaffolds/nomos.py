@@ -28,7 +28,6 @@ from core.base import seeds
 from core.base.errors import UserError
 from core.constants import check_subset, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
 from core.scaffolds.common import (
     BETTER,
     INVALID_SELECTION,
@@ -41,7 +40,7 @@ from core.scaffolds.common import (
     stated_score,
 )
 from core.scaffolds.prompts import request
-from core.types import Ask, Late, Member, Message, Population, Problem, Stage, Wording, carried
+from core.types import Ask, Late, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 JUDGE = """Problem:
 {problem}
@@ -200,12 +199,12 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
         yield standing
 
 
-NOMOS = register(
+NOMOS = Scaffold(
     nomos,
-    Constants,
-    *(prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, SELECT, BETTER),
-    rounds="ROUNDS",
-    linear={"K": 3, "N": 4, "PERFECT": 2},
-    dry={"MINUTES": 0},
+    constants=Constants,
+    prompts=(prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, SELECT, BETTER),
+    # Each solution and its judgement; the grouping, and the knock-out of K.
+    max_completions=lambda config: 2 * (config.N + config.PERFECT * config.ROUNDS) + config.K * (config.K > 1),
+    texts_shown=lambda config: 2 * config.K if config.K > 1 else 1,  # to the grouping, with their judgements
     roles="group solutions by their answers",
 )

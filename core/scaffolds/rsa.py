@@ -17,8 +17,7 @@ import numpy as np
 from core.base import seeds
 from core.constants import Carrying, Constants, check_subset, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
-from core.types import Ask, Member, Message, Population, Problem, carried
+from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
 
 AHEAD = 8  # steps that are at work beyond the one that is waited for: the most that one slow member holds up
 
@@ -182,6 +181,17 @@ def _rank(problem: Problem, config: RsaConstants, names: tuple[int, int], uses: 
     return lambda j: (seeds.derive(config.SEED, problem.id, "order", *names, j), j)
 
 
-SIZES = {"K": 3, "N": 4}
-RSA = register(rsa, RsaConstants, prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, rounds="T", linear=SIZES)
-BASELINE = register(sample, SampleConstants, prompts.SOLVE, linear={"N": 3})
+RSA = Scaffold(
+    rsa,
+    constants=RsaConstants,
+    prompts=(prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE),
+    max_completions=lambda config: config.N * (config.T + 1),
+    texts_shown=lambda config: config.K,
+)
+BASELINE = Scaffold(
+    sample,
+    constants=SampleConstants,
+    prompts=(prompts.SOLVE,),
+    max_completions=lambda config: config.N,
+    texts_shown=lambda config: 0,
+)

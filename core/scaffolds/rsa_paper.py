@@ -7,14 +7,14 @@ as here. What stays ours: the wording, and that a candidate with nothing to carr
 empty). 16 + 9 * 16 = 160 completions.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
-from core.scaffolds.rsa import SIZES, RsaConstants, rsa
-from core.types import Ask, Message, Population, Problem, Wording
+from core.scaffolds.rsa import RSA, RsaConstants, rsa
+from core.types import Message, Problem, Wording
 
 AGGREGATE = Wording(
     answer="""Problem:
@@ -74,15 +74,11 @@ class Constants(RsaConstants):
     ANSWER_TOKENS: int = constant(0, "budget forcing: tokens for the answer at the cap; 0 is off", 0, 100_000)
 
 
-async def rsa_paper(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Populations t = 0..T of N members, as core.scaffolds.rsa.rsa yields them."""
-    async for population in rsa(problem, ask, config, aggregate=aggregate):
-        yield population
-
-
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
     """Messages that ask for one better solution made from `candidates` (K >= 1 texts), or else by another approach."""
     return prompts.merge(AGGREGATE, REFINE, problem, candidates)
 
 
-RSA_PAPER = register(rsa_paper, Constants, prompts.SOLVE, AGGREGATE, REFINE, rounds="T", linear=SIZES)
+RSA_PAPER = replace(
+    RSA, run=partial(rsa, aggregate=aggregate), constants=Constants, prompts=(prompts.SOLVE, AGGREGATE, REFINE)
+)

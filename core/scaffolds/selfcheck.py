@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import Bound, register
 from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, has_text, latest_with_text, notes_on
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 REVIEW = """Problem:
 {problem}
@@ -170,16 +169,12 @@ def read_answer(text: str) -> bool | None:
     return said == {"yes"} if len(said) == 1 else None
 
 
-def bound(config: Constants) -> Bound:
-    """Count a review, its classification and a correction in every round; a prompt shows a solution and the report on
-    it. A run of more than FAILURES rounds stays a few below, as only passes between the failures let it go on.
-    """
-    return Bound(2 + (3 if config.CLASSIFY else 2) * config.ROUNDS, 2)
-
-
-SELFCHECK = register(
+SELFCHECK = Scaffold(
     selfcheck,
-    Constants,
-    *(prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
-    bound=bound,
+    constants=Constants,
+    prompts=(prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
+    # A review, its classification and a correction in every round. A run of more than FAILURES rounds stays a few
+    # below, as only passes between the failures let it go on.
+    max_completions=lambda config: 2 + (3 if config.CLASSIFY else 2) * config.ROUNDS,
+    texts_shown=lambda config: 2,  # a solution and the report on it
 )

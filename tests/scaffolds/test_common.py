@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.scaffolds.common import read_selection, stated_score
-from core.scaffolds.qed_rsa import QED_RSA, qed_rsa
+from core.scaffolds.qed_rsa import qed_rsa
 from core.types import Completion
-from tests.fakes.model import Model, constants_with, run
+from tests.fakes.model import Model, run
 
 SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
 
@@ -145,11 +145,3 @@ def test_empty_candidates_are_passed_over_and_lose() -> None:
     (winner,) = populations[-1]
     assert winner.completion.text == "solution 3-6" and not model.prompts("select"), "against nothing, none is needed"
     assert {note for p in populations[4:] for m in p for note in m.notes} == {"empty candidate"}
-
-
-def test_generations_is_what_is_asked() -> None:
-
-    for n, k, rounds in ((8, 3, 3), (5, 2, 1), (1, 1, 0)):
-        model = Model(lambda names, prompt: "Better: 2" if names[0] == "select" else "x \\boxed{1}")
-        run(qed_rsa, model, N=n, K=k, ROUNDS=rounds, SELECT_TOKENS=50)
-        assert len(model.asked) == QED_RSA.max_completions(constants_with({"N": n, "K": k, "ROUNDS": rounds}))

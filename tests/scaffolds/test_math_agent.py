@@ -13,7 +13,7 @@ from core.scaffolds import static_math_agent
 from core.scaffolds.math_agent import INVALID_CALLS, MATH_AGENT, PLAN, math_agent, read_approaches
 from core.scaffolds.tool_calls import TOOLS, InvalidCall, call_lines, read_call
 from core.types import Completion, Population
-from tests.fakes.model import Model, constants_with, run, stopped_and_resumed
+from tests.fakes.model import Model, constants_with, run
 
 SIZES: dict[str, Any] = {"CALLS": 15, "K": 4, "PLAN_TOKENS": 70, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
 Names = tuple[str | int, ...]
@@ -252,14 +252,6 @@ def test_solutions_that_are_cut_off_are_noted() -> None:
     plans = ["CALL solve", 'CALL submit {"solution": 1}']
     populations, _ = planned(plans, lambda names, prompt: cut)
     assert notes(populations) == ["truncated candidate"]
-
-
-@pytest.mark.parametrize("done", [0, 1, 4, 11, 21])
-def test_a_stopped_run_goes_on_to_the_same_answer(done: int) -> None:
-    def reply(names: Names, prompt: str) -> str:
-        return PLANS[int(names[1])] if names[0] == "plan" else worked(names, prompt)
-
-    assert stopped_and_resumed(math_agent, reply, done, **SIZES) == run(math_agent, Model(reply), **SIZES)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from core.scaffolds.common import stated_score
 from core.scaffolds.nomos import NOMOS, POINTS, nomos, read_group
 from core.types import Completion, Late, Member, Population
 from tests import conftest
-from tests.fakes.model import Jumbled, Model, constants_with, run, stopped
+from tests.fakes.model import Model, constants_with, run, stopped
 from tests.fakes.server import ScriptedServer
 
 SIZES: dict[str, Any] = {
@@ -287,22 +287,6 @@ def test_with_one_or_no_solution_nothing_is_grouped() -> None:
     model = Model(judged({}))
     run(nomos, model, **one)
     assert len(model.asked) == NOMOS.max_completions(constants_with(one)) == 2
-
-
-def test_names_and_prompts_do_not_depend_on_the_order_of_arrival() -> None:
-    def reply(names: Names, prompt: str) -> str:
-        digit = sum(map(ord, repr(names))) % 8
-        if names[0] == "select":
-            return ["Better: 1", "Better: 2", "both"][digit % 3]
-        text: str = judged({names[1:]: digit}, keep="1, 2, 4, 5")(names, prompt)
-        return text if digit else ""
-
-    asked = []
-    for seed in range(6):
-        model = Jumbled(reply, seed)
-        populations = run(nomos, model, **SIZES | {"ROUNDS": 2})
-        asked.append(({names: prompt for names, prompt, _ in model.asked}, answer(populations).completion.key))
-    assert all(one == asked[0] for one in asked) and len(asked[0][0]) > 50
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,9 @@ from core.session.regrade import regrade
 from core.session.run import solve
 from core.types import FORCED_PROOF, Completion, Grade, Graded, Member, Problem, Scaffold
 from tests.conftest import run
+from tests.fakes.model import PROOF, SIZES, Wayward, every_scaffold
 from tests.fakes.model import run as run_on
 from tests.fakes.server import ScriptedServer
-from tests.scaffolds.test_resume import SIZES, Wayward, every_scaffold
-from tests.scaffolds.test_wording import PROOF
 from tests.session.test_run import journal_lines, load
 
 SCHEMA = json.loads((ROOT / "core" / "results" / "schema.json").read_text(encoding="utf-8"))

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.scaffolds import prompts
-from core.scaffolds.reasoning_cache import REASONING_CACHE, read_summary, reasoning_cache
+from core.scaffolds.reasoning_cache import read_summary, reasoning_cache
 from core.types import Completion
-from tests.fakes.model import PROBLEM, Model, constants_with, run
+from tests.fakes.model import PROBLEM, Model, run
 
 SIZES: dict[str, Any] = {"ROUNDS": 3, "SUMMARY_TOKENS": 70, "CARRY": "full"}
 FIRST = prompts.solve(PROBLEM)[0]["content"]
@@ -108,15 +108,6 @@ def test_a_summary_cut_off_is_used_as_far_as_it_goes() -> None:
     model = Model(lambda names, prompt: cut if names == ("summary", 0) else said(names, prompt))
     populations = run(reasoning_cache, model, **SIZES)
     assert "I was say" in model.prompts(1, 0)[0] and populations[1][0].notes == ["truncated summary"]
-
-
-@pytest.mark.parametrize("rounds", [0, 1, 2, 5])
-def test_generations_is_what_is_asked(rounds: int) -> None:
-    model = Model(said)
-    populations = run(reasoning_cache, model, **(SIZES | {"ROUNDS": rounds}))
-    assert len(model.asked) == REASONING_CACHE.max_completions(constants_with({"ROUNDS": rounds})) and len(
-        populations
-    ) == max(1, rounds)
 
 
 @given(st.text())

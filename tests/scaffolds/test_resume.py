@@ -3,74 +3,27 @@
 That is all that resuming through the journal needs, so a new scaffold has no code of its own.
 """
 
-import asyncio
 import json
 import re
 import signal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from core import constants
-from core.base import seeds
 from core.report import page, texts
 from core.results.data import archive
 from core.scaffolds import experiment_file, registry
-from core.types import Bounded, Completion, Population, Scaffold
+from core.types import Bounded, Population, Scaffold
 from tests import conftest
 from tests.conftest import ROOT
-from tests.fakes.model import PROBLEM, SCAFFOLDS, Model, graded_step, run
-from tests.fakes.server import ScriptedServer, stated
+from tests.fakes.model import PROBLEM, SIZES, Broken, Wayward, every_scaffold, graded_step, run
+from tests.fakes.server import ScriptedServer
 from tests.session.test_run import load, timeless
 
-Names = tuple[str | int, ...]
-SIZES: dict[str, Any] = {
-    "N": 4, "K": 2, "T": 3, "ROUNDS": 4, "PASSES": 3, "FAILURES": 3, "SELECT_TOKENS": 50, "SUMMARY_TOKENS": 50,
-    "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50, "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1,
-    "PERFECT": 2, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
-}  # fmt: skip
 SMALLER = {"N": 8, "T": 3, "VERIFY_SAMPLES": 2}  # at most, to be killed, of a scaffold that asks for more than ENOUGH
 ENOUGH = 50
-every_scaffold = pytest.mark.parametrize("scaffold", SCAFFOLDS.values(), ids=SCAFFOLDS)
-
-
-class Broken(Exception):
-    """The process was killed."""
-
-
-class Wayward(Model):
-    """Answers of every kind, which depend on `world` and the names alone; late by as many turns as `rng` says; dead
-    after `life` requests."""
-
-    def __init__(self, seed: int, life: int = 10**9, world: int = 0) -> None:
-        super().__init__(self.said)
-        self.rng, self.life, self.world = np.random.default_rng(seed), life, world
-
-    async def __call__(self, *args: Any, **changes: Any) -> Completion:
-        if len(self.asked) == self.life:
-            raise Broken
-        completion = await super().__call__(*args, **changes)
-        for _ in range(int(self.rng.integers(5))):
-            await asyncio.sleep(0)
-        return completion
-
-    def said(self, names: Names, prompt: str) -> str:
-        kinds = [
-            "Verdict: True\nBetter: 1\nBest: 1\nScore: 1\nKeep: 1, 2\nCALL solve {}\nyes",
-            'Verdict: False\nBetter: 2\nBest: 2\nScore: 0\nKeep: 2\nCALL verify {"solution": 1}\nno',
-            "",
-            'Summary: so far\nCALL submit {"solution": 1}',
-            "I wonder",
-        ]
-        drawn = seeds.derive(self.world, *names)
-        said = kinds[drawn % len(kinds)]
-        lines = [line for line in stated(prompt) if not any(line.partition(" ")[0] in kind for kind in kinds)]
-        return said and "\n".join([str(names), said, *lines[drawn % (len(lines) + 1) :][:1]])
-
-    def book(self) -> dict[Names, tuple[str, dict[str, Any]]]:
-        return {names: (prompt, changes) for names, prompt, changes in self.asked}
 
 
 def smaller(experiment: str) -> list[str]:

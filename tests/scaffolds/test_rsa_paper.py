@@ -30,7 +30,7 @@ def test_its_settings_are_those_of_the_papers_code() -> None:
 @pytest.mark.parametrize("k", [1, 4])
 def test_its_words_tell_to_try_another_approach_where_nothing_is_right(k: int) -> None:
     model = Model(lambda names, prompt: f"solution {names}")
-    populations = run(rsa_paper.rsa_paper, model, **SIZES | {"K": k})
+    populations = run(rsa_paper.RSA_PAPER, model, **SIZES | {"K": k})
     assert len(model.asked) == rsa_paper.RSA_PAPER.max_completions(constants_with(SIZES)) == 18
     assert set(model.prompts(0)) == {prompts.solve(PROBLEM)[0]["content"]}
     for t in (1, 2):

@@ -1,18 +1,16 @@
 """The static math agent, call by call: what each prompt holds, what is kept where something comes back empty, lots."""
 
-import asyncio
-import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.scaffolds.static_math_agent import STATIC_MATH_AGENT, read_best, static_math_agent
-from core.types import Completion, Message
-from tests.fakes.model import Model, constants_with, run, stopped_and_resumed
+from core.scaffolds.static_math_agent import read_best, static_math_agent
+from core.types import Completion
+from tests.fakes.model import Model, run
 
 SIZES: dict[str, Any] = {"N": 8, "K": 2, "ROUNDS": 1, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
 Names = tuple[str | int, ...]
@@ -77,21 +75,6 @@ def test_populations_hold_what_was_made_and_from_what() -> None:
         and len(best.side_calls) == 1
     )
     assert not any(member.notes for population in (solved, reported, improved, merged, [best]) for member in population)
-
-
-@pytest.mark.parametrize(
-    ("n", "k", "rounds", "calls"),
-    [(8, 2, 1, 29), (8, 2, 2, 45), (8, 2, 0, 13), (5, 2, 1, 18), (3, 3, 1, 10), (2, 1, 1, 7), (1, 1, 0, 1)],
-)
-def test_generations_is_what_is_asked(n: int, k: int, rounds: int, calls: int) -> None:
-    def reply(names: Names, prompt: str) -> str:
-        return "Best: 1" if names[0] == "select" else "Verdict: True" if names[0] == "verify" else "x \\boxed{1}"
-
-    model = Model(reply)
-    sizes = SIZES | {"N": n, "K": k, "ROUNDS": rounds}
-    populations = run(static_math_agent, model, **sizes)
-    assert len(model.asked) == calls == STATIC_MATH_AGENT.max_completions(constants_with(sizes))
-    assert len(populations[-1]) == 1 and not any(member.notes for p in populations for member in p)
 
 
 def test_a_second_round_reports_on_what_the_first_improved() -> None:
@@ -176,35 +159,6 @@ def test_the_order_of_the_candidates_is_drawn() -> None:
         first.add(places(model.prompts("select")[0])[0])
         assert best.parents == [2], "whatever its place in the prompt"
     assert first == {"2,0", "2,1", "2,2", "2,3"}
-
-
-class Late(Model):
-    """Answers come back in an order of their own."""
-
-    def __init__(self, reply: Callable[[Names, str], str | Completion], order: int) -> None:
-        super().__init__(reply)
-        self._random = random.Random(order)
-
-    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-        for _ in range(self._random.randrange(9)):
-            await asyncio.sleep(0)
-        return await super().__call__(messages, *names, **changes)
-
-
-def test_names_and_prompts_do_not_depend_on_the_order_of_arrival() -> None:
-    odd = {"_0_3": "", "_2_1": "", "verify_1_0": "", "select_0": "?"}
-    told = []
-    for order in range(4):
-        model = Late(scripted(**odd), order)
-        populations = run(static_math_agent, model, **SIZES)
-        told.append((sorted((repr(names), prompt) for names, prompt, _ in model.asked), populations))
-    assert all(each == told[0] for each in told)
-
-
-@pytest.mark.parametrize("done", [0, 3, 8, 13, 20, 27, 28])
-def test_a_stopped_run_goes_on_to_the_same_answer(done: int) -> None:
-    resumed = stopped_and_resumed(static_math_agent, usual, done, **SIZES)
-    assert resumed == run(static_math_agent, Model(usual), **SIZES)
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,12 @@ from core import constants
 from core.scaffolds import experiment_file, registry
 from core.scaffolds.prompts import prompts_sha256
 from core.types import FORCED_ANSWER, FORCED_PROOF, Completion, Message, Problem, Sampling, Scaffold
-from tests.fakes.model import SCAFFOLDS, run
-from tests.scaffolds.test_resume import SIZES, Wayward, every_scaffold
+from tests.fakes.model import PROOF, SCAFFOLDS, SIZES, Wayward, every_scaffold, run
 
 # Of each scaffold: hashes of all that it asks about an answer in twelve worlds (names, messages, changed sampling) and
 # of its prompts, and the bounds of what its experiment asks. To pin a new scaffold, or to change the hashes of one
 # whose prompts you mean to change: python -m tests.scaffolds.test_wording [NAME …]
 PINNED = Path(__file__).with_name("pinned.json")
-PROOF = Problem("p1", "Prove that 6*7 is even.", None, "proof", guidelines="7 points for any proof.", solution="6 is.")
 
 
 class Recorder(Wayward):
