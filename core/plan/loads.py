@@ -7,8 +7,7 @@ import numpy as np
 
 from core.constants import Asking, Constants
 from core.plan.lengths import ASSUMED, FORCED_TOKENS, Lengths, Sample
-from core.plan.progress import Kind
-from core.plan.roofline import Load
+from core.plan.roofline import Kind, Load
 from core.types import Bounded, Sampling
 
 OTHERS = ("others",)  # the kind of completions that are no step of RSA

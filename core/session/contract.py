@@ -2,12 +2,10 @@
 what to mend."""
 
 import inspect
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from core.base.errors import UserError
-from core.plan import progress
 from core.types import Completion, Member, Message, Population, Sampling, are_messages
 
 FIELDS = vars(Sampling())
@@ -22,8 +20,7 @@ class Contract:
         self._seeds: set[int] = set()  # that were given away
         self._owed: set[str] = set()  # keys of completions that no member has shown yet
         self._members: int | None = None  # of the newest population
-        self.asked: Counter[progress.Kind] = Counter()
-        self.total = 0  # of asked, which may have a thousand kinds
+        self.total = 0  # completions
 
     def populations(self, running: Any) -> AsyncIterator[Population]:
         """What `run` gave: it has to yield."""
@@ -58,9 +55,8 @@ class Contract:
         """That request was not sent."""
         self._seeds.discard(seed)
 
-    def got(self, completion: Completion, kind: progress.Kind) -> None:
+    def got(self, completion: Completion) -> None:
         """It has an answer."""
-        self.asked[kind] += 1
         self.total += 1
         self._owed.add(completion.key)
         if self.total > self._most:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from core.base import seeds
 from core.base.errors import UserError
 from core.constants import Constants
 from core.session.contract import Contract
@@ -36,10 +35,8 @@ class Checked(Wayward):
         self.contract = contract
 
     async def __call__(self, messages: Sequence[Message], *names: Any, **changes: Any) -> Completion:
-        self.contract.asking(messages, names, {n: v for n, v in changes.items() if n not in ("until", "priority")},
-                             seeds.derive(0, *names))  # fmt: skip
         completion = await super().__call__(messages, *names, **changes)
-        self.contract.got(completion, ("any",))
+        self.contract.got(completion)
         return completion
 
 
