@@ -197,14 +197,9 @@ class Completion:
         return prompt, cached, self.completion_tokens if self.completion_tokens or is_silent else None
 
 
-class Late(Exception):
-    """The time of a request was over before a slot was free for it."""
-
-
 class Ask(Protocol):
-    """What a scaffold is given: ask the model, under a name of its own for every request of a problem. `changes`: of
-    the sampling; `priority` where the order of steps is not the order of urgency (higher is sooner); and `until`, the
-    time.monotonic() after which it is not sent any more: raises Late."""
+    """A function that asks the model, under a name of its own for every request of a problem. `changes`: fields of
+    Sampling."""
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
 

@@ -51,10 +51,6 @@ class Contract:
             )
         self._seeds.add(seed)
 
-    def not_sent(self, seed: int) -> None:
-        """That request was not sent."""
-        self._seeds.discard(seed)
-
     def got(self, completion: Completion) -> None:
         """It has an answer."""
         self.total += 1

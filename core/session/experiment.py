@@ -27,7 +27,7 @@ from core.results.spool import Spool
 from core.session.bar import Bar
 from core.session.contract import Contract
 from core.session.session import Session, stopped
-from core.types import Ask, Completion, Grader, Late, Message, Problem, Sampling, Scaffold
+from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
 
 SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
 SAVE_SHARE = 0.02  # unless writing it would take more than this share of the time
@@ -151,23 +151,12 @@ class Experiment(Generic[A]):
         problem = self.chosen.problems[number]
         contract = Contract(self._scaffold, self.max_completions)
 
-        async def ask(
-            messages: Sequence[Message],
-            *names: str | int,
-            priority: float | None = None,
-            until: float = math.inf,
-            **changes: Any,
-        ) -> Completion:
+        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
             contract.asking(messages, names, changes, seed)
-            if priority is None:
-                # Problems that are behind go first: at the end, none is left alone with many steps to go.
-                priority = -next((name for name in names if isinstance(name, int)), 0)
-            try:
-                completion = await generator(messages, seed, replace(self.sampling, **changes), priority, until)
-            except Late:
-                contract.not_sent(seed)
-                raise
+            # Problems that are behind go first: at the end, none is left alone with many steps to go.
+            priority = -next((name for name in names if isinstance(name, int)), 0)
+            completion = await generator(messages, seed, replace(self.sampling, **changes), priority)
             contract.got(completion)
             return completion
 

@@ -1,10 +1,7 @@
 """The harness of Nomos, call by call."""
 
-import json
-import math
 import time
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,10 +11,8 @@ from hypothesis import strategies as st
 
 from core.scaffolds.common import stated_score
 from core.scaffolds.nomos import NOMOS, POINTS, nomos, read_group
-from core.types import Completion, Late, Member, Population
-from tests import conftest
+from core.types import Completion, Member, Population
 from tests.fakes.model import Model, constants_with, run, stopped
-from tests.fakes.server import ScriptedServer
 
 SIZES: dict[str, Any] = {
     "N": 16,
@@ -182,15 +177,6 @@ def test_a_wave_is_as_large_as_what_is_missing() -> None:
     )
 
 
-def test_the_problem_with_the_fewest_perfect_scores_goes_first() -> None:
-    sizes = SIZES | {"N": 4, "K": 4, "PERFECT": 3, "ROUNDS": 2}
-    model = Model(judged({(0, 2): 7, (1, 1): 7}))
-    run(nomos, model, **sizes)
-    told = {names: changes.get("priority") for names, _, changes in model.asked}
-    assert told[0, 0] is told["judge", 0, 0] is told["group",] is None, "what all problems get is not held back"
-    assert told[1, 0] == told["judge", 1, 0] == -2 and told[2, 0] == -3
-
-
 def test_no_wave_begins_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("core.scaffolds.nomos.time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -208,38 +194,6 @@ def test_no_wave_begins_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -
     model = Model(slow)
     run(nomos, model, **sizes | {"MINUTES": 0.001 / 60})
     assert len(model.prompts("judge")) == 2 and len(model.prompts("group")) == 1
-
-
-def test_what_waits_for_the_server_when_the_time_is_over_is_not_begun() -> None:
-    class Busy(Model):
-        """It has time for three of a wave."""
-
-        async def __call__(
-            self, messages: Any, *names: str | int, until: float = math.inf, **changes: Any
-        ) -> Completion:
-            if until < math.inf and names[-1] not in (0, 2, 3):
-                raise Late
-            return await super().__call__(messages, *names, **changes)
-
-    sizes = SIZES | {"N": 2, "K": 2, "ROUNDS": 1, "MINUTES": 5}
-    model = Busy(judged({(1, 3): 7}))
-    populations = run(nomos, model, **sizes)
-    assert [name(member) for member in populations[3]] == ["solution 1-0", "solution 1-2", "solution 1-3"]
-    assert len(model.prompts("judge")) == 5 and name(populations[4][0]) == "solution 1-3"
-    assert len(populations[-1]) == 1
-
-
-def test_a_run_ends_soon_after_its_time_is_over(tmp_path: Path) -> None:
-    problems = tmp_path / "p.json"
-    problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"{i}?", "answer": "1"} for i in range(2)]))
-    sizes = ("N=1", "K=1", "PERFECT=1024", "ROUNDS=1", "MINUTES=0.02", "CONCURRENCY=1", f"PROBLEMS={problems}")
-    server = ScriptedServer()
-    try:
-        status, _, err = conftest.run("07_nomos", *sizes, BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
-    finally:
-        server.close()
-    assert status == 0, err
-    assert 4 <= len(server.asked) < 2500, "of some 4,000 that wait when the clock stops"
 
 
 def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read() -> None:

@@ -30,8 +30,7 @@ class Recorder(Wayward):
         self.sent: list[tuple[Any, Sequence[Message], dict[str, Any]]] = []
 
     async def __call__(self, messages: Sequence[Message], *names: Any, **changes: Any) -> Completion:
-        timeless = {name: value for name, value in changes.items() if name != "until"}
-        self.sent.append((names, messages, timeless))
+        self.sent.append((names, messages, changes))
         return await super().__call__(messages, *names, **changes)
 
 
