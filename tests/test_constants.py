@@ -53,7 +53,7 @@ def test_constants_are_the_upper_case_names_with_defaults_below_and_overrides_on
         ("n=3", "unknown constant 'n'"),
         ("N", "is not NAME=value"),
         ("N=", "N= is not a whole number"),
-        ("N=three", "N=three is not a whole number from 1 to 1024"),
+        ("N=three", "N=three is not a whole number from 1 to 1,024"),
         ("N=8.5", "N=8.5 is not a whole number"),
         ("N=0", "N=0 is out of range"),
         ("N=-1", "out of range"),
