@@ -105,7 +105,7 @@ def test_a_file_where_the_runs_belong_is_told(server: ScriptedServer, results: P
 def test_a_plan_counts_all_runs(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = []
     for runs in (1, 3):
-        plan(["02_rsa_basic", f"RUNS={runs}", "--problems", "10", "--gpu", "H100", "--price", "1000"])
+        plan(["02_rsa_basic", f"RUNS={runs}", "LIMIT=10", "--gpu", "H100", "--price", "1000"])
         told.append(capsys.readouterr().out)
     assert "480 (48 for each of 10 problems)" in told[0] and "in each of" not in told[0]
     assert "1,440 (48 for each of 10 problems in each of 3 runs)" in told[1]
