@@ -108,26 +108,20 @@ class Constants(Reporting):
 async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """After every call the standing solutions, once there are any; at the end the one that is submitted."""
     desk = _Desk(problem, ask, config)
-    plans = invalid = 0
-    while invalid < INVALID_CALLS:
+    plans = 0
+    while desk.invalid < INVALID_CALLS:
         plan = await ask(desk.prompt(), "plan", plans, max_tokens=config.PLAN_TOKENS, answer_opening=CALL)
         plans += 1
         desk.spent.append(plan)
         desk.notes += [FAILED_PLAN] if plan.error else []
         for line in call_lines(plan.text) or [""]:
-            refusal = submitted = None
-            try:
-                submitted = await desk.call(line)
-            except InvalidCall as why:
-                refusal = why
-                invalid += 1
-                desk.refuse(line, why)
-            if submitted:
-                yield Stage("submitted", desk.population([submitted]))
+            is_carried_out = await desk.call(line)
+            if desk.submitted:
+                yield Stage("submitted", desk.population([desk.submitted]))
                 return
             if desk.standing:
                 yield Stage(f"calls of plan {plans}", desk.population(desk.standing))
-            if refusal:
+            if not is_carried_out:
                 break
     if not desk.standing:
         await desk.call("solve")
@@ -153,7 +147,8 @@ class _Desk:
 
     def __init__(self, problem: Problem, ask: Ask, config: Constants) -> None:
         self.problem, self.ask, self.config = problem, ask, config
-        self.made = 0  # calls
+        self.made = self.invalid = 0  # calls
+        self.submitted: int | None = None  # the solution
         self.approaches: list[str] = []
         self.solutions: list[Completion] = []
         self.origins: list[list[int]] = []  # of each solution: those it was made from
@@ -184,28 +179,29 @@ class _Desk:
         self.seen.update(solutions)
         return members
 
-    def refuse(self, line: str, why: InvalidCall) -> None:
-        """Note a call that can't be carried out, also for the planner."""
-        self.notes.append(why.note)
-        self.log.append(f"{CALL} {line:.200}\nNot carried out: {why}." if line else f"Nothing: {why}.")
-
-    async def call(self, line: str) -> int | None:
-        """Carry out one call; the solution that it submits. Raises InvalidCall."""
-        tool, numbers = read_call(line)
+    async def call(self, line: str) -> bool:
+        """Carry out one call. If it can't be, note that, also for the planner, and return False."""
+        try:
+            tool, numbers = read_call(line)
+            self._check(tool, numbers)
+        except InvalidCall as why:
+            self.invalid += 1
+            self.notes.append(why.note)
+            self.log.append(f"{CALL} {line:.200}\nNot carried out: {why}." if line else f"Nothing: {why}.")
+            return False
         if tool == "submit":
-            self._check(tool, numbers, EMPTY_SUBMISSION)
-            return numbers[0]
-        if self.made == self.config.CALLS:
-            raise InvalidCall(NO_CALLS_LEFT, "no calls are left; submit a solution")
-        self._check(tool, numbers, BAD_ARGUMENTS)
+            self.submitted = numbers[0]
+            return True
         self.made += 1
         outcome = await self._carry_out(tool, numbers, (tool, self.made))
         self.log.append(f"{CALL} {line:.200}\n{outcome}")
-        return None
+        return True
 
-    def _check(self, tool: str, numbers: list[int], note: str) -> None:
-        """Raises InvalidCall where the numbers name what is not there, or is empty."""
-        name = TOOLS[tool]
+    def _check(self, tool: str, numbers: list[int]) -> None:
+        """Raises InvalidCall if no calls are left, or the numbers name what is missing or empty."""
+        if tool != "submit" and self.made == self.config.CALLS:
+            raise InvalidCall(NO_CALLS_LEFT, "no calls are left; submit a solution")
+        name, note = TOOLS[tool], EMPTY_SUBMISSION if tool == "submit" else BAD_ARGUMENTS
         others = {"count": MOST_APPROACHES, "approach": len(self.approaches), "report": len(self.reports)}
         most = others.get(name, len(self.solutions))
         if name == "solutions" and not (len(set(numbers)) == len(numbers) and 2 <= len(numbers) <= self.config.K):

@@ -7,14 +7,13 @@ as here. What stays ours: the wording, and that a candidate with nothing to carr
 empty). 16 + 9 * 16 = 160 completions.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from core.constants import constant
 from core.scaffolds import prompts
 from core.scaffolds.rsa import RSA, RsaConstants, rsa
-from core.types import Message, Problem, Wording
+from core.types import Ask, Message, Population, Problem, Wording
 
 AGGREGATE = Wording(
     answer="""Problem:
@@ -79,6 +78,10 @@ def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
     return prompts.merge(AGGREGATE, REFINE, problem, candidates)
 
 
-RSA_PAPER = replace(
-    RSA, run=partial(rsa, aggregate=aggregate), constants=Constants, prompts=(prompts.SOLVE, AGGREGATE, REFINE)
-)
+async def rsa_paper(problem: Problem, ask: Ask, config: RsaConstants) -> AsyncIterator[Population]:
+    """Yield populations t = 0..T of N members, as core.scaffolds.rsa.rsa does."""
+    async for population in rsa(problem, ask, config, aggregate=aggregate):
+        yield population
+
+
+RSA_PAPER = replace(RSA, run=rsa_paper, constants=Constants, prompts=(prompts.SOLVE, AGGREGATE, REFINE))

@@ -13,7 +13,7 @@ import pytest
 from core.base import seeds
 from core.grading.answers import grade_answers
 from core.results.records import record
-from core.scaffolds import experiment_file, registry
+from core.scaffolds import experiment_file
 from core.types import Completion, Message, Population, Problem, Scaffold
 from tests.fakes.server import stated
 
@@ -21,7 +21,7 @@ Names = tuple[str | int, ...]
 Reply = Callable[[Names, str], str | Completion]
 SCAFFOLDS: dict[str, Scaffold[Any]] = {
     name: cast(Scaffold[Any], experiment_file.load(experiment).planned)
-    for name, experiment in registry.experiments().items()
+    for name, experiment in experiment_file.of_scaffolds().items()
 }
 DEFAULTS: dict[str, Any] = {}
 for scaffold in reversed(SCAFFOLDS.values()):  # of several constants with one name, those of RSA count

@@ -22,8 +22,7 @@ from core.results.metrics import RunMetrics
 from core.results.read import read as read_results
 from core.results.records import record
 from core.results.warnings import is_ungraded
-from core.scaffolds.experiment_file import FOLDER
-from core.scaffolds.registry import experiments, scaffold_named
+from core.scaffolds.experiment_file import FOLDER, of_scaffolds, scaffold_named
 from core.session import equal_compute
 from core.session.regrade import regrade
 from core.session.run import solve
@@ -183,7 +182,7 @@ def test_cut_off_thinking_is_closed_with_words_for_a_proof(results: Path) -> Non
 def test_a_scaffold_keeps_what_its_own_experiment_sets_and_overrides_change_it(results: Path) -> None:
     status, out, err = run("18_proofs", "SCAFFOLD=nomos", "--help")
     assert status == 0 and "N=16" in out and "perfect scores that suffice" in out and "ANSWER_TOKENS=4096" in out, err
-    for name, experiment in experiments().items():
+    for name, experiment in of_scaffolds().items():
         entry = equal_compute.entry(experiment)
         for chosen in (name, experiment):
             config = read(scaffold_named(chosen).constants, {"SCAFFOLD": chosen}, ["MAX_TOKENS=99"])

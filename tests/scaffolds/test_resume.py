@@ -14,7 +14,7 @@ import pytest
 from core import constants
 from core.report import page, texts
 from core.results.data import archive
-from core.scaffolds import experiment_file, registry
+from core.scaffolds import experiment_file
 from core.types import Bounded, Population, Scaffold
 from tests import conftest
 from tests.conftest import ROOT
@@ -96,14 +96,14 @@ def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold[Any]) -> 
     assert [prompt for prompt in asked if not filled.fullmatch(prompt)] == []
 
 
-@pytest.mark.parametrize("name", registry.experiments().values())
+@pytest.mark.parametrize("name", experiment_file.of_scaffolds().values())
 def test_each_experiment_is_short_and_says_how_it_is_run(name: str) -> None:
     text = (ROOT / "experiments" / f"{name}.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 40
     assert all(word in text for word in (f"\nCommand: bash scripts/run.sh {name}", "\nQuestion: ", "\nExpected: "))
 
 
-@pytest.mark.parametrize("name", registry.experiments().values())
+@pytest.mark.parametrize("name", experiment_file.of_scaffolds().values())
 def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not(name: str, tmp_path: Path) -> None:
     problems = tmp_path / "problems.json"
     problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)]))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core import constants
-from core.scaffolds import experiment_file, registry
+from core.scaffolds import experiment_file
 from core.scaffolds.prompts import prompts_sha256
 from core.types import FORCED_ANSWER, FORCED_PROOF, Completion, Message, Problem, Sampling, Scaffold
 from tests.fakes.model import PROOF, SCAFFOLDS, SIZES, Wayward, every_scaffold, run
@@ -43,7 +43,7 @@ def recorded(scaffold: Scaffold[Any], *problem: Problem) -> list[Recorder]:
 
 def pins(name: str) -> dict[str, Any]:
     """Return what is pinned of a scaffold."""
-    scaffold, found = SCAFFOLDS[name], experiment_file.load(registry.experiments()[name])
+    scaffold, found = SCAFFOLDS[name], experiment_file.load(experiment_file.of_scaffolds()[name])
     config = constants.read(scaffold.constants, found.namespace)
     sent = [line for model in recorded(scaffold) for line in sorted(map(json.dumps, model.sent))]
     return {
