@@ -1,8 +1,13 @@
 """Results documents made up for tests: whole ones, as readers demand, of which a test says only what it is about."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from core.results import write
+
+SCHEMA: dict[str, Any] = json.loads(Path(write.__file__).with_name("schema.json").read_text(encoding="utf-8"))
 KEY = "0" * 32
 RATE = {"value": 0.5, "low": 0.25, "high": 0.75, "n": 1}
 

@@ -24,6 +24,7 @@ SMALLER = (
     LARGE | {"N": 3, "K": 3, "ROUNDS": 1, "T": 1, "CALLS": 1, "CLASSIFY": 0},
     LARGE | {"N": 2, "K": 2, "ROUNDS": 0, "T": 0, "KEEP": 1, "REFINEMENTS": 3},
 )
+ONE_ANSWER = ("best_of", "qed_rsa", "deepseek_math", "nomos", "selfcheck", "math_agent", "reasoning_cache")
 COMMON = {each.name for each in fields(Constants)}
 
 
@@ -68,6 +69,7 @@ def test_no_replies_lead_beyond_a_bound_or_a_breach(scaffold: Scaffold[Any]) -> 
         for population in run(scaffold, model, **vars(config)):
             contract.yielded(population)
         contract.ended()
+        assert len(population) == 1 or not getattr(scaffold.run, "__name__", "").endswith(ONE_ANSWER)
         asked = [str(names) for names, *_ in model.asked]
         shown = [sum(f"{name}\n" in prompt for name in asked) for _, prompt, _ in model.asked]
         assert max(shown) <= scaffold.texts_shown(config), config

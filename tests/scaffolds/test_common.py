@@ -4,53 +4,11 @@ import re
 from itertools import pairwise
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from core.scaffolds.common import read_selection, stated_score
 from core.scaffolds.qed_rsa import qed_rsa
 from core.types import Completion
 from tests.fakes.model import Model, run
 
 SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
-
-
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
-        ("Score: 1", 1.0),
-        ("score = 0.5", 0.5),
-        ("**Score:** 1/2", 0.5),
-        ("Score: \\boxed{.5}", 0.5),
-        ("Score: 0 … no, Score: 1.0", 1.0),
-        ("Score: 0.7", None),
-        ("Score: 10", None),
-        ("Score: 1/0", None),
-        ("Score: 1/2/3", None),
-        ("Score: 0.5 to 1", None),
-        ("Score: 0 or 1", None),
-        ("Score: 0-1", None),
-        ("Score: 1\n- 2 remarks", 1.0),
-        ("no score", None),
-        ("", None),
-    ],
-)
-def test_scores_are_read_where_they_are_stated(text: str, score: float | None) -> None:
-    assert stated_score(text, "Score", (0.0, 0.5, 1.0)) == score
-
-
-@given(st.text())
-def test_any_text_has_a_selection_or_none(text: str) -> None:
-    assert read_selection(text) in (None, 0, 1)
-    assert stated_score(text, "Score", (0.0, 1.0)) in (None, 0.0, 1.0)
-
-
-def test_the_last_selection_counts() -> None:
-    assert read_selection("Better: 1? No.\nBetter: **Candidate 2**") == 1
-    assert read_selection("Better: 1 or 2") is None and read_selection("Better: candidate 2/candidate 1") is None
-    assert read_selection("Better: 1, and 2 is worse") == 0
-    assert read_selection("Better: 3") is None and read_selection("1") is None
 
 
 def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:

@@ -1,14 +1,8 @@
 """The search of DeepSeekMath-V2, call by call."""
 
-import time
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from core.grading.boxed import extract
-from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math, read_proof
+from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math
 from core.types import Completion, Member, Population
 from tests.fakes.model import Model, constants_with, run, stopped
 
@@ -203,56 +197,3 @@ def test_with_nothing_to_refine_proofs_start_afresh() -> None:
     model = Model(lambda names, prompt: "")
     populations = run(deepseek_math, model, **SIZES)
     assert len(model.asked) == 12 and answer(populations).completion.text == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("It is 4.\n\nSelf-assessment:\nfine\nScore: 1", ("It is 4.", 1.0)),
-        ("It is 4.\n**Self-Assessment**: Score: 1/2", ("It is 4.", 0.5)),
-        ("It is 4.\n## Self assessment\nno number", ("It is 4.", None)),
-        ("It is 4. Score: 1", ("It is 4. Score: 1", None)),
-        ("my self-assessment of it\nScore: 1", ("my self-assessment of it\nScore: 1", None)),
-        ("A\nSelf-assessment: Score: 0\nB\nSelf-assessment: Score: 1", ("A\nSelf-assessment: Score: 0\nB", 1.0)),
-        ("Self-assessment: Score: 0\nIt is 4.", ("Self-assessment: Score: 0\nIt is 4.", 0.0)),
-        ("", ("", None)),
-    ],
-)
-def test_proofs_are_told_from_their_self_assessments(text: str, expected: tuple[str, float | None]) -> None:
-    assert read_proof(text) == expected
-
-
-@given(st.text(), st.sampled_from(["Self-assessment:", "\n## self assessment\n", ""]), st.text())
-def test_any_text_has_a_proof_unless_it_is_blank(before: str, heading: str, after: str) -> None:
-    text = before + heading + after
-    solution, claim = read_proof(text)
-    assert claim in (None, 0.0, 0.5, 1.0) and bool(solution) == bool(text.strip()) and solution in text
-
-
-def test_hostile_texts_take_linear_time() -> None:
-    began = time.process_time()
-    for text in (
-        " " * 10**6,
-        "#" * 10**6,
-        "\n" * 10**6,
-        "self-assessment\n" * 10**5,
-        "Self-assessment Score: 1" * 10**5,
-    ):
-        read_proof(text)
-    assert time.process_time() - began < 20
-
-
-def test_the_answer_can_be_read_from_a_proof_with_its_self_assessment() -> None:
-    assert extract(proof((0, 0))).answer == "42" and extract(proof((0, 0))).doubt is None
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from(["", "Score: 1", "Score: 0.5", "Score: 0", "x\nSelf-assessment\nScore: 1", "?"]), min_size=5
-    )
-)
-def test_whatever_the_model_says_there_is_one_answer(texts: list[str]) -> None:
-    model = Model(lambda names, prompt: texts[sum(map(ord, repr(names))) % len(texts)])
-    populations = run(deepseek_math, model, **SIZES)
-    assert len(populations[-1]) == 1 and len(model.asked) <= 60

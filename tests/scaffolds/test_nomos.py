@@ -1,16 +1,12 @@
 """The harness of Nomos, call by call."""
 
-import time
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from core.scaffolds.common import stated_score
-from core.scaffolds.nomos import NOMOS, POINTS, nomos, read_group
+from core.scaffolds.nomos import NOMOS, nomos
 from core.types import Completion, Member, Population
 from tests.fakes.model import Model, constants_with, run, stopped
 
@@ -241,84 +237,3 @@ def test_with_one_or_no_solution_nothing_is_grouped() -> None:
     model = Model(judged({}))
     run(nomos, model, **one)
     assert len(model.asked) == NOMOS.max_completions(constants_with(one)) == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "points"),
-    [
-        ("Score: 7", 7),
-        ("**Score: 0**", 0),
-        ("Score: 6/7", 6),
-        ("Score: 7 / 7.", 7),
-        ("Score: 7 out of 7", 7),
-        ("Score: \\boxed{5}", 5),
-        ("Score: 3 at first; in the end, score: 2.", 2),
-        ("Score: 8", None),
-        ("Score: 6.5", None),
-        ("Score: -1", None),
-        ("Score: 77", None),
-        ("Score: 6/2", None),
-        ("Score: 0/0", None),
-        ("Score: 1/9999999999", None),
-        ("Score: 7..5", None),
-        ("7 points", None),
-    ],
-)
-def test_points_are_read_where_they_are_stated(text: str, points: int | None) -> None:
-    assert stated_score(text, "Score", POINTS) == points
-
-
-@pytest.mark.parametrize(
-    ("text", "chosen"),
-    [
-        ("Keep: 1, 3", [0, 2]),
-        ("Keep: 3 and 1.", [0, 2]),
-        ("**Keep:** [2]", [1]),
-        ("**Keep**: 4, 4", [3]),
-        ("keep:\n1; 2", [0, 1]),
-        ("Keep: 1\nKeep: 2, 3\n4 of them agree.", [1, 2]),
-        ("Keep: 1, 5", []),
-        ("Keep: 0", []),
-        ("Keep: 1 to 3", []),
-        ("Keep: all", []),
-        ("Keep:", []),
-        ("1, 2", []),
-        ("upkeep: 1", []),
-    ],
-)
-def test_groups_are_read_where_they_are_stated(text: str, chosen: list[int]) -> None:
-    assert read_group(text, 4) == chosen
-
-
-@given(st.text() | st.lists(st.sampled_from("Keep: 1 23,;and\n*").map(str)).map("".join), st.integers(1, 12))
-def test_any_text_names_a_group_or_none(text: str, count: int) -> None:
-    chosen = read_group("Keep: " + text, count)
-    assert chosen == sorted(set(chosen)) and all(0 <= i < count for i in chosen)
-
-
-@given(st.sets(st.integers(0, 30), min_size=1))
-def test_every_group_that_is_stated_is_read(group: set[int]) -> None:
-    assert read_group("So:\nKeep: " + ", ".join(str(i + 1) for i in group), 31) == sorted(group)
-
-
-def test_hostile_texts_take_linear_time() -> None:
-    began = time.process_time()
-    for text in ("keep" + " " * 10**6, "Keep: " * 10**5, "Keep: " + "1" * 10**6, "Keep: " + "1, " * 10**5 + "x"):
-        read_group(text, 12)
-    for text in (
-        "Score: " + "1" * 10**6 + "..1",
-        "Score: 1/" + "7" * 10**5,
-        "Score: 1" + "." * 10**6,
-        "Score:" * 10**5,
-    ):
-        stated_score(text, "Score", POINTS)
-    assert time.process_time() - began < 20
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from(["", "Score: 7", "Score: 2", "Keep: 1, 2", "Better: 2", "Keep: 99", "?"]), min_size=5))
-def test_whatever_the_model_says_there_is_one_answer(texts: list[str]) -> None:
-    model = Model(lambda names, prompt: texts[sum(map(ord, repr(names))) % len(texts)])
-    sizes = SIZES | {"ROUNDS": 1}
-    populations = run(nomos, model, **sizes)
-    assert len(populations[-1]) == 1 and len(model.asked) <= NOMOS.max_completions(constants_with(sizes))

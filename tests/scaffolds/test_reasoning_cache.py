@@ -3,11 +3,9 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.scaffolds import prompts
-from core.scaffolds.reasoning_cache import read_summary, reasoning_cache
+from core.scaffolds.reasoning_cache import reasoning_cache
 from core.types import Completion
 from tests.fakes.model import PROBLEM, Model, run
 
@@ -108,9 +106,3 @@ def test_a_summary_cut_off_is_used_as_far_as_it_goes() -> None:
     model = Model(lambda names, prompt: cut if names == ("summary", 0) else said(names, prompt))
     populations = run(reasoning_cache, model, **SIZES)
     assert "I was say" in model.prompts(1, 0)[0] and populations[1][0].notes == ["truncated summary"]
-
-
-@given(st.text())
-def test_a_summary_is_its_text_without_the_opening_word(text: str) -> None:
-    assert read_summary(f"Summary: {text}") == text.strip()
-    assert read_summary(text) in text

@@ -20,7 +20,7 @@ from tests import conftest
 from tests.conftest import ROOT
 from tests.fakes.model import PROBLEM, SIZES, Broken, Wayward, every_scaffold, graded_step, run
 from tests.fakes.server import ScriptedServer
-from tests.session.test_run import load, timeless
+from tests.helpers.runs import load, timeless
 
 SMALLER = {"N": 8, "T": 3, "VERIFY_SAMPLES": 2}  # at most, to be killed, of a scaffold that asks for more than ENOUGH
 ENOUGH = 50
@@ -96,7 +96,7 @@ def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold[Any]) -> 
     assert [prompt for prompt in asked if not filled.fullmatch(prompt)] == []
 
 
-@pytest.mark.parametrize("name", experiment_file.of_scaffolds().values())
+@pytest.mark.parametrize("name", [*experiment_file.of_scaffolds().values(), "18_proofs", "19_answers"])
 def test_each_experiment_is_short_and_says_how_it_is_run(name: str) -> None:
     text = (ROOT / "experiments" / f"{name}.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 40

@@ -4,11 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.scaffolds import prompts
-from core.scaffolds.selfcheck import SELFCHECK, read_answer, selfcheck, summary
+from core.scaffolds.selfcheck import SELFCHECK, selfcheck
 from core.types import Completion, Population
 from tests.fakes.model import PROBLEM, Model, constants_with, run
 
@@ -117,53 +115,6 @@ def test_each_request_shows_what_its_role_needs() -> None:
     assert [len(p[0].side_calls) for p in populations] == [0, 0, 2, 2, 2, 2, 2]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("yes", True),
-        ("Yes.", True),
-        ("**Yes**, there is no error in it.", True),
-        ("The review lists no error, so the answer is: yes", True),
-        ("\\boxed{yes}", True),
-        ("The answer is yes as far as I can tell.", True),
-        ("Answer: No", False),
-        ("No, it lists three flaws.", False),
-        ("no\n\nIt says yes to some steps only.", False),
-        ("I find none of both: yes and no alike.", None),
-        ("yes or no", None),
-        ("No. Or yes", None),
-        ("Verdict: True", None),
-        ("yesterday, noted", None),
-        ("", None),
-    ],
-)
-def test_a_classification_is_a_clear_yes_a_clear_no_or_unclear(text: str, says: bool | None) -> None:
-    assert read_answer(text) is says
-
-
-@given(st.text(), st.text())
-def test_any_text_has_a_classification_and_a_summary(text: str, more: str) -> None:
-    assert read_answer(text) in (True, False, None)
-    assert summary(text) in text and bool(summary(text)) == bool(text)
-    assert summary(f"flaw{text}".partition("\n")[0] + f"\n**Details:**{more}").startswith("flaw")
-
-
-@pytest.mark.parametrize(
-    ("said", "kept"),
-    [
-        (FULL, FLAWS),
-        ("A flaw.\n### Details\nlong", "A flaw."),
-        ("A flaw.\n**Details:** long\nDetails: more", "A flaw."),
-        ("A flaw. Details: in the same line", "A flaw. Details: in the same line"),
-        ("A flaw.\nDetails of step 2 are missing.\nVerdict: False", None),  # a flaw too
-        ("No errors.\nVerdict: True", None),  # without details, all of it
-        ("Details:\nnothing before them", None),
-    ],
-)
-def test_the_summary_of_a_review_is_what_stands_before_its_details(said: str, kept: str | None) -> None:
-    assert summary(said) == (kept or said)
-
-
 def test_by_its_own_verdict_a_review_takes_one_request() -> None:
     """CLASSIFY = 0: 7 completions where it is accepted at once, 22 where it never is, and what is unclear fails."""
     for verdict, least in (("Verdict: True", 7), ("Verdict: False", 22), ("I cannot tell.", 22)):
@@ -173,12 +124,6 @@ def test_by_its_own_verdict_a_review_takes_one_request() -> None:
         notes = [note for p in populations for note in p[0].notes]
         assert notes.count("unreadable verdict") == (10 if "tell" in verdict else 0)
     assert SELFCHECK.max_completions(constants_with(SIZES | {"CLASSIFY": 0})) == 62
-
-
-def test_the_same_reviews_ask_the_same_whatever_came_before_the_break() -> None:
-    """Names and prompts follow from the completions alone: what a resumed run asks is what the journal holds."""
-    first, again = (traced([F, U, P, F], P)[0].asked for _ in range(2))
-    assert first == again
 
 
 def test_a_correction_without_an_answer_leaves_the_solution_as_it_was() -> None:

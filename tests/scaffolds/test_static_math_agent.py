@@ -5,10 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from core.scaffolds.static_math_agent import read_best, static_math_agent
+from core.scaffolds.static_math_agent import static_math_agent
 from core.types import Completion
 from tests.fakes.model import Model, run
 
@@ -159,32 +157,3 @@ def test_the_order_of_the_candidates_is_drawn() -> None:
         first.add(places(model.prompts("select")[0])[0])
         assert best.parents == [2], "whatever its place in the prompt"
     assert first == {"2,0", "2,1", "2,2", "2,3"}
-
-
-@pytest.mark.parametrize(
-    ("text", "best"),
-    [
-        ("Best: 2", 1),
-        ("best = 1.", 0),
-        ("**Best:** Candidate 4", 3),
-        ("**Best: 3**", 2),
-        ("Best: \\boxed{2}", 1),
-        ("Best: 1? No.\nBest: 2", 1),
-        ("Best: 2\nBest: 7", None),
-        ("Best: 12", None),
-        ("Best: 1 and 3", None),
-        ("the best 2 are", None),
-        ("Candidate 2", None),
-        ("Best:", None),
-        ("", None),
-        ("Best:" + " " * 200_000 + "x", None),
-    ],
-)
-def test_selections_are_read_where_they_are_stated(text: str, best: int | None) -> None:
-    assert read_best(text, 4) == best
-
-
-@given(st.text() | st.from_regex(r"Best: \w+", fullmatch=True), st.integers(1, 6))
-def test_any_text_has_a_position_or_none(text: str, count: int) -> None:
-    best = read_best(text, count)
-    assert best is None or 0 <= best < count

@@ -1,18 +1,17 @@
 """Stopping early: the two rules by hand, and what a run makes of them."""
 
 import asyncio
-import json
 import random
 import threading
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from core.scaffolds.rsa import rsa
-from core.scaffolds.stopping import adaptive, confidence, leading_votes
+from core.base import seeds
+from core.scaffolds.rsa import RSA, rsa
+from core.scaffolds.stopping import RSA_ADAPTIVE, adaptive, confidence, leading_votes
 from core.types import Completion, Member, Population, Problem
-from tests.conftest import run
-from tests.fakes.model import constants_with
+from tests.fakes.model import Model, Names, constants_with, run
 
 PROBLEM = Problem("p", "?", "42")
 
@@ -99,24 +98,15 @@ def test_confidence_is_the_posterior_of_a_majority() -> None:
     assert confidence(8, 8) == 1 - 1 / 512
 
 
-def test_a_run_stops_early_reuses_what_02_made_and_says_what_it_saved(results: Path) -> None:
-    settings = ("LIMIT=4", "N=4", "T=3")
-    assert run("02_rsa_basic", *settings)[0] == 0
-    status, out, err = run("04_rsa_adaptive", *settings)
-    assert status == 0, err
-    full = json.loads((results / "02_rsa_basic.json").read_text())
-    early = json.loads((results / "04_rsa_adaptive.json").read_text())
-    assert all(p["finished"] for p in early["problems"])
+def test_a_problem_ends_at_the_first_population_that_agrees() -> None:
+    def reply(names: Names, prompt: str) -> str:
+        return f"so \\boxed{{{seeds.derive(*names) % 3 if names[0] == 0 else prompt.count('boxed{1}') > 1}}}"
+
     shorter = 0
-    for mine, theirs in zip(early["problems"], full["problems"], strict=True):
-        kept = len(mine["steps"])
-        assert [s["mean_accuracy"] for s in mine["steps"]] == [s["mean_accuracy"] for s in theirs["steps"]][:kept]
-        votes = [len({m["answer"] for m in s["members"]}) == 1 and s["members"][0]["answer"] for s in theirs["steps"]]
-        first = next((t for t, agreed in enumerate(votes) if agreed), 3)
-        assert kept == first + 1, "it ends at the first population that agrees"
-        shorter += kept < 4
-    assert shorter, "nothing to see: choose other problems"
-    spent = [sum(s["completions"] for s in d["metrics"]["steps"]) for d in (early, full)]
-    assert spent[0] < spent[1] == 4 * 4 * 4
-    assert f"{spent[0]:,} completions came from the journal" in out
-    assert early["metrics"]["steps"][-1]["mean_accuracy"]["n"] == 4
+    for seed in range(8):
+        sizes: dict[str, Any] = {"N": 4, "K": 3, "T": 3, "SEED": seed, "STOP_WHEN_UNANIMOUS": 1, "STOP_CONFIDENCE": 0}
+        whole, early = (run(scaffold, Model(reply), **sizes) for scaffold in (RSA, RSA_ADAPTIVE))
+        agreed = [len({member.completion.text for member in population}) == 1 for population in whole]
+        assert early == whole[: agreed.index(True) + 1 if True in agreed[:3] else 4]
+        shorter += len(early) < 4
+    assert shorter > 0, "nothing to see"
