@@ -27,6 +27,7 @@ DEFAULTS: dict[str, Any] = {}
 for scaffold in reversed(SCAFFOLDS.values()):  # of several constants with one name, those of RSA count
     DEFAULTS |= vars(scaffold.constants())
 PROBLEM = Problem("p1", "How much is 6*7?", "42")
+FAILED = Completion("", 0, error="refused")
 PROOF = Problem("p1", "Prove that 6*7 is even.", None, "proof", guidelines="7 points for any proof.", solution="6 is.")
 SIZES: dict[str, Any] = {  # small, of every scaffold
     "N": 4, "K": 2, "T": 3, "ROUNDS": 4, "PASSES": 3, "FAILURES": 3, "SELECT_TOKENS": 50, "SUMMARY_TOKENS": 50,
@@ -85,6 +86,17 @@ def run(scaffold: Any, model: Model, problem: Problem = PROBLEM, **constants: An
     counted = [m.completion.key for m in members if not m.carried_over] + [c.key for m in members for c in m.side_calls]
     assert sorted(counted) == sorted(repr(names) for names, *_ in model.asked), "each completion belongs to one member"
     return populations
+
+
+def traced(scaffold: Any, reply: Reply, **constants: Any) -> tuple[list[Population], Model]:
+    """All populations of `scaffold` on a model that answers by `reply`, and the model."""
+    model = Model(reply)
+    return run(scaffold, model, **constants), model
+
+
+def but(reply: Reply, others: Mapping[Names, str | Completion]) -> Reply:
+    """`reply`, with `others` for requests of these names."""
+    return lambda names, prompt: others[names] if names in others else reply(names, prompt)
 
 
 class Broken(Exception):

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.scaffolds.qed_rsa import qed_rsa
 from core.types import Completion
-from tests.fakes.model import Model, run
+from tests.fakes.model import FAILED, Model, run, traced
 
 SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
 
@@ -18,8 +18,7 @@ def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
         first = prompt.split("Candidate 1:")[1].split("Candidate 2:")[0]
         return "Better: 1" if "solution 3-5" in first else "Better: 2"
 
-    model = Model(judge)
-    populations = run(qed_rsa, model, **SIZES)
+    populations, model = traced(qed_rsa, judge, **SIZES)
     assert [len(p) for p in populations] == [8, 8, 8, 8, 4, 2, 1] and len(model.asked) == 39
     for population in populations[1:4]:
         used = [j for member in population for j in member.parents]
@@ -64,8 +63,7 @@ def test_neighbours_meet_first_and_those_left_are_shuffled_before_every_further_
     second: list[tuple[frozenset[str], ...]] = []
     unopposed: set[str] = set()
     for seed in range(30):
-        model = Model(smaller)
-        populations = run(qed_rsa, model, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})
+        populations, model = traced(qed_rsa, smaller, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})
         assert pairs(model, 0) == [frozenset((str(i), str(i + 1))) for i in range(0, 10, 2)]
         assert {m.completion.text for m in populations[1]} == {f"solution {i}" for i in range(0, 10, 2)}
         assert all(populations[0][m.parents[0]].completion == m.completion for m in populations[1])
@@ -93,11 +91,10 @@ def test_empty_candidates_are_passed_over_and_lose() -> None:
         if names[0] == "select":
             return "Better: 1"
         if names[0] == 3 and names[1] != 6:
-            return Completion("", 0, error="refused")
+            return FAILED
         return "" if names in ((0, 1), (0, 2)) else f"solution {names[0]}-{names[1]}"
 
-    model = Model(some)
-    populations = run(qed_rsa, model, **SIZES)
+    populations, model = traced(qed_rsa, some, **SIZES)
     assert all(len(set(m.parents) - {1, 2}) == len(m.parents) == 3 for m in populations[1])
     assert populations[0][1].notes == ["empty candidate"]
     (winner,) = populations[-1]

@@ -4,7 +4,7 @@ from typing import Any
 
 from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math
 from core.types import Completion, Member, Population
-from tests.fakes.model import Model, constants_with, run, stopped
+from tests.fakes.model import FAILED, Model, constants_with, run, stopped, traced
 
 SIZES: dict[str, Any] = {"N": 4, "VERIFY_SAMPLES": 4, "ROUNDS": 2, "KEEP": 4, "REVIEWS": 2, "REFINEMENTS": 1}
 SIZES |= {"VERIFY_TOKENS": 50}
@@ -34,8 +34,7 @@ def answer(populations: list[Population]) -> Member:
 
 
 def test_it_refines_and_reviews_for_two_rounds() -> None:
-    model = Model(scored({}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({}, "0.5"), **SIZES)
     assert len(model.asked) == 60 == DEEPSEEK_MATH.max_completions(constants_with(SIZES))
     assert [len(p) for p in populations] == [4, 4, 1, 4, 4, 1, 4, 4, 1]
     assert [p[0].carried_over for p in populations] == [False, True, True, True, False, True, True, False, True]
@@ -48,8 +47,7 @@ def test_it_refines_and_reviews_for_two_rounds() -> None:
 
 
 def test_what_each_prompt_contains() -> None:
-    model = Model(scored({}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({}, "0.5"), **SIZES)
     for prompt in model.prompts(0):
         assert "How much is 6*7?" in prompt and "\\boxed{}" in prompt and "Self-assessment:" in prompt
     check = model.prompts("verify", 0, 3, 1)[0]
@@ -67,8 +65,7 @@ def test_what_each_prompt_contains() -> None:
 
 def test_the_best_are_refined_with_their_harshest_reviews() -> None:
     scores = {(0, 0): "0.5", (0, 2): "0.5", (0, 2, 1): "0", (0, 2, 3): "0", (0, 3): "0.5", (0, 3, 0): "1"}
-    model = Model(scored(scores))
-    populations = run(deepseek_math, model, **SIZES | {"KEEP": 3, "ROUNDS": 1})
+    populations, model = traced(deepseek_math, scored(scores), **SIZES | {"KEEP": 3, "ROUNDS": 1})
     assert [m.completion.text[:9] for m in populations[3]] == ["proof 0-3", "proof 0-0", "proof 0-2"]
     assert "review 0-2-1" in model.prompts(1, 2)[0] and "review 0-2-3" in model.prompts(1, 2)[0]
     assert "review 0-3-0" not in model.prompts(1, 0)[0], "the mildest of the four"
@@ -77,24 +74,20 @@ def test_the_best_are_refined_with_their_harshest_reviews() -> None:
 def test_reviews_of_equal_harshness_are_drawn() -> None:
     first = set()
     for seed in range(30):
-        model = Model(scored({}))
-        run(deepseek_math, model, SEED=seed, **SIZES | {"N": 1, "ROUNDS": 1})
+        _, model = traced(deepseek_math, scored({}), SEED=seed, **SIZES | {"N": 1, "ROUNDS": 1})
         first.add(model.prompts(1, 0)[0].split("Review 1:\nreview ")[1][:5])
     assert len(first) == 4
 
 
 def test_it_stops_when_every_review_of_a_proof_scores_1() -> None:
-    model = Model(scored({(0, 2): "1"}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({(0, 2): "1"}, "0.5"), **SIZES)
     assert len(model.asked) == 20 and answer(populations).parents == [2]
-    model = Model(scored({(1, 1): "1"}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({(1, 1): "1"}, "0.5"), **SIZES)
     assert len(model.asked) == 40 and answer(populations).completion.text.startswith("proof 1-1")
 
 
 def test_a_review_that_cannot_be_read_is_no_pass_and_no_fail() -> None:
-    model = Model(scored({(0, 2): "1", (0, 2, 1): "perfect"}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({(0, 2): "1", (0, 2, 1): "perfect"}, "0.5"), **SIZES)
     assert len(model.asked) == 60, "three of three do not end it"
     member = populations[1][2]
     assert (
@@ -140,8 +133,7 @@ def test_stopped_anywhere_it_has_one_answer() -> None:
 def test_the_loop_of_the_paper_in_small() -> None:
     """Each of the best is refined once for every one of its harshest reviews."""
     sizes = SIZES | {"N": 3, "VERIFY_SAMPLES": 3, "KEEP": 3, "REVIEWS": 1, "REFINEMENTS": 2}
-    model = Model(scored({(0, 1, 2): "0.5"}, "0"))
-    populations = run(deepseek_math, model, **sizes)
+    populations, model = traced(deepseek_math, scored({(0, 1, 2): "0.5"}, "0"), **sizes)
     assert len(model.asked) == (3 + 6 + 6) * 4 == DEEPSEEK_MATH.max_completions(constants_with(sizes))
     assert sorted(member.parents[0] for member in populations[4]) == [0, 0, 1, 1, 2, 2]
     shown = [prompt.split("Review 1:\nreview ")[1][:5] for prompt in model.prompts(1)]
@@ -153,8 +145,7 @@ def test_the_sizes_of_the_paper_and_its_code_are_constants_away() -> None:
     assert DEEPSEEK_MATH.max_completions(constants_with(paper)) == (64 + 16 * 512) * 65 == 536_640
     assert DEEPSEEK_MATH.max_completions(constants_with(paper | {"N": 128})) == (128 + 16 * 512) * 65
     few = SIZES | {"N": 2, "KEEP": 5, "ROUNDS": 3}
-    model = Model(scored({}))
-    run(deepseek_math, model, **few)
+    _, model = traced(deepseek_math, scored({}), **few)
     assert len(model.asked) == DEEPSEEK_MATH.max_completions(constants_with(few)) == (2 + 2 + 4 + 5) * 5, (
         "the pool grows to KEEP"
     )
@@ -167,13 +158,12 @@ def test_empty_failed_and_truncated_proofs() -> None:
         if names == (0, 0):
             return ""
         if names == (0, 1):
-            return Completion("", 0, error="refused")
+            return FAILED
         if names == (0, 2):
             return Completion("", 0, answer="cut \\boxed{1}", finish_reason="length")
         return proof(names)
 
-    model = Model(reply)
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, reply, **SIZES)
     assert [member.notes for member in populations[0]] == [
         ["empty candidate"],
         ["empty candidate"],
@@ -194,6 +184,5 @@ def test_with_nothing_to_refine_proofs_start_afresh() -> None:
     assert [len(p) for p in populations] == [4, 4, 1, 4, 1, 4, 1] and len(model.asked) == 60
     assert set(model.prompts(1)) == set(model.prompts(0)) and not any(m.parents for m in populations[3])
     assert populations[1][0].self_score is None and populations[1][0].notes == ["unreadable verdict"] * 4
-    model = Model(lambda names, prompt: "")
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, lambda names, prompt: "", **SIZES)
     assert len(model.asked) == 12 and answer(populations).completion.text == ""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.scaffolds.math_agent import INVALID_CALLS, MATH_AGENT, math_agent
 from core.scaffolds.tool_calls import TOOLS
 from core.types import Completion, Population
-from tests.fakes.model import Model, constants_with, run
+from tests.fakes.model import FAILED, Model, constants_with, run
 
 SIZES: dict[str, Any] = {"CALLS": 15, "K": 4, "PLAN_TOKENS": 70, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
 Names = tuple[str | int, ...]
@@ -205,9 +205,7 @@ def test_the_last_call_is_kept_for_a_solution() -> None:
 
 def silent(*empty: str) -> Callable[[Names, str], str | Completion]:
     """The tools, but for calls named like "solve 1", which fail."""
-    return lambda names, prompt: (
-        Completion("", 0, error="refused") if f"{names[0]} {names[1]}" in empty else worked(names, prompt)
-    )
+    return lambda names, prompt: FAILED if f"{names[0]} {names[1]}" in empty else worked(names, prompt)
 
 
 def test_an_empty_solution_is_of_no_use_and_told_so() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from core.scaffolds.nomos import NOMOS, nomos
 from core.types import Completion, Member, Population
-from tests.fakes.model import Model, constants_with, run, stopped
+from tests.fakes.model import FAILED, Model, constants_with, run, stopped, traced
 
 SIZES: dict[str, Any] = {
     "N": 16,
@@ -51,8 +51,7 @@ def answer(populations: list[Population]) -> Member:
 
 
 def test_it_solves_judges_groups_and_knocks_out() -> None:
-    model = Model(judged({(0, 5): 6}, best="solution 0-5:"))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({(0, 5): 6}, best="solution 0-5:"), **SIZES)
     assert len(model.asked) == 44 == NOMOS.max_completions(constants_with(SIZES))
     assert [len(p) for p in populations] == [16, 16, 1, 12, 1, 12, 6, 3, 2, 1]
     assert len(model.prompts(0)) == 16 and len(model.prompts("judge", 0)) == 16 and len(model.prompts("group")) == 1
@@ -67,8 +66,7 @@ def test_it_solves_judges_groups_and_knocks_out() -> None:
 
 
 def test_what_each_prompt_contains() -> None:
-    model = Model(judged({(0, 5): 6, (0, 1): 0, (0, 2): 0, (0, 3): 0, (0, 4): 0}))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({(0, 5): 6, (0, 1): 0, (0, 2): 0, (0, 3): 0, (0, 4): 0}), **SIZES)
     for _, prompt, _ in model.asked:
         assert "How much is 6*7?" in prompt
     assert "\\boxed{}" in model.prompts(0)[0]
@@ -93,28 +91,24 @@ def test_what_each_prompt_contains() -> None:
     ],
 )
 def test_enough_perfect_solutions_are_kept_alone(perfect: int, kept: int) -> None:
-    model = Model(judged({(0, i): 7 for i in range(perfect)}))
-    populations = run(nomos, model, **SIZES)
+    populations, _ = traced(nomos, judged({(0, i): 7 for i in range(perfect)}), **SIZES)
     assert len(populations[3]) == kept
     of_those = [int(name(member).split("-")[1]) for member in populations[3]]
     assert sum(i < perfect for i in of_those) == min(perfect, kept)
 
 
 def test_only_the_group_held_for_right_goes_on() -> None:
-    model = Model(judged({(0, 3): 6, (0, 4): 5, (0, 5): 4}, keep="2, 3"))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({(0, 3): 6, (0, 4): 5, (0, 5): 4}, keep="2, 3"), **SIZES)
     assert name(populations[4][0]) == "solution 0-4", "the best of the group"
     assert sorted(map(name, populations[5])) == ["solution 0-4", "solution 0-5"]
     assert len(model.prompts("select")) == 1 and len(model.asked) == 34
-    model = Model(judged({(0, 3): 6, (0, 4): 5}, keep="2"))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({(0, 3): 6, (0, 4): 5}, keep="2"), **SIZES)
     assert name(answer(populations)) == "solution 0-4" and len(model.asked) == 33, "one needs no knock-out"
 
 
 @pytest.mark.parametrize("keep", ["", "none", "0", "13", "1, 13", "1-3", "2.5"])
 def test_a_grouping_that_cannot_be_read_keeps_all(keep: str) -> None:
-    model = Model(judged({}, keep=keep))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({}, keep=keep), **SIZES)
     assert populations[4][0].notes == ["invalid selection"] and len(populations[5]) == 12 and len(model.asked) == 44
 
 
@@ -156,8 +150,7 @@ def test_stopped_anywhere_it_has_one_answer_until_it_has_those_of_a_knock_out() 
 
 def test_a_wave_is_as_large_as_what_is_missing() -> None:
     sizes = SIZES | {"N": 4, "K": 4, "PERFECT": 3, "ROUNDS": 5}
-    model = Model(judged({(0, 2): 7, (1, 1): 7, (3, 0): 7}))
-    populations = run(nomos, model, **sizes)
+    populations, model = traced(nomos, judged({(0, 2): 7, (1, 1): 7, (3, 0): 7}), **sizes)
     assert [len(model.prompts(t)) for t in range(5)] == [4, 2, 1, 1, 0], "three perfect scores suffice"
     assert [len(p) for p in populations] == [4, 4, 1, 2, 1, 1, 1, 1, 1, 3, 1, 3, 2, 1]
     assert sorted(map(name, populations[9])) == ["solution 0-2", "solution 1-1", "solution 3-0"]
@@ -165,8 +158,7 @@ def test_a_wave_is_as_large_as_what_is_missing() -> None:
         not populations[3][0].carried_over and len(populations[3][0].side_calls) == 1 and not populations[3][0].parents
     )
 
-    model = Model(judged({}))
-    run(nomos, model, **sizes)
+    _, model = traced(nomos, judged({}), **sizes)
     assert [len(model.prompts(t)) for t in range(7)] == [4, 3, 3, 3, 3, 3, 0]
     assert len(model.asked) == NOMOS.max_completions(constants_with(sizes)) == 2 * 19 + 4, (
         "a problem without any gets the most"
@@ -183,12 +175,10 @@ def test_no_wave_begins_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -
         return text
 
     sizes = SIZES | {"N": 2, "K": 2, "PERFECT": 1, "ROUNDS": 1000, "MINUTES": 0.2 / 60}
-    model = Model(slow)
-    populations = run(nomos, model, **sizes)
+    populations, model = traced(nomos, slow, **sizes)
     waves = sum(names[0] == "judge" for names, *_ in model.asked) - 2
     assert 0 < waves < 50 and len(populations[-1]) == 1 and len(model.prompts("group")) == 1
-    model = Model(slow)
-    run(nomos, model, **sizes | {"MINUTES": 0.001 / 60})
+    _, model = traced(nomos, slow, **sizes | {"MINUTES": 0.001 / 60})
     assert len(model.prompts("judge")) == 2 and len(model.prompts("group")) == 1
 
 
@@ -197,7 +187,7 @@ def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read
         if names == (0, 0):
             return " "
         if names == (0, 1):
-            return Completion("", 0, error="refused")
+            return FAILED
         if names == (0, 2):
             return Completion("", 0, answer="cut: \\boxed{1}", finish_reason="length")
         if names == ("judge", 0, 3):
@@ -205,8 +195,7 @@ def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read
         text: str = judged({(0, 2): 0, (0, 4): 1, (0, 5): 1})(names, prompt)
         return text
 
-    model = Model(reply)
-    populations = run(nomos, model, **SIZES | {"N": 6, "K": 6})
+    populations, model = traced(nomos, reply, **SIZES | {"N": 6, "K": 6})
     assert [m.notes for m in populations[0][:4]] == [
         ["empty candidate"],
         ["empty candidate"],
@@ -221,8 +210,7 @@ def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read
 
 
 def test_with_one_or_no_solution_nothing_is_grouped() -> None:
-    model = Model(lambda names, prompt: "")
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, lambda names, prompt: "", **SIZES)
     assert len(model.asked) == 16 and answer(populations).completion.text == ""
     model = Model(
         lambda names, prompt: "Score: 2" if names[0] == "judge" else "a \\boxed{1}" if names == (0, 9) else ""
@@ -234,6 +222,5 @@ def test_with_one_or_no_solution_nothing_is_grouped() -> None:
     )
     assert answer(run(nomos, model, **SIZES)).parents == [9]
     one = SIZES | {"N": 1, "K": 1}
-    model = Model(judged({}))
-    run(nomos, model, **one)
+    _, model = traced(nomos, judged({}), **one)
     assert len(model.asked) == NOMOS.max_completions(constants_with(one)) == 2

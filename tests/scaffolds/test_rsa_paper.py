@@ -13,7 +13,7 @@ from core.report import page, texts
 from core.results.data import archive
 from core.scaffolds import experiment_file, prompts, rsa_paper
 from tests import conftest
-from tests.fakes.model import PROBLEM, Model, constants_with, run
+from tests.fakes.model import PROBLEM, constants_with, traced
 from tests.fakes.server import ScriptedServer
 
 SIZES: dict[str, Any] = {"N": 6, "K": 4, "T": 2, "CARRY": "full"}
@@ -28,8 +28,7 @@ def test_its_settings_are_those_of_the_papers_code() -> None:
 
 @pytest.mark.parametrize("k", [1, 4])
 def test_its_words_tell_to_try_another_approach_where_nothing_is_right(k: int) -> None:
-    model = Model(lambda names, prompt: f"solution {names}")
-    populations = run(rsa_paper.RSA_PAPER, model, **SIZES | {"K": k})
+    populations, model = traced(rsa_paper.RSA_PAPER, lambda names, prompt: f"solution {names}", **SIZES | {"K": k})
     assert len(model.asked) == rsa_paper.RSA_PAPER.max_completions(constants_with(SIZES)) == 18
     assert set(model.prompts(0)) == {prompts.solve(PROBLEM)[0]["content"]}
     for t in (1, 2):

@@ -8,7 +8,7 @@ import pytest
 from core.scaffolds import prompts
 from core.scaffolds.selfcheck import SELFCHECK, selfcheck
 from core.types import Completion, Population
-from tests.fakes.model import PROBLEM, Model, constants_with, run
+from tests.fakes.model import FAILED, PROBLEM, Model, but, constants_with, run, traced
 
 SIZES: dict[str, Any] = {"ROUNDS": 30, "PASSES": 5, "FAILURES": 10, "VERIFY_TOKENS": 60}
 FIRST = prompts.solve(PROBLEM)[0]["content"]
@@ -32,7 +32,7 @@ def reviewer(verdicts: Sequence[str], rest: str = F, said: str = FULL) -> Callab
     return reply
 
 
-def traced(verdicts: Sequence[str], rest: str = F, **constants: Any) -> tuple[Model, list[Population]]:
+def reviewed_by(verdicts: Sequence[str], rest: str = F, **constants: Any) -> tuple[Model, list[Population]]:
     model = Model(reviewer(verdicts, rest))
     return model, run(selfcheck, model, **(SIZES | constants))
 
@@ -44,10 +44,10 @@ def asked(model: Model) -> list[tuple[str | int, ...]]:
 def test_accepted_at_once_it_takes_12_completions_and_never_accepted_32() -> None:
     """The source's counts: two solutions, then a review and a classification a round, and a correction after each
     failure, that of the last round too."""
-    model, populations = traced([], P)
+    model, populations = reviewed_by([], P)
     assert asked(model) == [(0, 0), (1, 0)] + [(role, i) for i in range(5) for role in ("verify", "classify")]
     assert populations[-1][0].completion.text.startswith("solution 1-0")
-    model, populations = traced([], F)
+    model, populations = reviewed_by([], F)
     rounds = [(role, i) for i in range(10) for role in ("verify", "classify", "correct")]
     assert asked(model) == [(0, 0), (1, 0), *rounds]
     assert populations[-1][0].completion.text.startswith("solution correct-9")
@@ -71,7 +71,7 @@ def test_accepted_at_once_it_takes_12_completions_and_never_accepted_32() -> Non
 def test_the_loop_ends_after_rows_of_passes_or_failures_or_with_the_rounds(
     verdicts: list[str], rest: str, reviews: int, corrections: int, is_accepted: bool
 ) -> None:
-    model, populations = traced(verdicts, rest)
+    model, populations = reviewed_by(verdicts, rest)
     assert (len(model.prompts("verify")), len(model.prompts("correct"))) == (reviews, corrections)
     assert len(model.asked) == 2 + 2 * reviews + corrections <= SELFCHECK.max_completions(constants_with(SIZES)) == 92
     assert len(model.prompts("classify")) == reviews
@@ -84,7 +84,7 @@ def test_the_loop_ends_after_rows_of_passes_or_failures_or_with_the_rounds(
 
 
 def test_each_request_shows_what_its_role_needs() -> None:
-    model, populations = traced([F, P, F], P, PASSES=2)
+    model, populations = reviewed_by([F, P, F], P, PASSES=2)
     assert asked(model)[:5] == [(0, 0), (1, 0), ("verify", 0), ("classify", 0), ("correct", 0)]
     assert asked(model)[5:10] == [("verify", 1), ("classify", 1), ("verify", 2), ("classify", 2), ("correct", 2)]
     assert asked(model)[10:] == [("verify", 3), ("classify", 3), ("verify", 4), ("classify", 4)]
@@ -118,8 +118,7 @@ def test_each_request_shows_what_its_role_needs() -> None:
 def test_by_its_own_verdict_a_review_takes_one_request() -> None:
     """CLASSIFY = 0: 7 completions where it is accepted at once, 22 where it never is, and what is unclear fails."""
     for verdict, least in (("Verdict: True", 7), ("Verdict: False", 22), ("I cannot tell.", 22)):
-        model = Model(reviewer([], said=verdict))
-        populations = run(selfcheck, model, **SIZES, CLASSIFY=0)
+        populations, model = traced(selfcheck, reviewer([], said=verdict), **SIZES, CLASSIFY=0)
         assert len(model.asked) == least and not model.prompts("classify")
         notes = [note for p in populations for note in p[0].notes]
         assert notes.count("unreadable verdict") == (10 if "tell" in verdict else 0)
@@ -127,10 +126,8 @@ def test_by_its_own_verdict_a_review_takes_one_request() -> None:
 
 
 def test_a_correction_without_an_answer_leaves_the_solution_as_it_was() -> None:
-    failed = Completion("", 0, error="refused")
     rule = reviewer([F, F], P)
-    model = Model(lambda names, prompt: failed if names == ("correct", 0) else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, but(rule, {("correct", 0): FAILED}), **SIZES)
     kept = populations[2][0]
     assert kept.carried_over and kept.completion.text.startswith("solution 1-0") and kept.notes == ["empty candidate"]
     assert [check.key for check in kept.side_calls] == ["('verify', 0)", "('classify', 0)", "('correct', 0)"]
@@ -140,8 +137,7 @@ def test_a_correction_without_an_answer_leaves_the_solution_as_it_was() -> None:
 def test_an_empty_candidate_fails_without_a_review_and_is_made_afresh() -> None:
     rule = reviewer([], P)
     late = {(0, 0), (1, 0), ("correct", 0)}
-    model = Model(lambda names, prompt: "" if names in late else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, lambda names, prompt: "" if names in late else rule(names, prompt), **SIZES)
     assert [names for names, *_ in model.asked][:5] == [
         (0, 0), (1, 0), ("correct", 0), ("correct", 1), ("verify", 2),
     ]  # fmt: skip
@@ -157,25 +153,20 @@ def test_an_empty_candidate_fails_without_a_review_and_is_made_afresh() -> None:
 def test_a_review_that_was_cut_off_is_noted_and_classified_by_its_forced_verdict() -> None:
     cut = Completion("", 0, "step 1 …", "", forced="Verdict: False", finish_reason="length")
     rule = reviewer([F], P)
-    model = Model(lambda names, prompt: cut if names == ("verify", 0) else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, but(rule, {("verify", 0): cut}), **SIZES)
     assert populations[2][0].notes == ["truncated report"] and len(model.prompts("correct")) == 1
     assert "Verdict: False" in model.prompts("classify", 0)[0] and "step 1 …" not in model.prompts("classify", 0)[0]
 
 
 def test_a_review_with_nothing_to_read_fails_unclassified_and_the_solution_is_improved_without_it() -> None:
-    failed = Completion("", 0, error="refused")
     rule = reviewer([], P)
-    model = Model(lambda names, prompt: failed if names == ("verify", 0) else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, but(rule, {("verify", 0): FAILED}), **SIZES)
     assert populations[2][0].notes == ["empty report"] and not model.prompts("classify", 0)
     alone = prompts.aggregate(PROBLEM, ["solution 1-0 \\boxed{42}"])[0]["content"]
     assert model.prompts("correct") == [alone]
 
 
 def test_a_failed_classification_is_unreadable_and_a_failure() -> None:
-    failed = Completion("", 0, error="refused")
     rule = reviewer([], P)
-    model = Model(lambda names, prompt: failed if names == ("classify", 0) else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, but(rule, {("classify", 0): FAILED}), **SIZES)
     assert populations[2][0].notes == ["unreadable verdict"] and len(model.prompts("correct")) == 1

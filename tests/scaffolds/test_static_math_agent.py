@@ -8,7 +8,7 @@ import pytest
 
 from core.scaffolds.static_math_agent import static_math_agent
 from core.types import Completion
-from tests.fakes.model import Model, run
+from tests.fakes.model import FAILED, Model, run, traced
 
 SIZES: dict[str, Any] = {"N": 8, "K": 2, "ROUNDS": 1, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
 Names = tuple[str | int, ...]
@@ -39,8 +39,7 @@ def scripted(**replies: str | Completion) -> Callable[[Names, str], str | Comple
 
 
 def test_the_29_calls_of_its_source() -> None:
-    model = Model(usual)
-    populations = run(static_math_agent, model, **SIZES)
+    populations, model = traced(static_math_agent, usual, **SIZES)
     kinds = Counter(names[0] if isinstance(names[0], str) else f"step {names[0]}" for names, *_ in model.asked)
     assert kinds == {"step 0": 8, "verify": 8, "step 1": 8, "step 2": 4, "select": 1} and len(model.asked) == 29
     assert [len(p) for p in populations] == [8, 8, 8, 4, 1]
@@ -83,7 +82,7 @@ def test_a_second_round_reports_on_what_the_first_improved() -> None:
 
 
 def test_an_empty_solution_gets_no_report_and_starts_afresh() -> None:
-    model = Model(scripted(_0_3=Completion("", 0, error="refused"), _0_4=""))
+    model = Model(scripted(_0_3=FAILED, _0_4=""))
     solved, reported, improved, *_ = run(static_math_agent, model, **SIZES)
     assert len(model.asked) == 27 and not model.prompts("verify", 1, 3) and not model.prompts("verify", 1, 4)
     assert solved[3].notes == solved[4].notes == ["empty candidate"]
@@ -102,8 +101,7 @@ def test_an_empty_report_leaves_self_refinement_and_an_unreadable_one_is_used() 
 
 
 def test_an_empty_improvement_leaves_the_solution_standing() -> None:
-    model = Model(scripted(_1_6=""))
-    _, _, improved, merged, _ = run(static_math_agent, model, **SIZES)
+    (_, _, improved, merged, _), model = traced(static_math_agent, scripted(_1_6=""), **SIZES)
     kept = improved[6]
     assert kept.carried_over and kept.parents == [6] and kept.notes == ["empty candidate"] and len(kept.side_calls) == 1
     assert places(model.prompts(2, 3)[0]) == ["0,6", "1,7"] and merged[3].parents == [6, 7]
@@ -120,15 +118,13 @@ def test_after_an_empty_merge_one_of_its_slot_is_drawn() -> None:
 
 def test_one_of_a_slot_is_refined_and_none_start_afresh() -> None:
     silent = {f"_{t}_{i}": "" for t in (0, 1) for i in (0, 2, 3)}
-    model = Model(scripted(**silent))
-    *_, merged, _ = run(static_math_agent, model, **SIZES)
+    (*_, merged, _), model = traced(static_math_agent, scripted(**silent), **SIZES)
     assert merged[0].parents == [1] and merged[1].parents == []
     assert places(model.prompts(2, 0)[0]) == ["1,1"] and places(model.prompts(2, 1)[0]) == []
 
 
 def test_with_nothing_at_all_an_empty_answer_is_handed_in_and_noted() -> None:
-    model = Model(lambda names, prompt: Completion("", 0, error="refused"))
-    populations = run(static_math_agent, model, **SIZES)
+    populations, model = traced(static_math_agent, lambda names, prompt: FAILED, **SIZES)
     assert len(model.asked) == 8 + 8 + 4, "nothing to report on or to select from"
     assert populations[-1][0].notes == ["empty candidate"] * 4
 
