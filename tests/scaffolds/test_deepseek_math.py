@@ -4,11 +4,10 @@ from typing import Any
 
 from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math
 from core.types import Completion, Member, Population
-from tests.fakes.model import FAILED, Model, constants_with, run, stopped, traced
+from tests.fakes.model import FAILED, Model, Names, but, constants_with, run, stopped, traced
 
 SIZES: dict[str, Any] = {"N": 4, "VERIFY_SAMPLES": 4, "ROUNDS": 2, "KEEP": 4, "REVIEWS": 2, "REFINEMENTS": 1}
 SIZES |= {"VERIFY_TOKENS": 50}
-Names = tuple[str | int, ...]
 
 
 def proof(names: Names, claim: str = "0.5") -> str:
@@ -152,24 +151,11 @@ def test_the_sizes_of_the_paper_and_its_code_are_constants_away() -> None:
 
 
 def test_empty_failed_and_truncated_proofs() -> None:
-    def reply(names: Names, prompt: str) -> str | Completion:
-        if names[0] == "verify":
-            return f"review {names}\nScore: 0"
-        if names == (0, 0):
-            return ""
-        if names == (0, 1):
-            return FAILED
-        if names == (0, 2):
-            return Completion("", 0, answer="cut \\boxed{1}", finish_reason="length")
-        return proof(names)
-
+    cut = Completion("", 0, answer="cut \\boxed{1}", finish_reason="length")
+    reply = but(scored({}), {(0, 0): "", (0, 1): FAILED, (0, 2): cut})
     populations, model = traced(deepseek_math, reply, **SIZES)
-    assert [member.notes for member in populations[0]] == [
-        ["empty candidate"],
-        ["empty candidate"],
-        ["truncated candidate", "no self-assessment"],
-        [],
-    ]
+    assert [member.notes for member in populations[0][:2]] == [["empty candidate"]] * 2
+    assert [member.notes for member in populations[0][2:]] == [["truncated candidate", "no self-assessment"], []]
     assert not model.prompts("verify", 0, 0) and populations[1][0].verdicts is None
     assert len(model.prompts("verify", 0)) == 8 and len(model.prompts(1)) == 4
     assert sorted(member.parents[0] for member in populations[4]) == [0, 0, 1, 1], "the others are refined twice"

@@ -8,18 +8,9 @@ import pytest
 
 from core.scaffolds.nomos import NOMOS, nomos
 from core.types import Completion, Member, Population
-from tests.fakes.model import FAILED, Model, constants_with, run, stopped, traced
+from tests.fakes.model import FAILED, Model, Names, but, constants_with, run, stopped, traced
 
-SIZES: dict[str, Any] = {
-    "N": 16,
-    "K": 12,
-    "PERFECT": 8,
-    "ROUNDS": 0,
-    "MINUTES": 0,
-    "VERIFY_TOKENS": 50,
-    "SELECT_TOKENS": 60,
-}
-Names = tuple[str | int, ...]
+SIZES: dict[str, Any] = {"N": 16, "K": 12, "PERFECT": 8, "ROUNDS": 0, "VERIFY_TOKENS": 50, "SELECT_TOKENS": 60}
 
 
 def judged(points: Any, keep: str = "all", best: str = "") -> Any:
@@ -30,9 +21,8 @@ def judged(points: Any, keep: str = "all", best: str = "") -> Any:
         if names[0] == "judge":
             return f"judgement {names[1]}-{names[2]}\nScore: {points.get(names[1:], 3)}"
         if names[0] == "group":
-            return "Keep: " + (
-                ", ".join(str(i + 1) for i in range(prompt.count("\nJudgement "))) if keep == "all" else keep
-            )
+            everyone = ", ".join(str(i + 1) for i in range(prompt.count("\nJudgement ")))
+            return f"Keep: {everyone if keep == 'all' else keep}"
         if names[0] == "select":
             return "Better: 2" if best and best in prompt.split("Candidate 2:")[1] else "Better: 1"
         return f"solution {names[0]}-{names[1]}: \\boxed{{42}}"
@@ -154,9 +144,8 @@ def test_a_wave_is_as_large_as_what_is_missing() -> None:
     assert [len(model.prompts(t)) for t in range(5)] == [4, 2, 1, 1, 0], "three perfect scores suffice"
     assert [len(p) for p in populations] == [4, 4, 1, 2, 1, 1, 1, 1, 1, 3, 1, 3, 2, 1]
     assert sorted(map(name, populations[9])) == ["solution 0-2", "solution 1-1", "solution 3-0"]
-    assert (
-        not populations[3][0].carried_over and len(populations[3][0].side_calls) == 1 and not populations[3][0].parents
-    )
+    (new, *_) = populations[3]
+    assert not new.carried_over and len(new.side_calls) == 1 and not new.parents
 
     _, model = traced(nomos, judged({}), **sizes)
     assert [len(model.prompts(t)) for t in range(7)] == [4, 3, 3, 3, 3, 3, 0]
@@ -183,25 +172,11 @@ def test_no_wave_begins_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read() -> None:
-    def reply(names: Names, prompt: str) -> str | Completion:
-        if names == (0, 0):
-            return " "
-        if names == (0, 1):
-            return FAILED
-        if names == (0, 2):
-            return Completion("", 0, answer="cut: \\boxed{1}", finish_reason="length")
-        if names == ("judge", 0, 3):
-            return "splendid"
-        text: str = judged({(0, 2): 0, (0, 4): 1, (0, 5): 1})(names, prompt)
-        return text
-
+    cut = Completion("", 0, answer="cut: \\boxed{1}", finish_reason="length")
+    others: dict[Names, str | Completion] = {(0, 0): " ", (0, 1): FAILED, (0, 2): cut, ("judge", 0, 3): "splendid"}
+    reply = but(judged({(0, 2): 0, (0, 4): 1, (0, 5): 1}), others)
     populations, model = traced(nomos, reply, **SIZES | {"N": 6, "K": 6})
-    assert [m.notes for m in populations[0][:4]] == [
-        ["empty candidate"],
-        ["empty candidate"],
-        ["truncated candidate"],
-        [],
-    ]
+    assert [m.notes for m in populations[0][:4]] == [["empty candidate"]] * 2 + [["truncated candidate"], []]
     assert len(model.prompts("judge")) == 4
     assert populations[1][3].self_score is None and populations[1][3].notes == ["unreadable verdict"]
     kept = [name(member) for member in populations[3]]
@@ -212,15 +187,10 @@ def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read
 def test_with_one_or_no_solution_nothing_is_grouped() -> None:
     populations, model = traced(nomos, lambda names, prompt: "", **SIZES)
     assert len(model.asked) == 16 and answer(populations).completion.text == ""
-    model = Model(
-        lambda names, prompt: "Score: 2" if names[0] == "judge" else "a \\boxed{1}" if names == (0, 9) else ""
-    )
-    populations = run(nomos, model, **SIZES)
-    assert len(model.asked) == 17 and answer(populations).parents == [9]
-    model = Model(
-        lambda names, prompt: "no points" if names[0] == "judge" else "a \\boxed{1}" if names == (0, 9) else ""
-    )
-    assert answer(run(nomos, model, **SIZES)).parents == [9]
+    for judgement in ("Score: 2", "no points"):
+        one_alone = but(lambda *_: "", {(0, 9): "a \\boxed{1}", ("judge", 0, 9): judgement})
+        populations, model = traced(nomos, one_alone, **SIZES)
+        assert len(model.asked) == 17 and answer(populations).parents == [9]
     one = SIZES | {"N": 1, "K": 1}
     _, model = traced(nomos, judged({}), **one)
     assert len(model.asked) == NOMOS.max_completions(constants_with(one)) == 2

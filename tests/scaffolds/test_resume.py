@@ -4,7 +4,6 @@ That is all that resuming through the journal needs, so a new scaffold has no co
 """
 
 import json
-import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from core import constants
 from core.report import page, texts
 from core.results.data import archive
 from core.scaffolds import experiment_file
-from core.types import Bounded, Population, Scaffold
+from core.types import Bounded, Scaffold
 from tests import conftest
 from tests.conftest import ROOT
 from tests.fakes.model import PROBLEM, SIZES, Broken, Wayward, every_scaffold, graded_step, run
@@ -37,24 +36,14 @@ def smaller(experiment: str) -> list[str]:
     return [f"{name}={min(most, own[name])}" for name, most in SMALLER.items() if name in own]
 
 
-def shown(populations: list[Population]) -> list[list[tuple[Any, ...]]]:
-    return [
-        [
-            (m.completion.key, m.parents, m.self_score, [c.key for c in m.side_calls], m.carried_over, m.notes)
-            for m in population
-        ]
-        for population in populations
-    ]
-
-
 @pytest.mark.parametrize("world", range(3))
 @every_scaffold
 def test_the_order_of_arrival_changes_nothing(scaffold: Scaffold[Any], world: int) -> None:
     first = Wayward(seed=0, world=world)
-    populations = shown(run(scaffold, first, **SIZES))
+    populations = run(scaffold, first, **SIZES)
     for seed in range(1, 6):
         other = Wayward(seed, world=world)
-        assert shown(run(scaffold, other, **SIZES)) == populations and other.book() == first.book()
+        assert run(scaffold, other, **SIZES) == populations and other.book() == first.book()
 
 
 @pytest.mark.parametrize("world", range(3))
@@ -81,21 +70,6 @@ def test_every_population_can_be_graded(scaffold: Scaffold[Any]) -> None:
         assert all(0 <= parent < earlier for member in record["members"] for parent in member["parents"])
 
 
-@every_scaffold
-def test_what_it_asks_is_in_the_hash_of_its_prompts(scaffold: Scaffold[Any]) -> None:
-    """Each request is one of the templates, filled in."""
-    models = [Wayward(seed=0, world=world) for world in range(30)]
-    for model in models:
-        run(scaffold, model, **SIZES)
-    held = [prompt if isinstance(prompt, str) else prompt.answer for prompt in scaffold.prompts]
-    fields = [re.split(r"\{[a-z]+\}", text) for text in held if re.search(r"\{[a-z]+\}", text)]
-    filled = re.compile(
-        "|".join(".*".join(map(re.escape, (p.format() for p in pieces))) for pieces in fields), re.DOTALL
-    )
-    asked = {prompt for model in models for _, prompt, _ in model.asked}
-    assert [prompt for prompt in asked if not filled.fullmatch(prompt)] == []
-
-
 @pytest.mark.parametrize("name", [*experiment_file.of_scaffolds().values(), "18_proofs", "19_answers"])
 def test_each_experiment_is_short_and_says_how_it_is_run(name: str) -> None:
     text = (ROOT / "experiments" / f"{name}.py").read_text(encoding="utf-8")
@@ -103,7 +77,7 @@ def test_each_experiment_is_short_and_says_how_it_is_run(name: str) -> None:
     assert all(word in text for word in (f"\nCommand: bash scripts/run.sh {name}", "\nQuestion: ", "\nExpected: "))
 
 
-@pytest.mark.parametrize("name", experiment_file.of_scaffolds().values())
+@pytest.mark.parametrize("name", ["02_rsa_basic", "03_rsa_verify", "07_nomos", "11_math_agent"])
 def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not(name: str, tmp_path: Path) -> None:
     problems = tmp_path / "problems.json"
     problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)]))
