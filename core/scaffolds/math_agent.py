@@ -5,13 +5,11 @@ tools and numbers: at most CALLS = 15 calls, K = 4 solutions merged or selected 
 of a tool is one completion, and neither the planner's own requests nor `submit` count among the CALLS. They do count
 as completions: at most CALLS + INVALID_CALLS of them, 35 in all with the defaults, and as side calls.
 
-The planner writes its calls as lines (core/scaffolds/tool_calls.py; there they are those of the API). The lines of a
-reply are carried out in order, and the planner is shown what came of them: every solution and report in full, so its
-last prompts are long. A call that can't be carried out is counted and reported back, and the rest of its reply is left
-out; a reply that failed (the server's context was too short, say) or has no call counts as one. After INVALID_CALLS of
-them in all, one of the standing solutions (those that no improvement, merge or selection has superseded) is drawn at
-random and submitted by rule, and that is noted; where there is none, one is asked for first. There, such a problem has
-no answer.
+The planner writes its calls as lines (core/scaffolds/tool_calls.py; there they are those of the API). They are carried
+out in order, and the planner is shown every solution and report in full, so its last prompts are long. An invalid call
+is counted and reported back, and the rest of its reply is left out; a reply that failed or has no call counts as one.
+After INVALID_CALLS of them, a standing solution (one that no improvement, merge or selection has superseded) is drawn
+at random and submitted by rule, which is noted; without any, one is asked for first. There, such a problem has no answer.
 """
 
 import re

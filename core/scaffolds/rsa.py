@@ -51,8 +51,8 @@ class BoltzmannConstants(RsaConstants):
 
 
 def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants) -> list[int]:
-    """All positions in `scores` in the order in which they are drawn: K of them, each subset as likely as any other,
-    then the others, each order as likely."""
+    """Draw all positions in `scores`: first K of them, each subset as likely as any other, then the others in any
+    order."""
     drawn = rng.choice(len(scores), size=config.K, replace=False)
     others = np.delete(np.arange(len(scores)), drawn)
     order: list[int] = np.concatenate([drawn, rng.permutation(others)]).tolist()
@@ -60,10 +60,10 @@ def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Rs
 
 
 def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: BoltzmannConstants) -> list[int]:
-    """All positions in `scores`, drawn one after the other with weights exp(score / TAU) among those left.
+    """Draw all positions in `scores` one after the other, with weights exp(score / TAU) among those left.
 
-    Drawn by sorting score / TAU + Gumbel noise, which is the same distribution (Kool et al. 2019, arXiv 1903.06059).
-    A member without a score counts as the mean of the others: unknown is not bad.
+    Sorting score / TAU + Gumbel noise gives the same distribution (Kool et al. 2019, arXiv 1903.06059). A member
+    without a score counts as the mean of the others: unknown is not bad.
     """
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
@@ -72,7 +72,7 @@ def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: 
 
 
 async def sample(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
-    """N independent solutions: the baseline, and step 0 of RSA."""
+    """Yield N independent solutions: the baseline, and step 0 of RSA."""
     messages = prompts.solve(problem)
     completions = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
     yield [Member(completion) for completion in completions]
@@ -155,7 +155,7 @@ async def _member(
     earlier: Members,
 ) -> Member:
     """Make a solution from the first K members of `earlier`, in this `order`, that have something to carry (some fail,
-    or are cut off before they say anything), shown by their `rank`. Without any, it starts afresh."""
+    or are cut off too early), shown by their `rank`. Without any, it starts afresh."""
     texts: dict[int, str] = {}
     for j in order:
         if len(texts) == config.K:
