@@ -9,7 +9,7 @@ The planner writes its calls as lines (core/scaffolds/tool_calls.py; there they 
 out in order, and the planner is shown every solution and report in full, so its last prompts are long. An invalid call
 is counted and reported back, and the rest of its reply is left out; a reply that failed or has no call counts as one.
 After INVALID_CALLS of them, a standing solution (one that no improvement, merge or selection has superseded) is drawn
-at random and submitted by rule, which is noted; without any, one is asked for first. There, such a problem has no answer.
+at random and submitted by rule, which is noted; without any, one is asked for first. There, such problems stay open.
 """
 
 import re
