@@ -62,6 +62,10 @@ def test_constants_are_the_upper_case_names_with_defaults_below_and_overrides_on
         ("TEMPERATURE=hot", "TEMPERATURE=hot is not a number"),
         ("CARRY=everything", "one of answer, tail, full"),
         ("K=9", "K=9 is larger than N=8"),
+        ("n=4", "N=4?"),
+        ("--temperature=0.2", "TEMPERATURE=0.2?"),
+        ("TEMP=1", "TEMPERATURE=1?"),
+        ("MAXTOKENS=9", "MAX_TOKENS=9?"),
     ],
 )
 def test_a_wrong_override_is_one_line_that_lists_the_constants(override: str, words: str) -> None:
@@ -70,6 +74,18 @@ def test_a_wrong_override_is_one_line_that_lists_the_constants(override: str, wo
     message = str(raised.value)
     assert words in message and "\n" not in message
     assert "Constants of this experiment: N=8, K=3, TEMPERATURE=0.7, T, ORDER, CARRY" in message
+
+
+def test_a_key_among_the_overrides_is_refused_and_not_shown() -> None:
+    with pytest.raises(UserError, match="API_KEY") as raised:
+        read(["API_KEY=secret"])
+    assert "secret" not in str(raised.value)
+
+
+def test_constants_are_explained_within_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = constants.explained(RsaConstants, {"__doc__": "word " * 40, "N": 16}).splitlines()
+    assert max(map(len, shown)) <= 80 and any(line.startswith("  N=16 ") for line in shown)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,9 @@ def stop() -> None:
 
 @asynccontextmanager
 async def stopping_judge() -> AsyncIterator[None]:
-    """When a run is stopped, `stop`: asyncio waits for its threads, and one may be at a line that hangs."""
+    """When a run is stopped, `stop`: asyncio waits for its threads, and one may be at a line that hangs. The next run
+    of the process judges again."""
+    _JUDGE.revive()
     try:
         yield
     except asyncio.CancelledError:
@@ -127,6 +129,13 @@ class _Judge:
         process = self._process  # without the lock: whoever holds it waits for this very process
         if process:
             process.kill()
+
+    def revive(self) -> None:
+        """Judge again after `end`, also what had no verdict then."""
+        if self._ended:
+            self._ended = False
+            math_equal.cache_clear()
+            math_readable.cache_clear()
 
     def _start(self) -> None:
         if find_spec("math_verify") is None:

@@ -13,7 +13,7 @@ from core.base.files import results_dir
 from core.report import tables
 from core.results import merge
 from core.results.find import path_of
-from core.results.metrics import MERGES
+from core.results.points import MERGES
 
 ABOUT = (
     "Merge runs of one experiment that differ in SEED: mean, best (max) or worst (min) of each problem's runs, with "

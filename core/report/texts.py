@@ -9,16 +9,16 @@ import base64
 import gzip
 import json
 import math
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from core.base.files import write_atomically
+from core.base.files import trouble, write_atomically
 from core.generate.journal import Records, from_record
 from core.results.model import ProblemResult
-from core.results.spool import Spool
 from core.types import Completion, Message
 
 TIERS = ("a", "b")
@@ -161,15 +161,24 @@ class Parts:
     """The packed texts of a page, by ids like "p0-12-a" (run, problem, tier): on the disk until they are placed."""
 
     def __init__(self, folder: Path) -> None:
-        self._spool = Spool(folder)
-        self._numbers: dict[str, dict[str, int]] = {tier: {} for tier in TIERS}
+        self._folder = folder
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+        except OSError as error:
+            raise trouble(folder, error, "nothing finished is lost") from None
+        self._places: dict[str, dict[str, tuple[int, int]]] = {tier: {} for tier in TIERS}
         self._sizes = dict.fromkeys(TIERS, 0)
 
     def add(self, run: int, problem: int, found: Texts) -> None:
         for tier, kept in found.tiers.items():
             if kept:
                 text = packed(kept)
-                self._numbers[tier][f"p{run}-{problem}-{tier}"] = self._spool.add(text)
+                self._places[tier][f"p{run}-{problem}-{tier}"] = self._file.tell(), len(text)
+                try:
+                    self._file.write(text)
+                    self._file.flush()
+                except OSError as error:
+                    raise trouble(self._folder, error, "nothing finished is lost") from None
                 self._sizes[tier] += len(text) + 60
 
     def placed(self, room: int, everything: bool) -> tuple[list[str], list[str]]:
@@ -179,13 +188,16 @@ class Parts:
         outside: list[str] = []
         for tier in TIERS:
             fits = everything or self._sizes[tier] <= room
-            (inside if fits else outside).extend(self._numbers[tier])
+            (inside if fits else outside).extend(self._places[tier])
             room -= self._sizes[tier]
         return inside, outside
 
     def read(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
         """(id, packed text) of each of `ids`."""
-        return ((id, self._spool[self._numbers[id[-1]][id]].decode()) for id in ids)
+        for id in ids:
+            start, size = self._places[id[-1]][id]
+            self._file.seek(start)
+            yield id, self._file.read(size).decode()
 
     def write(self, ids: Sequence[str], folder: Path) -> int:
         """Write scripts to `folder` that hand the texts of `ids` to the page that loads them: one for each problem, or

@@ -1,7 +1,6 @@
 """Results as data, for notebooks and scripts of one's own: core.results.load("02_rsa_basic")."""
 
 import weakref
-from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,18 @@ from core.results import read
 from core.results.model import Head, MemberResult, ProblemResult
 from core.types import Completion, Message
 
+COLUMNS = (  # of a member, in Results.rows
+    "answer", "correct", "grade", "doubt", "group", "parents", "carried_over", "self_score", "finish_reason",
+    "prompt_tokens", "completion_tokens", "seconds", "error", "key",
+)  # fmt: skip
+
 
 class Results:
     """A results file, all of it in memory. `head`: model, engine, configuration, metrics and warnings; `problems`:
-    each with its steps, and those with their members (core/results/read.py)."""
+    each with its steps, and those with their members (core/results/model.py)."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UserError where `path` can't be read, or is no results file."""
+        """Read `path`. Raises UserError if it can't be read, or is no results file."""
         self.path = path
         head, problems = read.read(path)
         self.head: Head = head
@@ -33,8 +37,8 @@ class Results:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each member of each step: pandas.DataFrame(results.rows). `seed`: of its run. Tokens are None where
-        the server counted none; those of a member `carried_over` stand in the step that it was made in."""
+        """List a row for each member of each step: pandas.DataFrame(results.rows). `seed`: of its run. Tokens are None
+        if the server counted none; those of a member `carried_over` are in the step that it was made in."""
         return [
             {
                 "problem": problem.id,
@@ -45,21 +49,8 @@ class Results:
                 "majority_answer": step.majority_answer,
                 "majority_correct": step.majority_correct,
                 "member": place,
-                "answer": member.answer,
-                "correct": member.correct,
-                "grade": member.grade,
-                "doubt": member.doubt,
-                "group": member.group,
-                "parents": member.parents,
-                "carried_over": member.carried_over,
-                "self_score": member.self_score,
-                "finish_reason": member.cost.finish_reason,
-                "prompt_tokens": member.cost.prompt_tokens,
-                "completion_tokens": member.cost.completion_tokens,
                 "side_calls": len(member.side_calls),
-                "seconds": member.cost.seconds,
-                "error": member.cost.error,
-                "key": member.cost.key,
+                **{name: getattr(member, name) for name in COLUMNS},
             }
             for problem in self.problems
             for step in problem.steps
@@ -67,34 +58,30 @@ class Results:
         ]
 
     def completion(self, member: MemberResult) -> Completion:
-        """What the model said: thinking, answer, and how it ended. Raises UserError where no journal holds it."""
+        """Return the completion: thinking, answer, and how it ended. Raises UserError if no journal holds it."""
         return from_record(member.cost.key, self._record(member).completion)
 
     def messages(self, member: MemberResult) -> list[Message]:
-        """The prompt as it was sent; none where the journal was written before it kept them."""
+        """Return the prompt as it was sent."""
         return self._record(member).messages or []
 
     def _record(self, member: MemberResult) -> Record:
         record = self._journals.record(member.cost.key)
-        if record is None:
-            self._journals.refresh()  # a run may go on in the meantime
-            record = self._journals.record(member.cost.key)
         if record is None:
             raise UserError(f"the completion {member.cost.key} is in no journal in {self._journals.folder}")
         return record
 
     @cached_property
     def _journals(self) -> Archive:
-        """Open until this is forgotten: scanning them takes far longer than a look."""
-        with ExitStack() as opened:
-            journals = opened.enter_context(archive(self.path, self.head.experiment))
-            weakref.finalize(self, opened.pop_all().close)
-            return journals
+        """Open the journals, which stay open as long as this object: scanning them takes far longer than a look."""
+        journals = archive(self.path, self.head.experiment)
+        weakref.finalize(self, journals.__exit__)
+        return journals.__enter__()
 
 
 def archive(path: Path, experiment: str) -> Archive:
-    """The journals beside the results file in `path`, or beside a folder that it lies in: a comparison keeps those of
-    its runs in one, and STaR its earlier runs in one more."""
+    """Return the journals beside the results file in `path`, or beside a folder above it: a comparison keeps its runs
+    in one, and STaR its earlier runs in one more."""
     for folder in path.resolve().parents[:3]:
         if (folder / "journal").is_dir():
             inside = path.resolve().relative_to(folder).parts

@@ -18,7 +18,7 @@ from core.base.files import ROOT
 @dataclass(frozen=True)
 class View:
     """A view on the page before the results of a folder. The `scripts` draw it from `data`, and the page itself from
-    its name, view (the address), heading, warnings, tables and legend. `comparison`: that of the results, or None."""
+    its name, view (the address), heading, warnings, tables and legend. `comparison`: of the results, or None."""
 
     data: dict[str, Any]
     comparison: dict[str, Any] | None
@@ -31,31 +31,24 @@ class Report(Protocol):
 
     def answers(self, args: Namespace, folder: Path) -> bool:
         """Answer the whole command if it is about this lab alone; return whether it was."""
-        ...
 
     def is_folder(self, folder: Path) -> bool:
         """Return whether the lab wrote `folder`."""
-        ...
 
     def results(self, folder: Path) -> list[Path]:
         """List the results files in `folder`, in the order of the page. Raises UserError if there is none yet."""
-        ...
 
     def records(self, folder: Path) -> list[Path]:
         """List the other files that the page is drawn from, which a live page watches."""
-        ...
 
     def page(self, folder: Path, runs: Sequence[Any]) -> View:
         """Return the view of `folder`. `runs`: its results in the order of the page (core/report/page.py)."""
-        ...
 
     def show(self, folder: Path) -> str:
         """Write the tables of `folder` and return them as text for the terminal."""
-        ...
 
     def figures(self, folder: Path, to: Path) -> list[Path]:
         """Draw the figures of `folder` into the folder `to` and return their paths."""
-        ...
 
 
 @cache

@@ -1,14 +1,14 @@
-"""Several runs of one experiment as one results file: the accuracies of a problem are the mean of its runs, or their
-best (max) or worst (min), with 95% intervals over problems; beside them, how a metric varies from run to run.
+"""Merge several runs of one experiment into one results file.
 
-The file holds every problem once for each run, with the run's seed, so that reports show all members, and so that
-merged files can be merged again.
+The accuracy of a problem is the mean of its runs, or their best (max) or worst (min), with 95% intervals over problems.
+Beside it stands how much a metric varies from run to run. The file holds every problem once for each run, with the
+run's seed, so that reports show all members, and so that merged files can be merged again.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 from types import MappingProxyType
@@ -19,20 +19,17 @@ from msgspec import convert
 from core.base.errors import UserError, one_line
 from core.base.files import amount
 from core.base.prices import Prices
-from core.constants import Constants, OnProblems, Paid, Repeated, Seeded, Served, rules
+from core.constants import OnProblems, Paid, Repeated, Seeded, Served, rules
 from core.results import read, warnings, write
-from core.results.metrics import MERGES, RunMetrics
-from core.results.model import Runs
+from core.results.metrics import RunMetrics
+from core.results.model import ProblemResult, Runs
 from core.results.points import Worths
-from core.results.spool import Spool
+from core.results.read import Row
 
 # Runs may differ in these: the hash of the problems says more than their name.
 FREE = {name for part in (OnProblems, Seeded, Repeated, Paid) for name in rules(part)}
-# What older results don't tell of: constants that came after them, whose defaults change nothing.
-UNKNOWN_THEN = {each.name: each.default for each in fields(Constants)}
 WEIGHTS = ("model revision", "model sha256")  # known of some servers alone
-# The same of gradings, whose prompts are told by their hash. (ANSWER_TOKENS is 0 in those of earlier versions.)
-FREE_OF_GRADING = {*FREE, *rules(Served), "GRADER", "PROMPT", "ANSWER_TOKENS"}
+FREE_OF_GRADING = {*FREE, *rules(Served), "GRADER", "PROMPT"}  # of gradings, whose prompts are compared by their hash
 # Of a grading, what of several is added up.
 SUMMED = (
     "proofs", "graded", "by_math_verify", "self_evaluations", "gradings", "asked_again", "input_tokens",
@@ -40,34 +37,20 @@ SUMMED = (
 )  # fmt: skip
 COUNTED = ("not_delivered", "missing", "missing_gradings")
 MOST = 1_000_000  # problems, as many as a run may have
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Set:
-    """A problem set, whatever it is called."""
-
-    sha256: str
-    name: str = field(compare=False)
-
-    def __str__(self) -> str:
-        return f"{self.name} with sha256 {self.sha256[:12]}"
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A results file: its head as it stands, and what that says of its runs."""
+    """A results file: its head as it stands, what that says of its runs, and its problems."""
 
     path: Path
     head: dict[str, Any]
     runs: Runs
+    both: Iterator[tuple[Row, ProblemResult]]
 
     def problems(self) -> Iterator[tuple[Row, ...]]:
-        """The rows of each problem, one for each run, as they stand in the file; each of them is checked."""
-        _, rows = read.parsed(self.path)
-        _, checked = read.read(self.path)
-        both = zip(rows, checked, strict=True)
-        while some := tuple(row for row, _ in islice(both, len(self.runs.seeds))):
+        """Yield the rows of each problem, one for each run."""
+        while some := tuple(row for row, _ in islice(self.both, len(self.runs.seeds))):
             yield some
 
 
@@ -80,7 +63,7 @@ def merge(
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Path, dict[str, Any]]:
     """Merge the complete results in `paths`, and save them as `name` in `folder`; not `complete`: there are runs to
-    come. `more`: fields of the document. The file and the document (without problems) come back. Raises UserError for
+    come. `more`: fields of the document. Returns the file and the document (without problems). Raises UserError for
     results that can't be read or don't belong together."""
     sources = [_source(path) for path in paths]
     for other in sources[1:]:
@@ -89,43 +72,38 @@ def merge(
     if again := [seed for seed, count in Counter(seeds).items() if count > 1]:
         raise UserError(f"the results hold SEED={again[0]} twice. Give each run once, and each a SEED of its own")
     heads, first = [source.head for source in sources], sources[0].head
-    spool = Spool(folder)
     with read.refusing(paths[0]):
         prices = first.get("prices") if all(h.get("prices") == first.get("prices") for h in heads) else None
-        figures, worths, count = _figures(sources, seeds, spool, by, Prices(**prices) if prices else None)
-        counted: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
-        for head in heads:
-            for what, counts in counted.items():
-                counts.update(head["metrics"].get(what, {}))
+        figures, worths, rows = _figures(sources, seeds, by, Prices(**prices) if prices else None)
+        counts = {
+            what: dict(sum((Counter(head["metrics"].get(what, {})) for head in heads), Counter()))
+            for what in warnings.COUNTS
+        }
         seconds = sum(amount(head["metrics"]["seconds"]) for head in heads)
-        document = first | {
+        # These are of the first run alone; of runs that were paid at different prices, the sum has none.
+        document = {key: value for key, value in first.items() if key not in ("grading", "prices")} | {
             "experiment": name,
             "complete": complete,
             "started": min(head["started"] for head in heads),
             "ended": max(head["ended"] for head in heads),
             "config": first["config"] | {"SEED": seeds[0], "RUNS": len(seeds)},
             "runs": {"of": sources[0].runs.of, "by": by, "seeds": seeds},
-            "metrics": figures.metrics(seconds)
-            | worths.metrics()
-            | {what: dict(counts) for what, counts in counted.items()},
+            "metrics": figures.metrics(seconds) | worths.metrics() | counts,
+            **({"prices": prices} if prices else {}),
+            **_gradings(heads),
+            **more,
         }
-        document.pop("grading", None)  # of the first run alone
-        document |= _gradings(heads)
-        document |= more
-        if not prices:  # of runs that were paid at different ones, the sum has none
-            document.pop("prices", None)
         document["warnings"] = warnings.of_run(document, figures.commonest_error) + _differing(heads)
-    return write.save(document, map(spool.__getitem__, range(count)), folder), document
+    return write.save(document, rows, folder), document
 
 
 def _figures(
-    sources: Sequence[_Source], seeds: Sequence[int], spool: Spool, by: str, prices: Prices | None
-) -> tuple[RunMetrics, Worths, int]:
-    """The metrics of all runs, whose rows go into `spool`; what their proofs are worth; and how many rows there are."""
-    figures, number = RunMetrics(int(amount(sources[0].head["problem_set"]["n"], MOST)), len(seeds), by, prices), 0
-    worths = Worths(len(seeds), MERGES[by])
+    sources: Sequence[_Source], seeds: Sequence[int], by: str, prices: Prices | None
+) -> tuple[RunMetrics, Worths, list[bytes]]:
+    """Return the metrics of all runs, the worth of their proofs, and the rows of the new file."""
+    problems = int(amount(sources[0].head["problem_set"]["n"], MOST))
+    figures, worths, made = RunMetrics(problems, len(seeds), by, prices), Worths(len(seeds), by), list[bytes]()
     paths = [source.path for source in sources for _ in source.runs.seeds]
-    figures.finished[:] = True  # whole runs: a problem without a later step ended before it
     for together in zip_longest(*(source.problems() for source in sources), fillvalue=()):
         rows = [row for some in together for row in some]
         if len(rows) != len(seeds) or len({(row["id"], row["answer"]) for row in rows}) > 1:
@@ -135,36 +113,36 @@ def _figures(
             if not steps or [step["step"] for step in steps] != list(range(len(steps))):
                 raise UserError(f"{path}: problem {row['id']!r:.60} lacks a step")
             with read.refusing(path):
+                figures.finished[len(made)] = True  # a problem without a later step ended before it
                 for step in steps:
-                    figures.add(number, step)
+                    figures.add(len(made), step)
                 worths.add_row(row, steps, run)
             fields = {key: value for key, value in row.items() if key != "steps"} | {"seed": seed}
-            spool.add(write.laid_out(fields, (json.dumps(step, ensure_ascii=True).encode() for step in steps)))
-            number += 1
-    if number < figures.finished.size:
-        raise UserError(f"the results hold {number // len(seeds)} problems of {sources[0].head['problem_set']['n']}")
-    return figures, worths, number
+            made.append(write.laid_out(fields, (json.dumps(step, ensure_ascii=True).encode() for step in steps)))
+    if len(made) < problems * len(seeds):
+        raise UserError(f"the results hold {len(made) // len(seeds)} problems of {problems}")
+    return figures, worths, made
 
 
 def experiment_of(path: Path) -> str:
-    """What the results in `path` are runs of. Raises UserError where they can't be merged."""
+    """Return the experiment of the results in `path`. Raises UserError if they can't be merged."""
     return _source(path).runs.of
 
 
 def _source(path: Path) -> _Source:
-    """Raises UserError where the results in `path` can't be read, or are of a run that goes on."""
-    checked, _ = read.read(path)
-    head, _ = read.parsed(path)
+    """Open the results in `path`. Raises UserError if they can't be read, or are of a run that goes on."""
+    checked, head, both = read.read_raw(path)
     if not checked.complete:
         raise UserError(f"{path} is partial. Run it to its end first: the same command goes on")
     with read.refusing(path):
         seed = head["config"]["SEED"]
         experiment = checked.experiment.removesuffix(f"-seed{seed}")  # of one of several runs; see core/session/runs.py
-        return _Source(path, head, checked.runs or convert({"of": experiment, "by": "mean", "seeds": [seed]}, Runs))
+        runs = checked.runs or convert({"of": experiment, "by": "mean", "seeds": [seed]}, Runs)
+        return _Source(path, head, runs, both)
 
 
 def _check(one: _Source, other: _Source) -> None:
-    """Raises UserError where the two are no runs of one experiment: it names all in which they differ."""
+    """Raise UserError if the two are no runs of one experiment: it names all in which they differ."""
     with read.refusing(other.path):
         mine, theirs = _shared(one), _shared(other)
     differing = [
@@ -177,22 +155,22 @@ def _check(one: _Source, other: _Source) -> None:
 
 
 def _shared(source: _Source) -> dict[str, Any]:
-    """What runs of one experiment have in common, by what we call it."""
+    """Return what runs of one experiment have in common, by the words for it."""
     head = source.head
     return {
         "experiment": source.runs.of,
-        "problem set": _Set(head["problem_set"]["sha256"], head["problem_set"]["name"]),
+        "problem set": head["problem_set"]["sha256"],
         "model": head["model"]["name"],
         **{name: head["model"].get(name.removeprefix("model ")) for name in WEIGHTS},
-        "grader": head.get("grader", "by_answer"),
+        "grader": head["grader"],
         **_graded_by(head.get("grading")),
-        "prompts": head["provenance"].get("prompts_sha256"),
-        **{name: value for name, value in (UNKNOWN_THEN | head["config"]).items() if name not in FREE},
+        "prompts": head["provenance"]["prompts_sha256"],
+        **{name: value for name, value in head["config"].items() if name not in FREE},
     }
 
 
 def _graded_by(grading: dict[str, Any] | None) -> dict[str, Any]:
-    """What the points of one experiment's runs have in common: the grader, its prompts, and its constants."""
+    """Return the same for the points of one experiment's runs: the grader, its prompts, and its constants."""
     if grading is None:
         return {}
     constants = {f"grader's {name}": value for name, value in grading["config"].items() if name not in FREE_OF_GRADING}
@@ -201,8 +179,7 @@ def _graded_by(grading: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The field that tells who graded and what it took: of several gradings (each of which may have been of several
-    runs), the sums."""
+    """Return the field of the grading; of several gradings (each of which may have been of several runs), the sums."""
     each = {json.dumps(head["grading"], sort_keys=True): head["grading"] for head in heads if "grading" in head}
     found = list(each.values())
     if len(found) < 2:
@@ -219,7 +196,7 @@ def _gradings(heads: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _differing(heads: Sequence[dict[str, Any]]) -> list[str]:
-    """Warnings of what runs may differ in, and better had not."""
+    """Return warnings of what runs may differ in, and better had not."""
     asked = {
         "engine": [(head["engine"]["kind"], head["engine"].get("version")) for head in heads],
         "server's word on the model": [head["model"].get("told") for head in heads],

@@ -1,142 +1,163 @@
-"""The figures of a run while it grows: counts by step, and four numbers for each population.
+"""The figures of a run while it grows: counts by step, and a few numbers for each population.
 
-Several runs of one experiment are merged here too: the runs of a problem come to one value, their mean, best or worst,
-and a metric of each run gives what it varies from run to run.
-
-A run may hold a million completions. What was graded goes to the results file by way of the disk (spool.py);
-what the metrics need of it stays here, 24 bytes a population.
+Several runs of one experiment are merged here too: the runs of a problem give one value, their mean, best or worst, and
+a metric of each run shows how much it varies from run to run.
 """
 
-from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.base import stats
 from core.base.prices import PICO, Prices
 from core.grading.answers import NO_REFERENCE
 from core.results.model import COUNTS, SELDOM
-from core.results.wait_metrics import Waits
+from core.results.points import MERGES, Values, over_runs
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
 SILENT = ("empty", "filtered")  # replies that say nothing, or not all
-# Of the runs of a problem, those that nobody has graded left out.
-MERGES: dict[str, Callable[..., Any]] = {"mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}
 
-
-class _Step:
-    """One step of all problems. `size`: members of each problem's population, 0 where it is not there (yet); `mean` and
-    `majority`: nan where nobody has graded it."""
-
-    def __init__(self, problems: int) -> None:
-        self.size = np.zeros(problems, np.int32)
-        self.correct = np.zeros(problems, np.int32)
-        self.mean = np.zeros(problems)
-        self.majority = np.zeros(problems)
-        self.counts: Counter[str] = Counter()
-        self.uncounted: Counter[str] = Counter()  # completions of unknown length: of solutions, of side calls
-        self.seconds = 0.0
-        self.stages: Counter[str] = Counter()  # what scaffolds call it
-        self.cost = _Sum()
-        self.waits: Waits | None = None  # once any member has waited
-
-    def set(self, problem: int, record: dict[str, Any]) -> None:
-        members = record["members"]
-        self.size[problem] = len(members)
-        self.correct[problem] = sum(m["correct"] is True for m in members)
-        self.mean[problem] = np.nan if record["mean_accuracy"] is None else record["mean_accuracy"]
-        self.majority[problem] = np.nan if record["majority_correct"] is None else record["majority_correct"]
-        if self.waits is None and any("before_waits" in m for m in members):
-            self.waits = Waits(self.mean, self.counts["completion_tokens"], self.uncounted["completion_tokens"])
-        if self.waits is not None:
-            self.waits.add(problem, members)
-
-    def after(self, waits: int) -> NDArray[np.float64]:
-        """Mean accuracy after so many waits, by problem."""
-        return self.mean if self.waits is None else self.waits.mean(waits)
+_pass_at_k = cache(stats.pass_at_k)
 
 
 @dataclass
 class _Sum:
-    """What completions cost, in picodollars; those of unknown length are not in it."""
+    """A sum of tokens or picodollars, without those of `unknown` many completions."""
 
     known: int = 0
-    unknown: int = 0  # how many these are
+    unknown: int = 0
 
-    def add(self, cost: int | None) -> None:
-        self.known += cost or 0
-        self.unknown += cost is None
+    def add(self, *amounts: int | None) -> "_Sum":
+        self.known += sum(amount or 0 for amount in amounts)
+        self.unknown += amounts.count(None)
+        return self
 
     @property
-    def shown(self) -> dict[str, float | None]:
-        """As a field of results: dollars, None where nothing of it is known."""
-        return {"cost": None if self.unknown and not self.known else self.known / PICO}
+    def shown(self) -> int | None:
+        """Return the sum; None if nothing of it is known."""
+        return None if self.unknown and not self.known else self.known
+
+    @property
+    def dollars(self) -> dict[str, float | None]:
+        """Return the field of results."""
+        return {"cost": None if self.shown is None else self.known / PICO}
+
+
+@dataclass(frozen=True)
+class _AfterWaits:
+    """A population after at most so many waits. `waited`: its members that waited as often. `tokens`: up to there."""
+
+    mean: float
+    waited: int
+    tokens: _Sum
+
+
+@dataclass(frozen=True)
+class _Population:
+    """A graded population. `mean`, `majority`: nan if nobody has graded it. `after`: 0, 1, 2 … waits, as many as any of
+    its members waited."""
+
+    size: int
+    correct: int
+    mean: float
+    majority: float
+    after: list[_AfterWaits]
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> "_Population":
+        members = record["members"]
+        mean, majority = (
+            np.nan if record[name] is None else record[name] for name in ("mean_accuracy", "majority_correct")
+        )
+        readings = [[*m.get("before_waits", []), m] for m in members]
+        most = max(map(len, readings))
+        after = []
+        for waits in range(most):  # a member that waited less often counts with its last reading
+            now = [each[min(waits, len(each) - 1)] for each in readings]
+            # What stood in an earlier population was paid for there.
+            paid = [reading["completion_tokens"] for reading, m in zip(now, members, strict=True) if "again" not in m]
+            value = mean if most == 1 else np.mean([reading.get("grade", reading["correct"]) for reading in now])
+            after.append(_AfterWaits(value, sum(len(each) > waits > 0 for each in readings), _Sum().add(*paid)))
+        return cls(len(members), sum(m["correct"] is True for m in members), mean, majority, after)
+
+    def after_waits(self, waits: int) -> _AfterWaits:
+        return self.after[min(waits, len(self.after) - 1)]
+
+
+_Value = Callable[[_Population], float]
+
+
+class _Step:
+    """The counts of one step of all problems."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.tokens = {"completion_tokens": _Sum(), "verification_tokens": _Sum()}  # of solutions, of side calls
+        self.seconds = 0.0
+        self.stages: Counter[str] = Counter()  # the scaffold's names of it
+        self.cost = _Sum()
 
 
 class RunMetrics:
     """The metrics of the results JSON, from every graded population that was added: of one run, or of several whole
     ones, merged `by` one of MERGES. A problem of several `runs` has as many numbers, one after the other. With
-    `prices`, they tell what completions cost."""
+    `prices`, they tell what completions cost. `finished`: by number, whether the scaffold came to its end."""
 
     def __init__(self, problems: int, runs: int = 1, by: str = "mean", prices: Prices | None = None) -> None:
         self._runs, self._by, self._problems = runs, MERGES[by], problems * runs
         self._prices, self._cost = prices, _Sum()
         self._costs = [_Sum() for _ in range(self._problems)] if prices else []
-        self.finished = np.zeros(self._problems, bool)
+        self.finished = [False] * self._problems
+        self._populations: list[list[_Population]] = [[] for _ in range(self._problems)]
         self._steps: list[_Step] = []
-        self._newest = _Step(self._problems)  # the last population of each problem, whatever its step
-        self._tokens: Counter[str] = Counter()
-        self._uncounted: Counter[str] = Counter()  # completions whose tokens of this kind nobody has counted
+        self._tokens = {kind: _Sum() for kind in TOKENS}
         self._errors: Counter[str] = Counter()
-        self._not_forced: Counter[str] = Counter()  # by why
-        self._not_waited: Counter[str] = Counter()
+        self._why: dict[str, Counter[str]] = {name: Counter() for name in ("notes", "not_forced", "not_waited")}
         # Readable scores of right and of wrong candidates, by problem and run.
-        self._scores: dict[bool, defaultdict[int, array[float]]] = {
-            side: defaultdict(lambda: array("d")) for side in (True, False)
-        }
+        self._scores: dict[bool, defaultdict[int, list[float]]] = {side: defaultdict(list) for side in (True, False)}
         self._verification: Counter[str] = Counter()
-        self._notes: Counter[str] = Counter()
         self._no_reference: set[int] = set()  # problems whose reference can't be read
         self._side_calls: Counter[str] = Counter()  # verifications, reports, selections, summaries, plans
 
     def add(self, problem: int, record: dict[str, Any]) -> None:
-        """The record of the next step of problem number `problem` (core/results/records.py)."""
+        """Add the record of the next step of problem number `problem` (core/results/records.py)."""
         if record["step"] == len(self._steps):
-            self._steps.append(_Step(self._problems))
+            self._steps.append(_Step())
         step = self._steps[record["step"]]
-        step.set(problem, record)
+        self._populations[problem].append(_Population.of(record))
         if "stage" in record:
             step.stages[record["stage"]] += 1
-        self._newest.set(problem, record)
         members = record["members"]
         if any(m["doubt"] == NO_REFERENCE for m in members):
             self._no_reference.add(problem // self._runs)
         side_calls = [call for m in members for call in m.get("checks", [])]
         costs = [*members, *side_calls]
         step.seconds += sum(cost["seconds"] for cost in costs)
-        for kind, of in (("completion_tokens", members), ("verification_tokens", side_calls)):
-            step.counts[kind] += sum(cost["completion_tokens"] or 0 for cost in of)
-            step.uncounted[kind] += sum(cost["completion_tokens"] is None for cost in of)
+        for tokens, of in zip(step.tokens.values(), (members, side_calls), strict=True):
+            tokens.add(*(cost["completion_tokens"] for cost in of))
         step.counts.update({name: sum(map(counts, members)) for name, counts in (COUNTS | SELDOM).items()})
-        step.counts.update(identical=record["identical"], undecided_pairs=record.get("undecided_pairs", 0))
-        for kind in TOKENS:
-            self._tokens[kind] += sum(cost[f"{kind}_tokens"] or 0 for cost in costs)
-            self._uncounted[kind] += sum(cost[f"{kind}_tokens"] is None for cost in costs)
-        if self._prices:
-            for each in costs:
-                cost = self._prices.cost((each["prompt_tokens"], each["cached_tokens"], each["completion_tokens"]))
-                for total in (self._cost, step.cost, self._costs[problem]):
-                    total.add(cost)
-        self._notes.update(note for m in members for note in m.get("notes", []))
+        step.counts.update(
+            completions=len(members),
+            problems=1,
+            identical=record["identical"],
+            undecided_pairs=record.get("undecided_pairs", 0),
+        )
+        for kind, tokens in self._tokens.items():
+            tokens.add(*(cost[f"{kind}_tokens"] for cost in costs))
+        if prices := self._prices:
+            paid = [prices.cost((c["prompt_tokens"], c["cached_tokens"], c["completion_tokens"])) for c in costs]
+            for total in (self._cost, step.cost, self._costs[problem]):
+                total.add(*paid)
         self._errors.update(cost["error"] for cost in costs if "error" in cost)
-        self._not_forced.update(c["not_forced"] for c in costs if "not_forced" in c and "again" not in c)
-        self._not_waited.update(c["not_waited"] for c in costs if "not_waited" in c and "again" not in c)
+        self._why["notes"].update(note for m in members for note in m.get("notes", []))
+        for name in ("not_forced", "not_waited"):
+            self._why[name].update(cost[name] for cost in costs if name in cost and "again" not in cost)
         self._side_calls.update(
             completions=len(side_calls),
             truncated=sum(call["finish_reason"] == "length" for call in side_calls),
@@ -162,68 +183,65 @@ class RunMetrics:
         )
 
     @property
+    def _newest(self) -> list[_Population]:
+        """Return the last population of each problem that has one."""
+        return [each[-1] for each in self._populations if each]
+
+    @property
     def accuracy(self) -> float | None:
-        """Mean accuracy of the newest population of every problem that has one, and is graded."""
-        there = (self._newest.size > 0) & ~np.isnan(self._newest.mean)
-        return float(self._newest.mean[there].mean()) if there.any() else None
+        """Return the mean accuracy of the newest populations, if any is graded."""
+        means = [newest.mean for newest in self._newest if not np.isnan(newest.mean)]
+        return float(np.mean(means)) if means else None
 
     @property
     def reached(self) -> list[int]:
-        """The first and the last of the steps that problems are at by now; nothing before any has a population."""
-        sizes = np.array([step.size > 0 for step in self._steps])
-        newest = sizes.sum(axis=0)[sizes.any(axis=0)] - 1 if len(sizes) else np.array([], dtype=int)
-        return sorted({int(newest.min()), int(newest.max())}) if newest.size else []
+        """Return the first and the last of the steps that problems are at by now; nothing before any population."""
+        return sorted(
+            {choose(map(len, filter(None, self._populations))) - 1 for choose in (min, max)} if self.begun else []
+        )
 
     @property
     def is_all_failed(self) -> bool:
-        """Whether there are completions, and no member is one."""
-        members = sum(int(step.size.sum()) for step in self._steps)
-        return 0 < members == sum(step.counts["failed"] for step in self._steps)
+        """Return whether there are completions, and all members have failed."""
+        return 0 < self._counted("completions") == self._counted("failed")
+
+    def _counted(self, name: str) -> int:
+        return sum(step.counts[name] for step in self._steps)
 
     @property
     def begun(self) -> int:
-        """Problems that have a population."""
-        return int((self._newest.size > 0).sum())
+        """Count the problems that have a population."""
+        return len(self._newest)
 
     def costs(self) -> list[dict[str, float | None]]:
-        """The field that says what a problem has cost, for each; empty without prices."""
-        return [total.shown for total in self._costs] or [{} for _ in range(self._problems)]
+        """Return the field that says what a problem has cost, for each; empty without prices."""
+        return [total.dollars for total in self._costs] or [{} for _ in range(self._problems)]
 
     @property
     def commonest_error(self) -> str | None:
-        """Of several, the first by alphabet: whichever came first, the results are the same."""
+        """Return the commonest error; of several, the first by alphabet, so that arrival does not matter."""
         return min(self._errors, key=lambda error: (-self._errors[error], error), default=None)
 
     def metrics(self, seconds: float) -> dict[str, Any]:
-        """The figures over all problems, step by step. Only problems that reached a step count in it; one that finished
-        before (a scaffold may stop early) counts with its last population, at no cost."""
+        """Return the figures over all problems, step by step. Only problems that reached a step count in it; one that
+        finished before (a scaffold may stop early) counts with its last population, at no cost."""
         steps = [self._step_metrics(t) for t in range(len(self._steps))]
-        names = (
-            "mean_accuracy",
-            "majority_accuracy",
-            "pass_at_k",
-            *(["runs"] if steps and "runs" in steps[-1] else []),
-        )
+        names = ("mean_accuracy", "majority_accuracy", "pass_at_k", "runs")
         found: dict[str, Any] = {
             "steps": steps,
-            "final": {name: steps[-1][name] for name in names} if steps else {},
-            "tokens": {kind: _known(self._tokens[kind], self._uncounted[kind]) for kind in TOKENS},
+            "final": {name: steps[-1][name] for name in names if name in steps[-1]} if steps else {},
+            "tokens": {kind: tokens.shown for kind, tokens in self._tokens.items()},
             "seconds": round(seconds, 1),
         }
         if self._prices:
-            found |= self._cost.shown
+            found |= self._cost.dollars
         if self._no_reference:
             found["no_reference"] = sorted(number + 1 for number in self._no_reference)
-        if self._notes:
-            found["notes"] = {note: self._notes[note] for note in sorted(self._notes)}
-        if self._not_forced:
-            found["not_forced"] = dict(sorted(self._not_forced.items()))
-        if self._not_waited:
-            found["not_waited"] = dict(sorted(self._not_waited.items()))
+        found |= {name: dict(sorted(counts.items())) for name, counts in self._why.items() if counts}
         if self._side_calls["completions"]:
             found["checks"] = dict(self._side_calls)
         if self._verification:
-            right, wrong = (array("d", chain.from_iterable(of.values())) for of in self._scores.values())
+            right, wrong = (list(chain.from_iterable(of.values())) for of in self._scores.values())
             counts: dict[str, Any] = {name: self._verification[name] for name in ("verdicts", "unreadable")}
             counts |= {"auc": stats.auc(right, wrong), "right": len(right), "wrong": len(wrong)}
             counts["auc_within"] = stats.mean_by_problem(self._aucs()).to_json()
@@ -240,116 +258,76 @@ class RunMetrics:
         return list(found.values())
 
     def _step_metrics(self, t: int) -> dict[str, Any]:
-        """Accuracy over the populations of step `t` and those that ended before it, costs and counts over the first.
-        What nobody has graded is in no accuracy."""
-        step, newest = self._steps[t], self._newest
-        here = step.size > 0
-        ended = ~here & self.finished & (newest.size > 0)
-        size, correct, mean, majority = (
-            np.concatenate([now[here], last[ended]])
-            for now, last in (
-                (step.size, newest.size),
-                (step.correct, newest.correct),
-                (step.mean, newest.mean),
-                (step.majority, newest.majority),
-            )
-        )
-        numbers = np.concatenate([np.flatnonzero(here), np.flatnonzero(ended)])
+        """Compute accuracy over the populations of step `t` and those that ended before it, costs and counts over the
+        first. What nobody has graded is in no accuracy."""
+        step = self._steps[t]
+        here = {n: of[t] for n, of in enumerate(self._populations) if len(of) > t}
+        ended = {n: of[-1] for n, of in enumerate(self._populations) if self.finished[n] and 0 < len(of) <= t}
+        populations = here | ended
 
-        def by_problem(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        def by_run(value: _Value) -> Values:
+            """Return a row for each problem and a column for each run; whole runs have all problems."""
+            ordered = np.empty(self._problems)
+            ordered[list(populations)] = [value(each) for each in populations.values()]
+            return ordered.reshape(-1, self._runs)
+
+        def by_problem(value: _Value) -> Values:
             if self._runs == 1:
-                return values
-            table = self._by_run(values, numbers)
+                return np.array([value(each) for each in populations.values()])
+            table = by_run(value)
             is_known = ~np.isnan(table).all(axis=1)  # a run whose grade is missing leaves a problem to the others
             together = np.full(len(table), np.nan)
             together[is_known] = self._by(table[is_known], axis=1)
             return together
 
-        def rate(values: NDArray[np.float64]) -> dict[str, float | int | None]:
-            known = by_problem(values)
+        def rate(value: _Value) -> dict[str, float | int | None]:
+            known = by_problem(value)
             return stats.mean_by_problem(known[~np.isnan(known)]).to_json()
 
-        def after(waits: int) -> NDArray[np.float64]:
-            return np.concatenate([step.after(waits)[here], newest.after(waits)[ended]])
+        def after(waits: int) -> dict[str, Any]:
+            now = [each.after_waits(waits).tokens for each in here.values()]
+            gain = stats.paired(by_problem(_mean_after(0)), by_problem(_mean_after(waits)))
+            return {
+                "waits": waits,
+                "waited": sum(each.after[waits].waited for each in here.values() if len(each.after) > waits),
+                "mean_accuracy": rate(_mean_after(waits)),
+                **({"gain": _gain(gain)} if waits else {}),
+                "completion_tokens": _Sum(sum(t.known for t in now), sum(t.unknown for t in now)).shown,
+            }
 
-        accuracies = {"mean_accuracy": mean, "majority_accuracy": majority}
+        accuracies: dict[str, _Value] = {"mean_accuracy": lambda p: p.mean, "majority_accuracy": lambda p: p.majority}
+        is_graded = not any(np.isnan(each.mean) for each in populations.values())
+        smallest, most = min(p.size for p in populations.values()), max(len(p.after) for p in here.values())
+        runs = {name: over_runs(by_run(each)) for name, each in accuracies.items()} if self._runs > 1 else {}
         return {
             "step": t,
             **({"stage": _commonest(step.stages)} if step.stages else {}),
-            **{name: rate(values) for name, values in accuracies.items()},
-            **(
-                {"runs": {name: _over_runs(self._by_run(values, numbers)) for name, values in accuracies.items()}}
-                if self._runs > 1 and not np.isnan(self._by_run(mean, numbers)).all(axis=0).any()
-                else {}
-            ),
-            "pass_at_k": {
-                str(k): rate(passed)
-                for k, passed in _pass_at(size, correct, (k for k in PASS_AT if k <= size.min()))
-                if not np.isnan(mean).any()
-            },
-            **{
-                kind: _known(step.counts[kind], step.uncounted[kind])
-                for kind in ("completion_tokens", "verification_tokens")
-            },
-            **(step.cost.shown if self._prices else {}),
+            **{name: rate(each) for name, each in accuracies.items()},
+            **({"runs": runs} if all(runs.values()) and runs else {}),
+            "pass_at_k": {str(k): rate(_passing(k)) for k in PASS_AT if k <= smallest and is_graded},
+            **{kind: tokens.shown for kind, tokens in step.tokens.items()},
+            **(step.cost.dollars if self._prices else {}),
             "generation_seconds": round(step.seconds, 1),
-            "completions": int(step.size.sum()),
-            "problems": int(here.sum()),
-            **{name: step.counts[name] for name in (*COUNTS, "identical")},
+            **{name: step.counts[name] for name in ("completions", "problems", *COUNTS, "identical")},
             **{name: step.counts[name] for name in (*SELDOM, "undecided_pairs") if step.counts[name]},
-            **({"uncounted": step.uncounted.total()} if step.uncounted.total() else {}),
-            **(
-                {
-                    "waits": [
-                        {
-                            "waits": waits,
-                            "waited": step.waits.waited[waits],
-                            "mean_accuracy": rate(after(waits)),
-                            **({"gain": _gain(by_problem(after(0)), by_problem(after(waits)))} if waits else {}),
-                            "completion_tokens": _known(step.waits.tokens[waits], step.waits.uncounted[waits]),
-                        }
-                        for waits in range(len(step.waits))
-                    ]
-                }
-                if step.waits
-                else {}
-            ),
+            **({"uncounted": uncounted} if (uncounted := sum(of.unknown for of in step.tokens.values())) else {}),
+            **({"waits": [after(waits) for waits in range(most)]} if most > 1 else {}),
         }
 
-    def _by_run(self, values: NDArray[np.float64], numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The values of these numbers, a row for each problem and a column for each run; whole runs have them all."""
-        ordered = np.empty(self._problems)
-        ordered[numbers] = values
-        return ordered.reshape(-1, self._runs)
+
+def _passing(k: int) -> _Value:
+    return lambda population: _pass_at_k(population.size, population.correct, k)
 
 
-def _gain(before: NDArray[np.float64], after: NDArray[np.float64]) -> dict[str, float | int]:
-    """What `after` has more than `before`, problem by problem."""
-    found = stats.paired(before, after)
+def _mean_after(waits: int) -> _Value:
+    return lambda population: population.after_waits(waits).mean
+
+
+def _gain(found: stats.Paired) -> dict[str, float | int]:
     return {"value": found.difference, "low": found.low, "high": found.high, "n": found.n}
 
 
-def _over_runs(values: NDArray[np.float64]) -> dict[str, Any]:
-    """A metric over runs: that of each, their mean, and their standard deviation (of a sample: n - 1)."""
-    of_each = np.nanmean(values, axis=0)
-    return {"mean": float(of_each.mean()), "std": float(of_each.std(ddof=1)), "values": of_each.tolist()}
-
-
 def _commonest(stages: Counter[str]) -> str:
-    """What a step is called: where problems go different ways, what most call it, and that others do not."""
+    """Name a step: if problems go different ways, the commonest name, with a sign that there are others."""
     name = min(stages, key=lambda stage: (-stages[stage], stage))
     return f"{name} …" if len(stages) > 1 else name
-
-
-def _pass_at(
-    size: NDArray[np.int32], correct: NDArray[np.int32], ks: Iterable[int]
-) -> Iterable[tuple[int, NDArray[np.float64]]]:
-    """(k, pass@k of each problem), computed once for all problems that are alike."""
-    kinds, which = np.unique(np.stack([size, correct]), axis=1, return_inverse=True)
-    for k in ks:
-        yield k, np.array([stats.pass_at_k(int(n), int(c), k) for n, c in kinds.T])[which.ravel()]
-
-
-def _known(tokens: int, uncounted: int) -> int | None:
-    """A sum of tokens, without those of `uncounted` completions; None where nothing else is in it."""
-    return None if uncounted and not tokens else tokens

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.base import stats
 from core.types import GOOD, MAX_POINTS
@@ -21,7 +22,11 @@ CUT_OFF, EMPTY = "cut off", "empty"
 NOT_DELIVERED = (CUT_OFF, EMPTY)  # the solver's own doing: such a proof has no grade, and counts as 0 points in means
 WRITTEN = ("thinking", "answer")  # tokens of a proof
 
+# Of the runs of a problem, those that nobody has graded left out.
+MERGES: dict[str, Callable[..., Any]] = {"mean": np.nanmean, "max": np.nanmax, "min": np.nanmin}
+
 Member = Mapping[str, Any]
+Values = NDArray[np.float64]
 
 
 def is_good(worth: float) -> bool:
@@ -46,98 +51,86 @@ def groups_of(split: str, columns: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Worths:
-    """The figures of last populations, from every one that was added; of several `runs`, merged by one of
-    core/results/metrics.py's MERGES."""
+    """The figures of last populations, from every one that was added; of several `runs`, merged `by` one of MERGES."""
 
-    def __init__(self, runs: int = 1, by: Callable[..., Any] = np.mean) -> None:
-        self._runs, self._by = runs, by
-        self._worths: defaultdict[str, defaultdict[int, list[float | None]]] = defaultdict(lambda: defaultdict(list))
+    def __init__(self, runs: int = 1, by: str = "mean") -> None:
+        self._runs, self._by = runs, MERGES[by]
+        self._worths: defaultdict[str, dict[int, list[float | None]]] = defaultdict(dict)  # by problem and run
         self._groups: dict[str, dict[str, str]] = {}
         self._why: Counter[tuple[bool, str]] = Counter()  # whether it is missing, and why
-        self._written: defaultdict[str, list[tuple[float | None, ...]]] = defaultdict(list)  # of right and wrong ones
+        self._written: dict[str, list[list[float | None]]] = {RIGHT: [], WRONG: []}
         self._graded = 0
 
-    def add(self, problem: str, groups: Mapping[str, str], members: Iterable[Member], run: int = 0) -> None:
-        """Proofs of a `problem`, as results have them: `worth`, `grade`, `ungraded`, and the tokens `written`."""
+    def add(self, problem: str, groups: Mapping[str, str], members: Sequence[Member], run: int = 0) -> None:
+        """Add proofs of a `problem`, as results have them: `worth`, `grade`, `ungraded`, and the tokens `written`."""
         self._groups[problem] = dict(groups)
+        self._worths[problem].setdefault(run, []).extend(m.get("worth") for m in members)
         for m in members:
-            worth = m.get("worth")
-            self._worths[problem][run].append(worth)
             self._graded += m.get("grade") is not None
             if why := m.get("ungraded"):
                 self._why[why not in NOT_DELIVERED, why] += 1
-            if worth is not None:
+            if (worth := m.get("worth")) is not None:
                 told = m.get("written") or {}
-                self._written[RIGHT if is_good(worth) else WRONG].append(tuple(told.get(name) for name in WRITTEN))
+                self._written[RIGHT if is_good(worth) else WRONG].append([told.get(name) for name in WRITTEN])
 
     def add_row(self, row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], run: int = 0) -> None:
-        """A problem as it stands in results, with its `steps`; nothing where no proof of it is graded."""
+        """Add a problem of the results with its `steps`; nothing if no proof of it is graded."""
         if any("worth" in member for step in steps for member in step["members"]):
             groups = groups_of(row.get("split", ""), row.get("columns", {}))
             self.add(row["id"], groups, steps[-1]["members"], run)
 
     def metrics(self) -> dict[str, Any]:
-        """The field of the results' metrics; none where nothing was added."""
+        """Return the field of the results' metrics; none if nothing was added."""
         if not self._worths:
             return {}
-        by_run = {
-            problem: {run: found for run, of in runs.items() if (found := values(of)) is not None}
-            for problem, runs in self._worths.items()
-        }
-        groups: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-        for problem, told in self._groups.items():
-            for name, group in told.items():
-                groups[name][group].append(problem)
+        table = np.full((len(self._worths), self._runs, len(FIGURES)), np.nan)  # nan: every grade is missing
+        for place, runs in enumerate(self._worths.values()):
+            for run, worths in runs.items():
+                table[place, run] = values(worths) or np.nan
+        groups: dict[str, defaultdict[str, list[int]]] = {name: defaultdict(list) for name in GROUPED_BY}
+        for place, problem in enumerate(self._worths):
+            for name, group in self._groups[problem].items():
+                groups[name][group].append(place)
         missing, lacking = (
             {why: count for (is_missing, why), count in sorted(self._why.items()) if is_missing is wanted}
             for wanted in (True, False)
         )
+        over = {name: over_runs(table[:, :, place]) for place, name in enumerate(FIGURES)}
         return {
             "proofs": {
-                **self._over(by_run, by_run),
-                **self._over_runs(by_run),
+                **self._over(table),
+                **({"runs": over} if all(over.values()) else {}),
                 "proofs": sum(len(of) for runs in self._worths.values() for of in runs.values()),
                 "graded": self._graded,
                 "not_delivered": lacking,
                 "missing": missing,
-                "written": {kind: _written(self._written[kind]) for kind in (RIGHT, WRONG)},
+                "written": {kind: _written(tokens) for kind, tokens in self._written.items()},
                 "groups": {
-                    name: {group: self._over(by_run, of) for group, of in sorted(groups[name].items())}
-                    for name in GROUPED_BY
-                    if name in groups
+                    name: {group: self._over(table[of]) for group, of in sorted(found.items())}
+                    for name, found in groups.items()
+                    if found
                 },
             }
         }
 
-    def _over(self, by_run: Mapping[str, Mapping[int, tuple[float, ...]]], problems: Iterable[str]) -> dict[str, Any]:
-        """The figures over `problems`, each the merged values of those of its runs that have any."""
-        found = [self._by(np.array(list(runs.values())), axis=0) for each in problems if (runs := by_run[each])]
-        return {
-            name: stats.mean_by_problem([float(of[place]) for of in found]).to_json()
-            for place, name in enumerate(FIGURES)
-        }
-
-    def _over_runs(self, by_run: Mapping[str, Mapping[int, tuple[float, ...]]]) -> dict[str, Any]:
-        """How the figures vary from run to run, where there are several, and each has any grade."""
-        each = [[runs[run] for runs in by_run.values() if run in runs] for run in range(self._runs)]
-        if self._runs == 1 or not all(each):
-            return {}
-        means = np.array([np.mean(of, axis=0) for of in each])
-        return {
-            "runs": {
-                name: {
-                    "mean": float(means[:, place].mean()),
-                    "std": float(means[:, place].std(ddof=1)),
-                    "values": means[:, place].tolist(),
-                }
-                for place, name in enumerate(FIGURES)
-            }
-        }
+    def _over(self, table: Values) -> dict[str, Any]:
+        """Compute the figures over the problems of a `table`, each the merged value of its runs that have any grade."""
+        known = table[~np.isnan(table).all(axis=(1, 2))]
+        merged = self._by(known, axis=1)
+        return {name: stats.mean_by_problem(merged[:, place]).to_json() for place, name in enumerate(FIGURES)}
 
 
-def _written(tokens: Sequence[tuple[float | None, ...]]) -> dict[str, Any]:
-    """How many proofs there are, and their mean tokens by WRITTEN; None where those of any are not known."""
-    of_each = zip(*tokens, strict=True) if tokens else ([None] for _ in WRITTEN)
-    return {"proofs": len(tokens)} | {
-        name: None if None in of else float(np.mean(of)) for name, of in zip(WRITTEN, map(list, of_each), strict=True)
-    }
+def over_runs(values: Values) -> dict[str, Any] | None:
+    """Compute a metric over runs from its `values`, a row for each problem: of each run, their mean, and their standard
+    deviation (of a sample: n - 1). None of a single run, or if nobody has graded one of them."""
+    if values.shape[1] == 1 or np.isnan(values).all(axis=0).any():
+        return None
+    of_each = np.nanmean(values, axis=0)
+    return {"mean": float(of_each.mean()), "std": float(of_each.std(ddof=1)), "values": of_each.tolist()}
+
+
+def _written(tokens: Sequence[list[float | None]]) -> dict[str, Any]:
+    """Count proofs, and average their tokens by WRITTEN; None if those of any are not known."""
+    columns = zip(*tokens, strict=True) if tokens else ((None,) for _ in WRITTEN)
+    means = {name: None if None in of else float(np.mean(of)) for name, of in zip(WRITTEN, columns, strict=True)}
+    return {"proofs": len(tokens)} | means

@@ -1,9 +1,10 @@
 """Results files, read in one place: checked, typed, and problem by problem.
 
-A file may come from anyone, and so every value that is used is checked by the models of core/results/model.py. A file
-with a wrong value is refused in one line. Of a file of a million completions, one problem is in memory at a time.
+A file may come from anyone, so the models of core/results/model.py check every value that is used. A file with a wrong
+value is refused in one line.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,30 +20,53 @@ from core.results.model import SCHEMA, Head, Origins, ProblemResult, StepResult
 START, END = ' "problems": [\n', " ]\n"  # the lines around the problems, as core/results/write.py lays a file out
 FIX = "Move the file away and run it again"
 WRONG = "is not a results file of this project"
+PLAIN = ("model", "engine", "problem_set", "config", "provenance")  # of the head: numbers, truth values and texts
+
+Row = dict[str, Any]  # a problem as the file has it
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
-    """Everything but "problems", and the problems one by one. Raises UserError where the file can't be read or is no
-    results file of schema 1; of the problems, as they come."""
+    """Read everything but "problems", and the problems one by one. Raises UserError if the file can't be read or is no
+    results file of schema 1; for a problem, when its turn comes."""
+    head, _, problems = read_raw(path)
+    return head, (problem for _, problem in problems)
+
+
+def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, ProblemResult]]]:
+    """Read the same, with the head and each problem as the file has them too. Raises UserError, as `read` does."""
     with refusing(path):
-        head, problems = parsed(path)
-        return _head(path, head), _checked(path, problems)
+        head, rows = parsed(path)
+        return _head(path, head), head, ((row, _problem(path, n, row)) for n, row in enumerate(rows, 1))
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Raise UserError if code that reads the unchecked JSON of the results in `path` fails."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise UserError(f"{path} {WRONG} ({type(error).__name__}: {error})") from None
+
+
+def step_result(step: dict[str, Any]) -> StepResult:
+    """Check a step of a problem as a results file has it. Raises ValueError."""
+    return convert(step, StepResult)
 
 
 def parsed(path: Path) -> tuple[dict[str, Any], Iterator[Any]]:
-    """The same as it stands in the file, unchecked. A file that is laid out otherwise is read whole. Raises UserError
-    where it can't be read or is no JSON, and TypeError or ValueError where the JSON is no object with problems."""
+    """Parse the lines before the problems, then those of one problem at a time, unchecked. Another layout is parsed
+    whole. Raises UserError if the file can't be read or is no JSON, else TypeError or ValueError if it is no object."""
     lines = read_lines(path, "results", FIX)
     before: list[str] = []
     for line in lines:
         if line == START:
-            return dict(_json(path, [*before, '"problems": []}'])), _problems(path, lines)
+            return dict(_json(path, [*before, '"problems": []}'])), _rows(path, lines)
         before.append(line)
     whole = dict(_json(path, before))
     return whole, iter(whole.pop("problems", []))
 
 
-def _problems(path: Path, rest: Iterator[str]) -> Iterator[Any]:
+def _rows(path: Path, rest: Iterator[str]) -> Iterator[Any]:
     lines: list[str] = []
     for line in rest:
         if lines and (line == END or line.startswith("  {")):
@@ -58,18 +82,8 @@ def _json(path: Path, lines: list[str]) -> Any:
     return parse_json("".join(lines), f"results {path}", FIX)
 
 
-@contextmanager
-def refusing(path: Path) -> Iterator[None]:
-    """Raise UserError if code that reads the unchecked JSON of the results in `path` fails."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise UserError(f"{path} {WRONG} ({type(error).__name__}: {error})") from None
-
-
-def _checked(path: Path, problems: Iterator[Any]) -> Iterator[ProblemResult]:
-    for number, problem in enumerate(problems, 1):
-        yield fitted(problem, ProblemResult, f"{path} {WRONG}", FIX, f"problem {number}: ")
+def _problem(path: Path, number: int, row: Any) -> ProblemResult:
+    return fitted(row, ProblemResult, f"{path} {WRONG}", FIX, f"problem {number}: ")
 
 
 def _head(path: Path, head: dict[str, Any]) -> Head:
@@ -77,9 +91,12 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
     if schema is True or schema != SCHEMA:
         raise UserError(f"results {path} have schema {schema!r:.40}; this version reads {SCHEMA}")
     fitted(head, Origins, f"{path} {WRONG}", FIX)
-    return fitted(head, Head, f"{path} {WRONG}", FIX)
+    plain = {part: {name: _plain(value) for name, value in dict(head[part]).items()} for part in PLAIN}
+    if of := head.get("grading"):
+        plain["grading"] = of | {"model": of["model"]["name"], "grades": of["config"]["GRADES"]}
+    return fitted(head | plain, Head, f"{path} {WRONG}", FIX)
 
 
-def step_result(step: dict[str, Any]) -> StepResult:
-    """Check a step of a problem as a results file has it. Raises ValueError."""
-    return convert(step, StepResult)
+def _plain(value: Any) -> Any:
+    """Return a number, a truth value or a text as it is, and the JSON of anything else."""
+    return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value, sort_keys=True)

@@ -8,13 +8,13 @@ from typing import Any
 
 from core.types import Completion, Grade, Graded, Member, Stage
 
-# What a member costs that stood in an earlier population already: its tokens are in the record there.
+# The cost of a member that was in an earlier population already: its tokens are in the record there.
 FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds": 0.0}
 
 
 def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str, Any]:
-    """The record of one step of one problem. Members of one "group" say the same, and the largest group is number 0. Of
-    members that nobody has graded, there is no mean."""
+    """Return the record of one step of one problem. Members of one "group" say the same, and the largest group is
+    number 0. Members that nobody has graded have no mean."""
     members = [_member(member, grade) for member, grade in zip(population, graded.grades, strict=True)]
     for m, group in zip(members, graded.groups, strict=False):
         m["group"] = group
@@ -56,8 +56,8 @@ def _member(member: Member, grade: Grade) -> dict[str, Any]:
 
 
 def _reading(grade: Grade) -> dict[str, Any]:
-    """A grade as it stands in a record: "grade" and "reason" only where "correct" does not say it all. Both are null of
-    what nobody has graded."""
+    """Return the fields of a grade: "grade" and "reason" only if "correct" does not say it all. "grade" and "correct"
+    are null if nobody has graded it."""
     correct = None if grade.value is None else grade.value == 1
     reading: dict[str, Any] = {"answer": grade.answer, "correct": correct, "doubt": grade.doubt}
     if grade.value not in (0, 1):
@@ -68,13 +68,13 @@ def _reading(grade: Grade) -> dict[str, Any]:
 
 
 def _silence(made: Completion) -> str | None:
-    """Why a completion says nothing, or not all that it would have said, where that is the server's doing."""
+    """Return why a completion says nothing, or not all that it would have said, if that is the server's doing."""
     return "failed" if made.error else "filtered" if made.filtered else "empty" if made.empty else None
 
 
 def _cost(made: Completion) -> dict[str, Any]:
-    """Where a completion is kept, what it took (None: the server counts nothing), and why it failed or is empty, if it
-    did or is."""
+    """Return the key of a completion, what it took (None: the server counts nothing), and why it failed or is empty, if
+    it did or is."""
     prompt, cached, completion = made.counted
     cost: dict[str, Any] = {
         "finish_reason": made.finish_reason,

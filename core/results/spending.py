@@ -29,8 +29,7 @@ class Meter:
         if self.unit not in self.units:
             remedy = {
                 "flops": "the shape of this model is not known here; serve it from its folder (MODEL=FOLDER)",
-                "dollars": "no prices are known; write the model's card a table [price], or give DOLLARS_READ, "
-                "DOLLARS_CACHED and DOLLARS_WRITTEN",
+                "dollars": "no prices are known; write the model's card a table [price]",
             }[self.unit]
             raise UserError(f"BUDGET_IN={self.unit}: {remedy}, or count in tokens or read")
 

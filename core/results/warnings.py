@@ -1,4 +1,4 @@
-"""What makes the figures of a run doubtful, in words."""
+"""Warnings on the figures of a run."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _RELEASE = re.compile(r"(?:[-@:](?:latest|preview|0|\d{4}-\d\d-\d\d|\d{8}|\d{3,4
 
 
 def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
-    """The warnings of a results document. `commonest_error`: of the completions that failed."""
+    """Return the warnings of a results document. `commonest_error`: of the completions that failed."""
     steps = document["metrics"]["steps"]
     completions = sum(s["completions"] for s in steps)
     found = of_card(document["model"])
@@ -44,7 +44,7 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
         )
     voted = [s["majority_accuracy"]["value"] for s in steps if s["majority_accuracy"]["n"]]
     single = any(s["mean_accuracy"]["value"] for s in steps)
-    if voted and not any(voted) and not single and document.get("grader", by_answer.__name__) == by_answer.__name__:
+    if voted and not any(voted) and not single and document.get("grader") == by_answer.__name__:
         unread = sum(s["unread"] for s in steps)
         found.append(
             f"no vote of the run equals its reference ({unread} of {completions} replies are unread): compare a few "
@@ -83,18 +83,13 @@ def of_run(document: dict[str, Any], commonest_error: str | None) -> list[str]:
             words = "hit the token cap" if what == "truncated" else what
             found.append(f"{count} of {document['metrics']['checks']['completions']} side calls {words}{why}")
     found += of_server(document, document["metrics"])
-    if unforced := document["metrics"].get("not_forced"):
-        why = max(unforced, key=lambda words: unforced[words])
-        found.append(
-            f"{sum(unforced.values())} answers could not be opened for the model, so that its own words stand; most "
-            f"often: {one_line(why, 300)}"
-        )
-    if not_waited := document["metrics"].get("not_waited"):
-        why = max(not_waited, key=lambda words: not_waited[words])
-        found.append(
-            f"{sum(not_waited.values())} completions did not wait as often as WAITS says, and stand as they were; most "
-            f"often: {one_line(why, 300)}"
-        )
+    for name, words in (
+        ("not_forced", "answers could not be opened for the model, so that its own words stand"),
+        ("not_waited", "completions did not wait as often as WAITS says, and stand as they were"),
+    ):
+        if reasons := document["metrics"].get(name):
+            why = one_line(max(reasons, key=lambda each: reasons[each]), 300)
+            found.append(f"{sum(reasons.values())} {words}; most often: {why}")
     checked = document["metrics"].get("verification")
     if noted := document["metrics"].get("notes"):
         counts = ", ".join(f"{count} {note}" for note, count in noted.items())
@@ -119,17 +114,15 @@ def _repeats(document: Mapping[str, Any]) -> bool:
 
 
 def is_ungraded(document: Mapping[str, Any]) -> bool:
-    """Whether there are steps, and no population of them is graded."""
+    """Return whether there are steps, and no population of them is graded."""
     steps = document["metrics"]["steps"]
     return bool(steps) and all(step["mean_accuracy"]["n"] == 0 for step in steps)
 
 
 def of_card(model: Mapping[str, Any]) -> list[str]:
-    """What the card of a results' `model` wants said beside every figure, and which constants said nothing to it."""
+    """Return the note of a model's card, and the constants that its server is never sent."""
     card = model.get("card") or {}
     found = [card["note"]] if card.get("note") else []
-    if model.get("embedded") and "card" not in model:  # results from before there were cards
-        found.append("embedded model: a demonstration on sums of products, not QED-Nano and not AIME")
     if unsent := card.get("never"):
         found.append(
             f"{', '.join(name.upper() for name in unsent)} of the configuration said nothing to the model: its card "
@@ -165,8 +158,8 @@ def of_server(document: Mapping[str, Any], counts: Mapping[str, Mapping[str, int
 
 
 def is_spelling(asked: str, replied: str) -> bool:
-    """Whether `replied` is a usual way to name the model that was `asked` for: without its path or maker and the file's
-    ending, with another release of the name, or without the route that a gateway takes ("model:free")."""
+    """Return whether `replied` is a usual name of the model that was `asked` for: without its path or maker and the
+    file's ending, with another release of the name, or without the route that a gateway takes ("model:free")."""
     names = [name.lower().replace("\\", "/").rstrip("/").removesuffix(".gguf") for name in (asked, replied)]
     one, other = (_RELEASE.sub("", re.sub(r":[a-z]+$", "", name)) for name in names)
     if one.count("/") == other.count("/") == 1 and one[0] != "/" != other[0]:  # two makers, each with a name

@@ -13,10 +13,9 @@ from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import remove, write_atomically
-from core.results import model, read
+from core.results import read
 from core.types import Problem
 
-SCHEMA = model.SCHEMA  # what is written is what is read
 GRADED_BY = ("split", "solution", "guidelines", "grading_scheme")  # of a problem; written where there are any
 
 
@@ -25,8 +24,8 @@ def now() -> str:
 
 
 def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
-    """Write `document` with its problems, which come as `row`s, under its experiment's name: NAME.json when complete,
-    NAME.partial.json until then.
+    """Write `document` with its problems, which come as `row`s, under its experiment's name: NAME.json if it is
+    complete, else NAME.partial.json. Returns the path.
 
     An earlier NAME.json is kept beside it as NAME.<when it started>.json, and its picture NAME.png likewise. A complete
     run removes the partial file.
@@ -38,7 +37,8 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
         return partial
     path = folder / f"{name}.json"
     if path.exists():
-        _keep(path, kept := _unused(folder, name, _started(path)))
+        kept = _unused(folder, name, _started(path))
+        write_atomically(kept, path.read_bytes())
         with suppress(OSError):  # there may be none
             os.replace(path.with_suffix(".png"), kept.with_suffix(".png"))
     write_atomically(path, _dump(document, rows))
@@ -46,20 +46,16 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     return path
 
 
-def _keep(path: Path, kept: Path) -> None:
-    try:
-        os.link(path, kept)
-    except OSError:  # a file system without hard links
-        with open(path, "rb") as file:
-            write_atomically(kept, iter(lambda: file.read(1 << 20), b""))
-
-
 def _started(path: Path) -> str:
     try:
         stamp = datetime.fromisoformat(read.read(path)[0].started)
     except (UserError, ValueError):
         stamp = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return stamp.strftime("%Y%m%d-%H%M%S")
+    return _stamp(stamp)
+
+
+def _stamp(time: datetime) -> str:
+    return time.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
 
 
 def _unused(folder: Path, name: str, stamp: str, ending: str = ".json") -> Path:
@@ -70,10 +66,10 @@ def _unused(folder: Path, name: str, stamp: str, ending: str = ".json") -> Path:
 
 
 def put_aside(folder: Path, started: Any, beside: Iterable[Path] = ()) -> Path:
-    """The folder of another run, which began when its record says it `started`, under a name with that time, where it
-    is kept with what lies `beside` it. Raises UserError."""
+    """Move the folder of another run, and the files `beside` it, to a name with the time at which its record says it
+    `started`. Returns the new path. Raises UserError."""
     try:
-        stamp = datetime.fromisoformat(str(started)).astimezone(UTC).strftime("%Y%m%d-%H%M%S")
+        stamp = _stamp(datetime.fromisoformat(str(started)))
     except ValueError:
         stamp = "before"
     kept, moved = _unused(folder.parent, folder.name, stamp, ending=""), sorted(beside)
@@ -90,7 +86,7 @@ def put_aside(folder: Path, started: Any, beside: Iterable[Path] = ()) -> Path:
 
 
 def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
-    """One line per step of a problem: readable in an editor, diffable, compact; read.py reads it by line."""
+    """Lay a document out with one line for each step of a problem, as read.py reads it."""
     yield f"{json.dumps(document, indent=1, ensure_ascii=True)[:-2]},\n{read.START}".encode()
     between = b""
     for row in rows:
@@ -100,7 +96,7 @@ def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str, float | None] | None = None) -> bytes:
-    """A problem as it stands in the file; each of `steps` is a record in JSON. `cost`: that field, if any."""
+    """Lay a problem out as the file has it; each of `steps` is a record in JSON. `cost`: that field, if any."""
     fields: dict[str, Any] = {"id": problem.id, "statement": problem.statement, "answer": problem.answer}
     fields |= {"answer_type": problem.answer_type, "finished": finished}
     fields |= {name: text for name in GRADED_BY if (text := getattr(problem, name))}
@@ -111,6 +107,6 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str
 
 
 def laid_out(fields: dict[str, Any], steps: Iterable[bytes]) -> bytes:
-    """The same of any `fields`, a step a line."""
+    """Lay any `fields` out with their steps, one in a line."""
     head = json.dumps(fields, ensure_ascii=True)
     return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"

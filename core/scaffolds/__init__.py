@@ -47,7 +47,7 @@ compared, and 18_proofs and 19_answers take it as SCAFFOLD=longest.
   embedded model has not learnt (scripts/embedded/roles.py teaches it).
 - `max_completions` and `texts_shown` are the most completions of a problem, and the most texts (candidates, reports,
   summaries) in one prompt. Plans, budgets and the server's context rest on them.
-- core/session/contract.py checks all this while it runs. tests/scaffolds kill and jumble every scaffold that has an
+- core/session/contract.py checks most of this while it runs. tests/scaffolds kill and jumble every scaffold that has an
   experiment, pin its prompts and check its bounds; they answer with the lines that a prompt suggests, such as
   "Rank: 2". `python -m tests.scaffolds.test_wording` pins the prompts of a new one.
 - An `entry` in experiments/15_compute_matched.py compares it with the others, if it is meant to stay.

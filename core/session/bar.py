@@ -1,72 +1,30 @@
-"""What a run says of itself while it runs: on a terminal a bar, drawn anew every second; in a log file a line every
-ten. It is drawn by the clock, not by arrivals, for a completion may take an hour and a server may be gone."""
+"""The progress of a run: on a terminal a bar, drawn every second; in a log file a line every ten. The clock draws it
+and not the arrivals: a completion may take an hour, and a server may be gone."""
 
 import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from core.base.terminal import short, wrapped
+from core.generate.generator import Generator
 from core.types import Completion
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
 FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} gen [{elapsed}{postfix}]"
-DRAWN = 5  # columns of the bar itself that no words may take
-LEAST = 20  # columns that a part is worth cutting for
-
-
-def fitting(parts: Sequence[str], columns: int) -> list[str]:
-    """Those of `parts`, the most important first, that have room in so many columns, each behind a comma and a space.
-    One that has none is cut where that leaves enough of it, else left out whole."""
-    kept: list[str] = []
-    for part in parts:
-        if len(part) + 2 > columns >= LEAST:
-            part = part[: columns - 3] + "…"
-        if len(part) + 2 <= columns:
-            kept.append(part)
-            columns -= len(part) + 2
-    return kept
 
 
 def clock(seconds: float) -> str:
-    """ "05:12", "1:05:12"."""
+    """Format a time: "05:12", "1:05:12"."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
 
 
-def _tqdm(told: Callable[[], Sequence[str]], total: int, name: str) -> Any:
-    """tqdm's bar, which asks what to show besides when it is drawn."""
-    from tqdm import tqdm  # takes a while to load, and a wrong constant should not wait for it
-
-    class Drawn(tqdm):  # type: ignore[misc]
-        @property
-        def format_dict(self) -> dict[str, Any]:
-            shown: dict[str, Any] = super().format_dict
-            own = f"{self.desc}: 100%|{'':{DRAWN}}| {self.n}/{self.total} gen [{clock(shown['elapsed'])}]"
-            return shown | {"postfix": ", ".join(fitting(told(), (shown["ncols"] or 80) - 1 - len(own)))}
-
-    return Drawn(total=total, desc=name, dynamic_ncols=True, bar_format=FORMAT)
-
-
-class Traffic(Protocol):
-    """What a generator says of the server: requests that wait for a reply, tokens of the replies that are coming, what
-    keeps it from answering and its own words for that, "" where nothing does."""
-
-    @property
-    def in_flight(self) -> int: ...
-    @property
-    def streamed(self) -> int: ...
-    @property
-    def trouble(self) -> str: ...
-    @property
-    def reason(self) -> str: ...
-
-
 class Bar:
-    """Of `total` completions, which may change, so many are `done`; use it as a context manager."""
+    """A bar of `total` completions, which may change, so many of them `done`; use it as a context manager."""
 
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total, self.done = name, total, 0
@@ -81,7 +39,9 @@ class Bar:
     def __enter__(self) -> "Bar":
         self._began = time.monotonic()
         if sys.stderr.isatty():
-            self._drawn = _tqdm(lambda: self._told(), self.total, self.name)
+            from tqdm import tqdm  # takes a while to load, and a wrong constant should not wait for it
+
+            self._drawn = tqdm(total=self.total, desc=self.name, dynamic_ncols=True, bar_format=FORMAT)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -92,7 +52,7 @@ class Bar:
             self._drawn.close()
 
     def arrived(self, completion: Completion, is_new: bool) -> None:
-        """One more is done."""
+        """Count a completion."""
         self.done += 1
         self._is_shown = False
         self._failed += completion.error is not None
@@ -102,17 +62,17 @@ class Bar:
             self._uncounted += completion.counted[-1] is None
 
     def write(self, line: str) -> None:
-        """A line above the bar."""
+        """Write a line above the bar."""
         if self._drawn is not None:
             self._drawn.write(wrapped(line, "  "), file=sys.stderr)
         else:
             print(line, file=sys.stderr, flush=True)
 
     @asynccontextmanager
-    async def beating(self, traffic: Traffic, accuracy: Callable[[], str], stage: str = "") -> AsyncIterator[None]:
-        """Drawn anew for as long as the block runs, with the `accuracy` so far, in words, and the `stage` that this is
-        of all that the bar is of."""
-        self._told, self._stage = lambda: self._so_far(traffic, accuracy()), stage
+    async def beating(self, generator: Generator, accuracy: Callable[[], str], stage: str = "") -> AsyncIterator[None]:
+        """Draw the bar for as long as the block runs, with the `accuracy` so far, in words, and the name of this
+        `stage` of the whole."""
+        self._told, self._stage = lambda: self._so_far(generator, accuracy()), stage
         heart = asyncio.create_task(self._beat())
         try:
             yield
@@ -124,24 +84,24 @@ class Bar:
             await asyncio.sleep(SECONDS if self._drawn is not None else SECONDS_IN_A_LOG)
             self._draw()
 
-    def _so_far(self, traffic: Traffic, accuracy: str) -> list[str]:
-        """What is said besides, the most important first. Tokens are those made in this run, with the tokens of replies
-        that are still coming."""
+    def _so_far(self, generator: Generator, accuracy: str) -> list[str]:
+        """Return the parts of the line, the most important first. Tokens are those made in this run, with the tokens of
+        replies that are still coming."""
         elapsed = time.monotonic() - self._began
-        trouble, reason = ("", "") if self._is_over else (traffic.trouble, traffic.reason)
+        trouble, reason = ("", "") if self._is_over else (generator.trouble, generator.reason)
         shown = [trouble] if trouble else []
         if self._failed:
             shown.append(f"failed {self._failed}")
         if self._new and not self._is_over and not trouble:
             shown.append(f"about {clock(elapsed / self._new * max(0, self.total - self.done))} left")
         if not self._is_over:
-            shown.append(f"{traffic.in_flight} in flight")
+            shown.append(f"{generator.in_flight} in flight")
         if reason:
             shown.append(reason)
         if self._uncounted:
             shown.append("tok/s unknown")
         else:
-            tokens = self._new_tokens + traffic.streamed
+            tokens = self._new_tokens + generator.streamed
             shown += [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
         return [*shown, accuracy] if accuracy else shown
 
@@ -149,7 +109,7 @@ class Bar:
         total = max(self.total, self.done)  # of parts that make more than they were allotted, it is known at their end
         if self._drawn is not None:
             self._drawn.desc, self._drawn.total, self._drawn.n = self._stage or self.name, total, self.done
-            self._drawn.refresh()
+            self._drawn.set_postfix_str(", ".join(self._told()))
             return
         share = 100 * self.done // max(1, total)
         spent = clock(time.monotonic() - self._began)

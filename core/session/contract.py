@@ -1,49 +1,22 @@
-"""What a scaffold has to keep to (core/scaffolds/__init__.py), checked while it runs: each breach is one line that says
-what to mend."""
-
-import inspect
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+"""Checks that a scaffold keeps its contract (core/scaffolds/__init__.py), of the breaches that would pass unseen."""
 
 from core.base.errors import UserError
-from core.types import Completion, Member, Message, Population, Sampling, are_messages
-
-FIELDS = vars(Sampling())
+from core.types import Completion, Population
 
 
 class Contract:
-    """Of the scaffold called `name` on one problem, of which it may ask `most` completions. All methods raise
-    UserError."""
+    """The requests and populations of the scaffold called `name` on one problem, of which it may ask `most`
+    completions. All methods raise UserError."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
         self._seeds: set[int] = set()  # that were given away
         self._owed: set[str] = set()  # keys of completions that no member has shown yet
-        self._members: int | None = None  # of the newest population
+        self._members = 0  # of the newest population
         self.total = 0  # completions
 
-    def populations(self, running: Any) -> AsyncIterator[Population]:
-        """What `run` gave: it has to yield."""
-        if not hasattr(running, "__aiter__"):
-            if inspect.iscoroutine(running):
-                running.close()
-            raise UserError(f'the scaffold {self._name} is no async generator: write "async def" and yield in it')
-        found: AsyncIterator[Population] = running
-        return found
-
-    def asking(
-        self, messages: Sequence[Message], names: tuple[str | int, ...], changes: Mapping[str, Any], seed: int
-    ) -> None:
-        """It is about to ask."""
-        if not messages or not are_messages(messages):
-            self._breach(
-                f'asked with {messages!r:.60}: give a list of messages, [{{"role": "user", "content": "…"}}], as '
-                "core/scaffolds/prompts.py makes them"
-            )
-        if not names or not all(isinstance(name, str | int) for name in names):
-            self._breach(f"asked under the names {names!r:.60}: give texts and whole numbers, such as step and member")
-        if unknown := changes.keys() - FIELDS.keys():
-            self._breach(f"asked with {min(unknown)}=…, which is no field of Sampling: {', '.join(FIELDS)}")
+    def asking(self, names: tuple[str | int, ...], seed: int) -> None:
+        """Check a request before it is sent."""
         if seed in self._seeds:
             self._breach(
                 f"asked twice under the names {names}, and would get the same again. Give every request of a problem "
@@ -52,29 +25,26 @@ class Contract:
         self._seeds.add(seed)
 
     def got(self, completion: Completion) -> None:
-        """It has an answer."""
+        """Count a completion."""
         self.total += 1
         self._owed.add(completion.key)
         if self.total > self._most:
             self._breach(f"asked for more completions of a problem than its max_completions says ({self._most})")
 
     def yielded(self, population: Population) -> None:
-        """It has yielded."""
-        is_list = isinstance(population, Sequence) and all(isinstance(member, Member) for member in population)
-        if not is_list:
-            self._breach(f"yielded {population!r:.60}: a population is a list of members, [Member(completion), …]")
+        """Check a population."""
         if not population:
             self._breach("yielded a population without members")
         for member in population:
-            if any(not isinstance(place, int) or not 0 <= place < (self._members or 0) for place in member.parents):
-                there = "there is none" if self._members is None else f"it has {self._members} members"
+            if any(not 0 <= place < self._members for place in member.parents):
+                there = f"it has {self._members} members"
                 self._breach(f"yielded parents={member.parents}, places in the population before; {there}")
             self._owed.difference_update(each.key for each in (member.completion, *member.side_calls))
         self._members = len(population)
 
     def ended(self, was_cut: bool = False) -> None:
-        """It has come to its end, or `was_cut` off by a budget, with what it had asked for ahead."""
-        if self._members is None:
+        """Check what is left at the end. If a budget has `cut` the scaffold off, requests sent ahead may be unshown."""
+        if not self._members:
             self._breach("ended without a population: it must yield one at least")
         if self._owed and not was_cut:
             self._breach(

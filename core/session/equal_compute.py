@@ -20,7 +20,6 @@ from typing import Any, cast
 from core.base import terminal
 from core.base.errors import UserError, command
 from core.base.files import results_dir
-from core.base.prices import Prices
 from core.constants import Constants as RunConstants
 from core.constants import constant, rules
 from core.engines import environment, weights
@@ -47,21 +46,13 @@ FEWEST = 8  # completions without a count, and none with one, until that is said
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(RunConstants):
-    """Of a comparison."""
+    """The constants of a comparison."""
 
     BUDGET_IN: str = constant("tokens", "what budgets count", choices=tuple(UNITS))
-    DOLLARS_READ: float = constant(0.0, "price of a million prompt tokens; 0: as the model's card says", 0, 1e6)
-    DOLLARS_CACHED: float = constant(0.0, "the same of those that a cache held", 0, 1e6)
-    DOLLARS_WRITTEN: float = constant(0.0, "the same of completion tokens, thinking included", 0, 1e6)
 
     def check(self) -> None:
         if self.RUNS > 1:
             raise UserError(f"RUNS={self.RUNS}: a comparison runs once for each of the `seeds` in its file; set those")
-
-    def prices(self, card: Prices | None = None) -> Prices | None:
-        """As they are given, else the model's `card` has them; None where neither knows."""
-        given = Prices(self.DOLLARS_READ, self.DOLLARS_CACHED, self.DOLLARS_WRITTEN)
-        return given if given.read and given.written else card
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ class Entry:
         return replace(self, name=self.proofs) if of_proofs and self.proofs else self
 
     def config(self, common: RunConstants) -> RunConstants:
-        """Its constants in a comparison whose own are `common`."""
+        """Return its constants in a comparison with the constants `common`."""
         shared = {name: getattr(common, name) for name in rules(RunConstants)}
         made: RunConstants = self.scaffold.constants(**shared | dict(self.constants))
         return made
@@ -98,13 +89,13 @@ class Comparison:
     constants: type[Constants] = Constants
 
     def max_completions(self, config: Constants) -> int:
-        """The most that a problem takes, over all entries and seeds, if all were as long as a sample. The step with
-        which a scaffold goes beyond its budget is not in it."""
+        """Return the most completions of a problem, over all entries and seeds, if all are as long as a sample. The
+        step with which a scaffold goes beyond its budget is left out."""
         self.check()
         return len(self.seeds) * sum(self.allotted(entry, config) for entry in self.entries)
 
     def allotted(self, entry: Entry, config: Constants) -> int:
-        """The same for one of the entries and one seed."""
+        """Return the same for one entry and one seed."""
         most = entry.scaffold.max_completions(entry.config(config))
         return most if entry is self.entries[0] else min(most, math.ceil(max(self.budgets)))
 
@@ -112,18 +103,16 @@ class Comparison:
         return max(entry.scaffold.texts_shown(entry.config(config)) for entry in self.entries)
 
     def check(self) -> None:
-        """Raises UserError for entries, budgets or seeds that can't be compared."""
-        entries, budgets, seeds = self.entries, self.budgets, self.seeds
+        """Raise UserError for entries, budgets or seeds that can't be compared."""
+        entries, budgets = self.entries, self.budgets
         if not entries or entries[0].roles:
             raise UserError("the first entry is what the others are compared with: plain samples, which need no roles")
         if len({entry.name for entry in entries}) < len(entries):
             raise UserError("two scaffolds of the comparison have the same name")
-        if not isinstance(budgets, Sequence) or not budgets or not all(1 <= budget < math.inf for budget in budgets):
-            raise UserError("budgets are numbers of samples for a problem, from 1 up, in brackets: (2.5, 5)")
         most = entries[0].scaffold.max_completions(entries[0].config(Constants()))
-        if max(budgets) > most:
-            raise UserError(f"budgets go up to {max(budgets)} samples, but {entries[0].name} draws {most}; raise its N")
-        if not isinstance(seeds, Sequence) or not seeds or len({s for s in seeds if isinstance(s, int)}) < len(seeds):
+        if not budgets or not all(1 <= budget <= most for budget in budgets):
+            raise UserError(f"budgets are numbers of samples for a problem, from 1 to the {most} of {entries[0].name}")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise UserError("seeds are different whole numbers, in brackets: (0, 1)")
 
 
@@ -178,7 +167,7 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
     left_out = {entry.name: why for entry in entries if (why := _why_not(entry, server, chosen))}
     kept = [entry for entry in entries if entry.name not in left_out]
     seeds = [common.SEED + seed for seed in comparison.seeds]
-    meter = Meter(common.BUDGET_IN, _shape_of(server), common.prices(server.card.price))
+    meter = Meter(common.BUDGET_IN, _shape_of(server), server.card.price)
     grader = ungraded if chosen.asks_for_proofs else by_answer
     runs: dict[str, list[str]] = {}
     counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
@@ -203,6 +192,7 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
             runs[entry.name] = [path.name for path in paths]
             budgets = budgets or in_unit(comparison.budgets, paths, meter)
     model = experiment.document["model"]
+    doubts = [*warnings.of_card(model), *(f"left out: {name} ({why})" for name, why in left_out.items())]
     return Matched(
         folder,
         runs,
@@ -211,13 +201,13 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
         seeds,
         meter,
         f"{model['name']} on {chosen.name}, n={len(chosen.problems)}",
-        _doubts(model, left_out, warnings.of_server(experiment.document, counts)),
+        doubts + warnings.of_server(experiment.document, counts),
         chosen.asks_for_proofs,
     )
 
 
 def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
-    """Why an entry is left out, in words; "" where it is not."""
+    """Return why an entry is left out; "" if it is kept."""
     if entry.roles in server.card.not_learnt:
         return f"the {server.card.name} model has not learnt to {entry.roles}"
     if chosen.asks_for_proofs and entry.scaffold.for_proofs and not entry.proofs:
@@ -226,7 +216,7 @@ def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
 
 
 def _shape_of(server: Server) -> Shape | None:
-    """The shape of the model that `server` serves, where this machine knows it."""
+    """Return the shape of the model that `server` serves, if this machine knows it."""
     if server.card.engine == "embedded":
         from core.engines.gguf_header import shape  # takes a while to load, and few need it
 
@@ -235,11 +225,6 @@ def _shape_of(server: Server) -> Shape | None:
         return QED_NANO
     config = Path(environment.model() or "?") / "config.json"
     return Shape.from_config(config) if config.is_file() else None
-
-
-def _doubts(model: Mapping[str, Any], left_out: Mapping[str, str], others: Sequence[str]) -> list[str]:
-    """What is to be said of a comparison besides its figures. `left_out`: entries, with the reason of each."""
-    return [*warnings.of_card(model), *(f"left out: {name} ({why})" for name, why in left_out.items()), *others]
 
 
 def entry(

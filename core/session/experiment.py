@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,23 +20,21 @@ from core.engines import identity
 from core.generate.generator import Generator
 from core.grading.answers import by_answer
 from core.report import plot, tables
-from core.results import provenance, records, warnings, write
+from core.results import model, provenance, records, warnings, write
 from core.results.metrics import RunMetrics
-from core.results.spool import Spool
 from core.session.bar import Bar
 from core.session.contract import Contract
-from core.session.session import Session, stopped
+from core.session.session import Session
 from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
 
-SAVE_SECONDS = 20.0  # how old a partial results file gets while steps are finished,
-SAVE_SHARE = 0.02  # unless writing it would take more than this share of the time
+SAVE_SECONDS = 30.0  # between partial results files
 AHEAD = 4  # so many problems are begun that a population of each makes this many requests per one in flight
 
 
 @dataclass(frozen=True)
 class Part:
-    """A run that is the `stage` of a whole, in words; the `bar` is of all of it, and has `allotted` so many completions
-    of each problem to this."""
+    """A run that is one `stage` of a whole. The `bar` shows all of it, and has `allotted` so many completions of each
+    problem to this run."""
 
     bar: Bar
     stage: str
@@ -45,12 +42,12 @@ class Part:
 
 
 class Experiment(Generic[A]):
-    """A scaffold in a session: `finish` it, or `ask_all` and `ended`; its `document` can be shown."""
+    """A scaffold in a session: `finish` it, or await its `run`. Its `document` can be shown."""
 
     def __init__(
         self, session: Session[A], scaffold: Scaffold[A], grader: Grader = by_answer, part: Part | None = None
     ) -> None:
-        """`part`: of a whole that has a bar."""
+        """Prepare a run, which may be `part` of a whole that has a bar."""
         server, chosen = session.server, session.problems
         config = server.card.sampled(session.config)
         self.session: Session[A] = session.but(config=config)
@@ -58,15 +55,14 @@ class Experiment(Generic[A]):
         self.grader, self.config, self.chosen = grader, config, chosen
         prices = server.card.price
         self.figures = RunMetrics(len(chosen.problems), prices=prices)
-        self.spool = Spool(session.folder)  # what was graded, in JSON: a step may be one of a million
-        self.steps: list[list[int]] = [[] for _ in chosen.problems]  # numbers in the spool, by problem
+        self.steps: list[list[bytes]] = [[] for _ in chosen.problems]  # records in JSON, by problem
         self.sampling = Sampling.of(config, chosen.asks_for_proofs)
         self.began = time.monotonic()
         self.next_save = self.began + SAVE_SECONDS
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in warnings.COUNTS}
         self.part = part
         self.document: dict[str, Any] = {
-            "schema": write.SCHEMA,
+            "schema": model.SCHEMA,
             "experiment": session.name,
             "complete": False,
             "started": write.now(),
@@ -98,29 +94,30 @@ class Experiment(Generic[A]):
         }
 
     def finish(self) -> Path:
-        """Run to the end and save the results; their path comes back. Stopped or broken off, save what there is."""
+        """Do the same as `run` in a command. If it is stopped, the process ends with status 130."""
+        return self.session.asked(self.run(), str(self.session.folder / f"{self.session.name}.partial.json"))
+
+    async def run(self) -> Path:
+        """Ask, grade and save to the end, and return the path of the results. Stopped or broken off, save what there
+        is. Raises RunFailed if every completion failed."""
         try:
-            with stopped(lambda: str(self.save(complete=False))):
-                asyncio.run(self.ask_all())
-                return self.ended()
-        except UserError as error:
-            kind = RunFailed if isinstance(error, RunFailed) else UserError
-            raise kind(f"{error} (so far: {self.save(complete=False)})") from None
-        except Exception:  # a bug, of a scaffold perhaps: it shows, and takes nothing along
-            print(f"so far: {self.save(complete=False)}", file=sys.stderr)
+            await self._ask_all()
+            if self.figures.is_all_failed:
+                raise RunFailed(
+                    f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Fix that "
+                    "and run the same command again"
+                )
+            return self._save(complete=True)
+        except BaseException as error:
+            so_far = f"so far: {self._save(complete=False)}"
+            if isinstance(error, UserError):
+                kind = RunFailed if isinstance(error, RunFailed) else UserError
+                raise kind(f"{error} ({so_far})") from None
+            error.add_note(so_far)  # a bug, of a scaffold perhaps: it shows, and takes nothing along
             raise
 
-    def ended(self) -> Path:
-        """Save the results of a run to its end. Raises RunFailed where nothing came of it."""
-        if self.figures.is_all_failed:
-            raise RunFailed(
-                f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Fix that "
-                "and run the same command again"
-            )
-        return self.save(complete=True)
-
-    async def ask_all(self) -> None:
-        """So many problems in flight that the server never waits for one; the steps are graded, and saved, as they
+    async def _ask_all(self) -> None:
+        """Keep so many problems in flight that the server never waits for one. Steps are graded, and saved, as they
         come."""
         enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
         # A time box is for all problems: none may have to wait until it is over.
@@ -143,7 +140,7 @@ class Experiment(Generic[A]):
             )
 
     def _second(self, bar: Bar) -> AbstractAsyncContextManager[Generator | None]:
-        """The generator that the grader asks, if it has a server of its own."""
+        """Return the generator that the grader asks, if it has a server of its own."""
         server = self.session.grades_at
         return self.session.generator(server, bar, lambda *_: None) if server else nullcontext()
 
@@ -153,7 +150,7 @@ class Experiment(Generic[A]):
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
-            contract.asking(messages, names, changes, seed)
+            contract.asking(names, seed)
             # Problems that are behind go first: at the end, none is left alone with many steps to go.
             priority = -next((name for name in names if isinstance(name, int)), 0)
             completion = await generator(messages, seed, replace(self.sampling, **changes), priority)
@@ -161,14 +158,16 @@ class Experiment(Generic[A]):
             return completion
 
         steps = self.steps[number]
-        async for population in contract.populations(self.scaffold.run(problem, ask, self.config)):
+        async for population in self.scaffold.run(problem, ask, self.config):
             contract.yielded(population)
             graded = await self.grader(problem, population, self._asking_grader(problem, len(steps), second, bar))
             record = records.record(len(steps), population, graded)
             self.figures.add(number, record)
-            steps.append(self.spool.add(json.dumps(record, ensure_ascii=True).encode()))
+            steps.append(json.dumps(record, ensure_ascii=True).encode())
             if time.monotonic() > self.next_save:
-                await self._save_meanwhile()
+                self.next_save = math.inf
+                await asyncio.to_thread(write.save, *self._newest(complete=False))
+                self.next_save = time.monotonic() + SAVE_SECONDS
         contract.ended(was_cut=self.part is not None)
         self.figures.finished[number] = True
         allotted = self.part.allotted if self.part else self.max_completions
@@ -188,7 +187,7 @@ class Experiment(Generic[A]):
         return str(getattr(self.scaffold.run, "__name__", self.document["experiment"]))
 
     def _bar(self) -> AbstractContextManager[Bar]:
-        """That of this run, or of the whole that it is part of."""
+        """Return the bar of this run, or of the whole that it is part of."""
         if self.part:
             return nullcontext(self.part.bar)
         return Bar(self.document["experiment"], self.max_completions * len(self.chosen.problems))
@@ -203,42 +202,27 @@ class Experiment(Generic[A]):
             self.counts["models"][completion.model] += 1
 
     def _accuracy(self) -> str:
-        """The mean accuracy of the newest population of every problem that has one, in words; "" before any."""
+        """Return the mean accuracy of the newest population of each problem, in words; "" before there is any."""
         if (accuracy := self.figures.accuracy) is None:
             return ""
         steps = "-".join(map(str, self.figures.reached))
         what = "mean grade" if self.chosen.asks_for_proofs else "mean accuracy"
         return f"{what} {accuracy:.1%} at t={steps}, n={self.figures.begun}"
 
-    async def _save_meanwhile(self) -> None:
-        """Write what there is beside the run, and less often the longer it takes."""
-        self.next_save, began = math.inf, time.monotonic()
-        await asyncio.to_thread(write.save, self._newest_document(complete=False), self._rows(), self.session.folder)
-        took = time.monotonic() - began
-        self.next_save = began + max(SAVE_SECONDS, took / SAVE_SHARE)
+    def _save(self, complete: bool) -> Path:
+        return write.save(*self._newest(complete))
 
-    def save(self, complete: bool) -> Path:
-        """Write what there is; the path comes back."""
-        return write.save(self._newest_document(complete), self._rows(), self.session.folder)
-
-    def _newest_document(self, complete: bool) -> dict[str, Any]:
-        """The results but for the problems."""
+    def _newest(self, complete: bool) -> tuple[dict[str, Any], Iterator[bytes], Path]:
+        """Return the arguments of write.save: the document, the rows of problems that have begun, and the folder."""
         self.document |= {"complete": complete, "ended": write.now()}
         counts = {name: dict(counted) for name, counted in self.counts.items()}
         self.document["metrics"] = self.figures.metrics(time.monotonic() - self.began) | counts
         if (spent := self.session.spent) is not None:
             self.document["metrics"]["spent"] = spent
         self.document["warnings"] = warnings.of_run(self.document, self.figures.commonest_error)
-        return dict(self.document)
-
-    def _rows(self) -> Iterator[bytes]:
-        """The problems that have come to anything by now, as they stand in the results; read only when they are."""
-        finished, costs = self.figures.finished.tolist(), self.figures.costs()
-        there = zip(self.chosen.problems, finished, costs, map(tuple, self.steps), strict=True)
-        now = [(problem, ended, cost, steps) for problem, ended, cost, steps in there if ended or steps]
-        return (
-            write.row(problem, ended, map(self.spool.__getitem__, steps), cost) for problem, ended, cost, steps in now
-        )
+        all_of = zip(self.chosen.problems, self.figures.finished, self.steps, self.figures.costs(), strict=True)
+        now = [(problem, ended, tuple(steps), cost) for problem, ended, steps, cost in all_of if ended or steps]
+        return dict(self.document), (write.row(*each) for each in now), self.session.folder
 
 
 def show(document: dict[str, Any], path: Path) -> None:

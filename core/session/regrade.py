@@ -1,7 +1,7 @@
-"""Grade again what is stored: `bash scripts/regrade.sh 02_rsa_basic`, from results and journal, with no server.
+"""Grade stored results again: `bash scripts/regrade.sh 02_rsa_basic`, from results and journal, with no server.
 
-What the model said stays; the readings, grades and votes are today's. The new results take the name, the old file stays
-beside them.
+Completions stay; readings, grades and votes are made anew. The new results take the name, the old file stays beside
+them.
 """
 
 import asyncio
@@ -17,15 +17,12 @@ from core.base.prices import Prices
 from core.generate.journal import Archive, from_record
 from core.grading.answers import by_answer
 from core.grading.ungraded import ungraded
-from core.problems.check import answer_type_of
 from core.report import tables
 from core.results import read, records, warnings, write
 from core.results.data import archive
 from core.results.find import path_of
 from core.results.metrics import RunMetrics
 from core.results.points import Worths
-from core.results.spool import Spool
-from core.scaffolds import experiment_file
 from core.types import Completion, Grader, Member, Message, Population, Problem, Stage
 
 SHOWN = 20  # changed answers that are printed
@@ -41,74 +38,65 @@ async def _no_model(messages: Sequence[Message], *names: str | int, **changes: A
 
 
 class Kept:
-    """Results of one run as they are kept: `head` (all but the problems), the `rows` as they stand in the file, and the
-    `problems` that they are of."""
+    """The stored results of one run: `head` (all but the problems), the `rows` as they are in the file, and their
+    `problems`."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UserError for a file that can't be read, and for one that holds several runs."""
+        """Read `path`. Raises UserError if it can't be read, or holds several runs."""
         self.path = path
-        self.head, rows = read.parsed(path)
-        whole, checked = read.read(path)
+        whole, self.head, both = read.read_raw(path)
         if whole.runs:
             raise UserError(
                 f"{path.name} holds {len(whole.runs.seeds)} runs. Grade each of them again, and then merge those"
             )
-        self.rows = [row for row, _ in zip(rows, checked, strict=True)]  # each of them checked
-        answer_type = answer_type_of(row["answer"] for row in self.rows)  # of results that do not hold it
-        self.problems = [
-            Problem(
-                row["id"],
-                row.get("statement") or "",
-                row["answer"],
-                row.get("answer_type", answer_type),
-                row.get("columns", {}),
-                **{name: row.get(name, "") for name in write.GRADED_BY},
-            )
-            for row in self.rows
-        ]
+        self.rows = [row for row, _ in both]
+        with read.refusing(path):
+            self.problems = [
+                Problem(
+                    row["id"],
+                    row["statement"],
+                    row["answer"],
+                    row["answer_type"],
+                    row.get("columns", {}),
+                    **{name: row.get(name, "") for name in write.GRADED_BY},
+                )
+                for row in self.rows
+            ]
 
     def population(self, journals: Archive, step: dict[str, Any]) -> Population:
-        """That of a step of a row. Raises UserError where one of its completions is in no journal."""
+        """Return the population of a step of a row. Raises UserError if one of its completions is in no journal."""
         members = [_member(self.path, journals, m) for m in step["members"]]
         return Stage(step["stage"], members) if "stage" in step else members
 
     def save(self, remade: Callable[[int, dict[str, Any]], dict[str, Any]], **more: Any) -> tuple[Path, dict[str, Any]]:
-        """Write the results with other steps, and with their figures, under the same name; the file as it was stays
-        beside them. `remade(place, step)`: the step of the problem in that place. `more`: fields of the document. The
-        path and the document come back."""
-        head, spool, numbers = self.head, Spool(self.path.parent), list[list[int]]()
+        """Write the results with other steps, and with their figures, under the same name. The file as it was stays
+        beside them. `remade(place, step)`: the step of the problem in that place. `more`: fields of the document.
+        Returns the path and the document."""
+        head, worths = self.head, Worths()
         figures = RunMetrics(len(self.rows), prices=Prices(**head["prices"]) if head.get("prices") else None)
-        worths = Worths()
+        made: list[list[bytes]] = []
         for place, row in enumerate(self.rows):
-            numbers.append([])
             steps = [remade(place, step) for step in row["steps"]]
             worths.add_row(row, steps)
-            for made in steps:
-                figures.add(place, made)
-                numbers[-1].append(spool.add(json.dumps(made, ensure_ascii=True).encode()))
-            figures.finished[place] = row.get("finished") is True
+            for step in steps:
+                figures.add(place, step)
+            figures.finished[place] = row["finished"]
+            made.append([json.dumps(step, ensure_ascii=True).encode() for step in steps])
         metrics = figures.metrics(amount(head["metrics"]["seconds"])) | worths.metrics()
         metrics |= {name: head["metrics"][name] for name in (*warnings.COUNTS, "spent") if name in head["metrics"]}
         document = head | {"metrics": metrics} | more
         document["warnings"] = warnings.of_run(document, figures.commonest_error)
-        made_anew = (
-            write.row(problem, finished, map(spool.__getitem__, steps), cost)
-            for problem, finished, steps, cost in zip(
-                self.problems, figures.finished.tolist(), numbers, figures.costs(), strict=True
-            )
-        )
-        return write.save(document, made_anew, self.path.parent), document
+        rows = map(write.row, self.problems, figures.finished, made, figures.costs())
+        return write.save(document, rows, self.path.parent), document
 
 
-def regrade(path: Path, grader: Grader | None = None) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
-    """Grade the results in `path` anew, by the `grader` of their experiment's file unless another is given.
+def regrade(path: Path, grader: Grader = by_answer) -> tuple[Path, dict[str, Any], dict[str, Any], list[Change]]:
+    """Grade the results in `path` anew by the `grader` that graded them.
 
     Returns the new file's path, the old and the new document (without problems), and the changes. Raises UserError if
-    the file can't be read, or a completion is in no journal."""
+    the file can't be read, another grader graded it, or a completion is in no journal."""
     kept, changes = Kept(path), list[Change]()
-    before = kept.head.get("grader", by_answer.__name__)
-    grader = grader or _own(kept.head["experiment"], before)
-    name = getattr(grader, "__name__", type(grader).__name__)
+    before, name = kept.head.get("grader"), getattr(grader, "__name__", type(grader).__name__)
     if before != name:
         if before == ungraded.__name__ or any(problem.is_proof for problem in kept.problems):
             raise UserError(
@@ -116,7 +104,8 @@ def regrade(path: Path, grader: Grader | None = None) -> tuple[Path, dict[str, A
                 f"bash scripts/grade.sh {path} GRADER=card"
             )
         raise UserError(
-            f"{path.name} was graded by {before!r:.60}, and this is {name}. Run the experiment again instead"
+            f"{path.name} was graded by {before!r:.60}, and this is {name}. Run the experiment again instead: its "
+            "completions come from the journal"
         )
     with archive(path, kept.head["experiment"]) as journals, asyncio.Runner() as loop:
 
@@ -129,22 +118,6 @@ def regrade(path: Path, grader: Grader | None = None) -> tuple[Path, dict[str, A
 
         new, document = kept.save(remade, regraded=write.now())
     return new, kept.head, document, changes
-
-
-def _own(experiment: str, name: str) -> Grader:
-    """The grader called `name` that the file of `experiment` names; by_answer if there is none. Raises UserError if
-    there are several."""
-    if name in (by_answer.__name__, ungraded.__name__):
-        return by_answer
-    try:
-        names = experiment_file.load(experiment.partition("-seed")[0]).namespace.values()
-    except UserError:
-        return by_answer
-    known = (each for each in names if callable(each) and not isinstance(each, type))
-    named = {id(each): each for each in known if getattr(each, "__name__", type(each).__name__) == name}
-    if len(named) > 1:
-        raise UserError(f"{experiment} has {len(named)} graders called {name}. Run the experiment again instead")
-    return next(iter(named.values()), by_answer)
 
 
 def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
@@ -161,7 +134,7 @@ def _member(path: Path, journals: Archive, m: dict[str, Any]) -> Member:
 
 
 def _completion(path: Path, journals: Archive, cost: dict[str, Any]) -> Completion:
-    """What was kept; a request that failed is in no journal, and says so itself."""
+    """Return the completion. A request that failed is in no journal, and its record says so."""
     if kept := journals.record(cost["key"]):
         try:
             return from_record(cost["key"], kept.completion)

@@ -64,13 +64,7 @@ async def solve(
     with session.open_on_problems(name, config, None, folder, scaffold, grader, named) as opened:
         for part in runs.of(opened):
             experiment = Experiment(part, scaffold, grader)
-            try:
-                await experiment.ask_all()
-                path = experiment.ended()
-            except BaseException:
-                experiment.save(complete=False)
-                raise
-            runs.ended(path, experiment.document)
+            runs.ended(await experiment.run(), experiment.document)
         return Results(runs.path)
 
 

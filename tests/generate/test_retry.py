@@ -22,7 +22,7 @@ from core.generate.retry import Retry
 from core.types import Completion, Sampling
 from tests.conftest import ROOT, ended, python
 from tests.fakes.http import HttpFake, Request, answer, reset
-from tests.session.test_run import load
+from tests.helpers.runs import load
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "somebody"}]}

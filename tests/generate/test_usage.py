@@ -31,8 +31,9 @@ from tests.fakes.http import answer
 from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.generate.test_retry import Moody, ask, chat
 from tests.helpers import documents, reports
-from tests.results.test_results import SCHEMA, document, graded, member
-from tests.session.test_run import load
+from tests.helpers.documents import SCHEMA
+from tests.helpers.graded import document, graded, member
+from tests.helpers.runs import load
 
 
 @pytest.fixture

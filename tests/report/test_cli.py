@@ -36,7 +36,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 def test_what_is_wrong_with_a_command_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "unrecognized arguments: --wrong. For help: bash scripts/report.sh --help" in refused(capsys, "--wrong")
     said = refused(capsys, "02", "--out", "/proc/nowhere/x.html")
-    assert "no files can be made in /proc/nowhere" in said
+    assert "/proc/nowhere" in said
 
 
 def test_tables_and_page_of_all_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,9 @@
 """Results: grading, metrics by hand, warnings, atomic and archived files."""
 
 import json
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,41 +12,13 @@ from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.stats import auc, mean_by_problem, pass_at_k
 from core.grading import judge as math_verify
-from core.report import page, plot, tables
-from core.results import provenance, read, warnings, write
+from core.report import tables
+from core.results import read, warnings
 from core.results.metrics import RunMetrics
-from core.results.spool import Spool
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
-
-PROBLEM = Problem("p", "?", "42")
-SCHEMA = json.loads((Path(write.__file__).parent / "schema.json").read_text())
-
-
-def member(answer: str, **changes: Any) -> Member:
-    made: dict[str, Any] = {
-        "finish_reason": "stop",
-        "completion_tokens": 10,
-        "prompt_tokens": 5,
-        "seconds": 0.5,
-    } | changes
-    return Member(Completion("0" * 32, 1, "thought", answer, **made))
-
-
-def graded(populations: list[list[list[Member]]], complete: bool = True) -> list[dict[str, Any]]:
-    """Problems as they stand in the results: from [problem][step][member]."""
-    return [
-        {
-            "id": f"p{i}",
-            "statement": "?",
-            "answer": "42",
-            "answer_type": "integer",
-            "finished": complete,
-            "steps": [graded_step(PROBLEM, t, population) for t, population in enumerate(steps)],
-        }
-        for i, steps in enumerate(populations)
-    ]
-
+from tests.helpers import documents
+from tests.helpers.graded import PROBLEM, document, figures, graded, member, row, save
 
 MATH = Problem("p", "?", r"2\sqrt{2}", "math")
 
@@ -66,15 +35,7 @@ def test_members_that_say_the_same_are_one_group_whatever_their_spelling() -> No
     assert [m["correct"] for m in record["members"]] == [False, True] * 3 + [True, False]
 
 
-def test_several_boxes_that_say_the_same_raise_no_doubt() -> None:
-    texts = (r"\boxed{\sqrt{8}}, or \boxed{2\sqrt{2}}", r"\boxed{3}, or \boxed{2\sqrt{2}}")
-    members = graded_step(MATH, 0, [member(text) for text in texts])["members"]
-    assert [(m["correct"], m["doubt"]) for m in members] == [(True, None), (True, "several")]
-
-
-def test_what_was_undecided_is_counted_and_shown_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_undecided_is_counted_and_shown_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the real judge, on what makes sympy hang."""
     monkeypatch.setattr(math_verify, "DEADLINE_S", 0.5)
     hanging = "9^{9^{9^{9^9}}}"
@@ -84,70 +45,14 @@ def test_what_was_undecided_is_counted_and_shown_apart(
     told = [(m["correct"], m["doubt"], m.get("undecided", False)) for m in record["members"]]
     assert told == [(False, "undecided", True), (False, "truncated", True), (True, None, False), (False, None, False)]
     assert record["undecided_pairs"] == 1
-    row = {
-        "id": "p",
-        "statement": "?",
-        "answer": MATH.answer,
-        "answer_type": "math",
-        "finished": True,
-        "steps": [record],
-    }
-    made = document([row])
-    jsonschema.validate(made, SCHEMA)
+    made = document([row("p", [record], answer=MATH.answer, answer_type="math")])
     step = made["metrics"]["steps"][0]
     assert (step["undecided"], step["undecided_pairs"], step["doubtful"]) == (2, 1, 2)
-    (warning,) = (words for words in made["warnings"] if "undecided" in words)
-    assert "2 answers are undecided and count as wrong, 1 pairs" in warning and "the same command" in warning
-    head, _, figures = tables.steps_table(made).body().splitlines()
-    assert dict(zip(head.split()[-2:], figures.split()[-2:], strict=True)) == {"failed": "0", "undecided": "2"}
-    save(made, tmp_path)
-    shown = page.read(tmp_path / "09_test.json")
-    assert shown.head.metrics.steps[0].undecided == 2 and "undecided" in shown.table
-    members = page.data([shown])["runs"][0]["problems"][0]["steps"][0]["members"]
-    assert [m.get("doubt") for m in members] == ["undecided", "truncated, undecided", None, None]
-
-
-def test_results_without_groups_and_undecided_ones_are_read_as_before(tmp_path: Path) -> None:
-    """As earlier versions wrote them."""
-    row = graded([[[member(f"\\boxed{{{n}}}") for n in (7, 42, 42, 8)] + [member("none")]]])[0]
-    for m in row["steps"][0]["members"]:
-        del m["group"]
-    save(document([row]), tmp_path)
-    shown = page.read(tmp_path / "09_test.json")
-    assert [m.group for m in shown.problems[0].steps[0].members] == [1, 0, 0, 2, None]
-    assert shown.head.metrics.steps[0].undecided == 0 and "undecided" not in shown.table
-
-
-def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> RunMetrics:
-    """The figures of `rows`, whose populations come problem by problem in `order`."""
-    made = RunMetrics(len(rows))
-    for i in order or range(len(rows)):
-        for record in rows[i]["steps"]:
-            made.add(i, record)
-        made.finished[i] = rows[i]["finished"]
-    return made
-
-
-def document(rows: list[dict[str, Any]], complete: bool = True) -> dict[str, Any]:
-    """A results document with these problems."""
-    found = figures(rows)
-    made = {
-        "schema": 1,
-        "experiment": "09_test",
-        "complete": complete,
-        "started": "2026-01-02T03:04:05+00:00",
-        "ended": write.now(),
-        "model": {"name": "m", "revision": None, "sha256": None, "embedded": False},
-        "engine": {"kind": "other", "version": None, "context": None, "concurrency": 1, "why": "test"},
-        "problem_set": {"name": "s", "n": len(rows), "sha256": "0" * 64},
-        "config": {"N": 2, "MAX_TOKENS": 10, "TEMPERATURE": 0.7, "SEED": 0},
-        "provenance": provenance.collect(),
-        "metrics": found.metrics(1.0),
-        "problems": rows,
-    }
-    made["warnings"] = warnings.of_run(made, found.commonest_error)
-    jsonschema.validate(made, SCHEMA)
-    return made
+    assert sum("undecided" in words for words in made["warnings"]) == 1
+    head, problems = read.read(save(made, tmp_path))
+    assert head.metrics.steps[0].undecided == 2
+    members = next(problems).steps[0].members
+    assert [m.doubts for m in members] == [["undecided"], ["truncated", "undecided"], [], []]
 
 
 def test_metrics_of_a_small_run_by_hand() -> None:
@@ -171,18 +76,16 @@ def test_metrics_of_a_small_run_by_hand() -> None:
 def test_a_run_without_a_right_vote_or_with_references_that_are_no_answer_says_so() -> None:
     made = document(graded([[[member("\\boxed{7}"), member("no box")]]]))
     (warning,) = (words for words in made["warnings"] if "no vote" in words)
-    assert "(1 of 2 replies are unread)" in warning and "unread" in tables.steps_table(made).body()
+    assert "1 of 2" in warning
     few = [member("\\boxed{42}"), member("\\boxed{7}"), member("\\boxed{7}")]
     for right in ([member("\\boxed{42}")], few):
         assert not any("no vote" in words for words in document(graded([[right]]))["warnings"])
     assert graded_step(Problem("p", "?", "Yes", "math"), 0, [math("7")])["members"][0]["doubt"] is None
     worked = Problem("p", "?", "5 and 2 are seven", "math")
     record = graded_step(worked, 0, [math("7")])
-    row = {"id": "p", "statement": "?", "answer": worked.answer, "answer_type": "math", "finished": True}
-    made = document([row | {"steps": [record]}])
-    jsonschema.validate(made, SCHEMA)
-    assert record["members"][0]["doubt"] == "reference not read"
-    assert any("1 references can't be read as one answer (problem 1 of the set" in words for words in made["warnings"])
+    made = document([row("p", [record], answer=worked.answer, answer_type="math")])
+    assert record["members"][0]["doubt"] == "reference not read" and made["metrics"]["no_reference"] == [1]
+    assert any("1 references" in words for words in made["warnings"])
 
 
 def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() -> None:
@@ -207,8 +110,7 @@ def test_answers_that_could_not_be_opened_are_counted_with_the_reason() -> None:
     last.side_calls = [Completion("1" * 32, 1, **refused)]
     made = document(graded([[[one, other, last], [last, again]]]))
     assert made["metrics"]["not_forced"] == {"refused it does not appear": 3, "stalled": 1}
-    words = "4 answers could not be opened for the model, so that its own words stand; most often: refused it does not"
-    assert any(warning.startswith(words) for warning in made["warnings"])
+    assert any(words.startswith("4 ") and words.endswith("refused it does not appear") for words in made["warnings"])
     assert made["problems"][0]["steps"][0]["members"][0]["not_forced"] == "refused it does not appear"
     assert "not_forced" not in document(graded([[[member("\\boxed{42}")]]]))["metrics"]
 
@@ -262,7 +164,6 @@ def test_a_member_that_stands_again_costs_nothing_and_notes_are_counted() -> Non
     assert made["metrics"]["tokens"]["completion"] == 27 and made["metrics"]["notes"] == {"invalid selection": 2}
     assert made["problems"][0]["steps"][1]["members"][0]["again"]
     assert any("2 invalid selection" in warning for warning in made["warnings"])
-    jsonschema.validate(made, SCHEMA)
 
 
 def test_verification_is_summed_up_and_uniform_selection_told() -> None:
@@ -297,12 +198,13 @@ COST: dict[str, st.SearchStrategy[Any]] = {
     "cached_tokens": st.integers(0, 999),
     "completion_tokens": st.integers(0, 9999),
     "seconds": st.integers(0, 999).map(lambda s: s / 8),
+    "key": st.just(documents.KEY),
 }
 MEMBER: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     COST
     | {"answer": st.sampled_from([None, "42", "41"]), "correct": st.booleans()}
-    | {"doubt": st.sampled_from([None, "truncated"])},
-    optional={"error": st.sampled_from(["a", "b"]), "unforced": st.just({})},
+    | {"doubt": st.sampled_from([None, "truncated"]), "parents": st.just([])},
+    optional={"error": st.sampled_from(["a", "b"]), "unforced": st.just({"answer": None, "correct": False})},
 )
 CHECK = st.fixed_dictionaries(COST, optional={"error": st.sampled_from(["a", "b"])})
 SCORES = st.lists(st.sampled_from([None, 0.0, 0.5, 1.0]), min_size=3, max_size=3)
@@ -322,10 +224,9 @@ def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
             accuracy = sum(m["correct"] for m in members) / len(members)
             steps.append(
                 {"step": t, "mean_accuracy": accuracy, "majority_correct": draw(st.sampled_from([0, 0.5, 1.0]))}
-                | {"identical": draw(st.integers(0, 8)), "members": members}
+                | {"majority_answer": None, "identical": draw(st.integers(0, 8)), "members": members}
             )
-        row = {"id": f"p{i}", "statement": "?", "answer": "42", "answer_type": "integer"}
-        rows.append(row | {"finished": draw(st.booleans()), "steps": steps})
+        rows.append(row(f"p{i}", steps, finished=draw(st.booleans())))
     return rows
 
 
@@ -417,37 +318,6 @@ def test_figures_that_grow_equal_the_metrics_of_all_members_in_any_order_of_arri
     assert found.commonest_error == max(sorted(set(errors)), key=errors.count, default=None)
 
 
-def test_twenty_thousand_problems_are_summed_up_in_no_time() -> None:
-    found = RunMetrics(20_000)
-    for i in range(20_000):
-        for t in range(3):
-            members: list[dict[str, Any]] = [
-                {"correct": (i * j) % 3 == t, "answer": "1", "finish_reason": "stop", "doubt": None} for j in range(8)
-            ]
-            for m in members:
-                m |= {"prompt_tokens": 1, "cached_tokens": 0, "completion_tokens": 9, "seconds": 0.5}
-            mean = sum(m["correct"] for m in members) / len(members)
-            found.add(
-                i, {"step": t, "mean_accuracy": mean, "majority_correct": 1.0, "identical": 0, "members": members}
-            )
-    began = time.process_time()
-    steps = found.metrics(1.0)["steps"]
-    assert time.process_time() - began < 10
-    assert [s["completions"] for s in steps] == [160_000] * 3 and steps[0]["mean_accuracy"]["n"] == 20_000
-
-
-def save(made: dict[str, Any], folder: Path) -> Path:
-    """Save a whole document as a run does: its steps by way of a spool."""
-    spool = Spool(folder)
-    rows = []
-    for row in made["problems"]:
-        numbers = [spool.add(json.dumps(step).encode()) for step in row["steps"]]
-        columns = row.get("columns", {})
-        problem = Problem(row["id"], row["statement"], row["answer"], row["answer_type"], columns=columns)
-        rows.append(write.row(problem, row["finished"], map(spool.__getitem__, numbers)))
-    return write.save({key: value for key, value in made.items() if key != "problems"}, rows, folder)
-
-
 def test_a_complete_run_keeps_the_earlier_one_beside_it(tmp_path: Path) -> None:
     made = document(graded([[[member("\\boxed{42}")]]]))
     partial = save(made | {"complete": False}, tmp_path)
@@ -468,31 +338,17 @@ def test_a_complete_run_keeps_the_earlier_one_beside_it(tmp_path: Path) -> None:
 def test_what_was_saved_is_read_whole_and_problem_by_problem_and_never_when_cut_off(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    made = {"experiment": "09_test", "complete": True, "started": "2026-01-02T03:04:05+00:00", "problems": rows}
+    made = documents.document(rows, experiment="09_test")
     path = save(made, tmp_path_factory.mktemp("results"))
     whole = path.read_text()
     assert json.loads(whole) == made
     for text in (whole, json.dumps(made), json.dumps(made, indent=1)):
         path.write_text(text)
-        head, problems = read.parsed(path)
-        assert head | {"problems": list(problems)} == made
+        _, head, problems = read.read_raw(path)
+        assert head | {"problems": [row for row, _ in problems]} == made
     path.write_text(whole[: data.draw(st.integers(0, len(whole) - len(read.END) - 3))])
     with pytest.raises(UserError):
-        list(read.parsed(path)[1])
-
-
-def test_a_spool_on_a_full_disk_says_so_and_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spool = Spool(tmp_path)
-    assert [spool.add(text) for text in (b"one", b"", b"three")] == [0, 1, 2]
-    with monkeypatch.context() as patch, pytest.raises(UserError, match="the disk is full"):
-        patch.setattr("os.pwrite", lambda *_: full())
-        spool.add(b"four")
-    assert spool[spool.add(b"five")] == b"five" and [spool[i] for i in range(3)] == [b"one", b"", b"three"]
-    assert not list(tmp_path.iterdir()), "it has no name"
-
-
-def full() -> int:
-    raise OSError(28, "No space left on device")
+        list(read.read(path)[1])
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -503,7 +359,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_says_so(tmp_path: Path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(UserError, match="the disk is full"):
+    with pytest.raises(UserError, match=str(path)):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
@@ -513,7 +369,7 @@ def test_the_results_folder_is_made_or_refused_clearly(tmp_path: Path, monkeypat
     assert results_dir() == tmp_path / "a" / "b"
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "file" / "x"))
-    with pytest.raises(UserError, match="Set RESULTS_DIR"):
+    with pytest.raises(UserError, match="RESULTS_DIR"):
         results_dir()
 
 
@@ -535,7 +391,6 @@ WAITED = [
 def test_accuracy_against_waits_comes_from_one_run(tmp_path: Path) -> None:
     rows = graded([[population] for population in WAITED])
     made = document(rows)
-    jsonschema.validate(made, SCHEMA)
     records = rows[0]["steps"][0]["members"]
     assert records[0]["before_waits"] == [{"answer": "42", "correct": True, "doubt": None, "completion_tokens": 10}]
     told = made["metrics"]["steps"][0]["waits"]
@@ -545,22 +400,10 @@ def test_accuracy_against_waits_comes_from_one_run(tmp_path: Path) -> None:
     assert told[-1]["completion_tokens"] == made["metrics"]["steps"][0]["completion_tokens"]
     assert told[-1]["mean_accuracy"] == made["metrics"]["steps"][0]["mean_accuracy"]
     assert "gain" not in told[0] and told[2]["gain"]["value"] == pytest.approx(1 / 3) and told[2]["gain"]["n"] == 3
-    del made["problems"]
-    head, problems = read.read(write.save(made, [write.laid_out(*apart(row)) for row in rows], tmp_path))
+    head, problems = read.read(save(made, tmp_path))
     assert json.loads(json.dumps(head.document))["metrics"]["steps"][0]["waits"][1:] == told[1:]
     assert [r.answer for r in next(problems).steps[0].members[1].before_waits] == ["1", "42"]
-    lines = tables.waits_table(head.document).splitlines()
-    assert lines[0].split() == ["waits", "mean", "accuracy", "gain", "over", "none", "waited", "tokens", "a", "problem"]
-    assert lines[4].startswith("    2") and "+33.3 [" in lines[4] and lines[4].split()[-4:] == ["3", "of", "6", "43"]
     assert tables.waits_table(document(graded([[[member("a")]]]))) == ""
-    plot.plot(head.document, tmp_path / "waits.svg")
-    drawn = (tmp_path / "waits.svg").read_text()
-    assert all(f">{each}<" in drawn for each in ("waits, and completion tokens a problem", "20", "33", "43"))
-
-
-def apart(row: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    fields = {name: value for name, value in row.items() if name != "steps"}
-    return fields, [json.dumps(step).encode() for step in row["steps"]]
 
 
 @given(st.permutations(range(3)), st.lists(st.integers(0, 3), min_size=1, max_size=3))
@@ -580,8 +423,6 @@ def test_waits_are_counted_whatever_comes_first(order: list[int], lengths: list[
 def test_what_did_not_wait_is_counted_by_reason_and_said() -> None:
     why = "the completion shows no thinking that could go on"
     made = document(graded([[[member("\\boxed{42}", not_waited=why), waited("1", "42", completion_tokens=0)]]]))
-    jsonschema.validate(made, SCHEMA)
     assert made["metrics"]["not_waited"] == {why: 1}
-    (warning,) = (words for words in made["warnings"] if "did not wait" in words)
-    assert warning.startswith("1 completions did not wait as often") and why in warning
+    assert any(words.startswith("1 ") and why in words for words in made["warnings"])
     assert made["metrics"]["steps"][0]["waits"][1]["completion_tokens"] == 10, "what is known of it"

@@ -85,7 +85,7 @@ def test_what_any_scaffold_yields_is_recorded_without_grades(scaffold: Scaffold[
     for t, population in enumerate(run_on(scaffold, Wayward(seed=0), PROOF, **SIZES)):
         graded = asyncio.run(ungraded(PROOF, population, None))  # type: ignore[arg-type]
         figures.add(0, json.loads(json.dumps(record(t, population, graded))))
-    figures.finished[0] = True
+    figures.finished = [True]
     metrics = json.loads(json.dumps(figures.metrics(1.0), allow_nan=False))
     assert is_ungraded({"metrics": metrics}) and figures.accuracy is None
     assert metrics.get("verification", {}).get("auc") is None

@@ -4,7 +4,11 @@ import json
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from core import scaffolds
+from core.base.errors import UserError
+from core.session.regrade import regrade
 from tests.conftest import python
 from tests.fakes.server import ScriptedServer
 
@@ -40,17 +44,7 @@ def test_a_scaffold_and_a_grader_take_a_file_each_and_an_experiment(tmp_path: Pa
     for name, text in (("scaffold", SCAFFOLD), ("grader", GRADER), ("99_longest", EXPERIMENT)):
         (tmp_path / f"{name}.py").write_text(text)
     problems = tmp_path / "problems.json"
-    problems.write_text(
-        json.dumps(
-            [
-                {
-                    "id": f"p{i}",
-                    "problem": f"What is {i}?",
-                }
-                for i in range(2)
-            ]
-        )
-    )
+    problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?"} for i in range(2)]))
     solver, grader = ScriptedServer(), ScriptedServer()
     try:
         for _ in range(2):
@@ -71,6 +65,5 @@ def test_a_scaffold_and_a_grader_take_a_file_each_and_an_experiment(tmp_path: Pa
     assert len(solver.asked) == 2 * 3 and len(grader.asked) == 2 * (3 + 1), "the second run asks nobody anything"
     assert all("Grade: " in body for body in grader.asked) and not any("Grade: " in body for body in solver.asked)
     assert "50.0" in out
-    again = python("-m", "core.session.regrade", "99_longest", RESULTS_DIR=str(tmp_path))
-    _, err = again.communicate(timeout=120)
-    assert again.returncode == 2 and "was graded by 'by_halves', and this is by_answer" in err
+    with pytest.raises(UserError, match="by_halves.*by_answer"):
+        regrade(tmp_path / "99_longest.json")

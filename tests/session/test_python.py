@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
+from core.results import load
+from core.results.find import NoResults
 from core.scaffolds import prompts
 from core.scaffolds.nomos import NOMOS
 from core.scaffolds.rsa import RSA
@@ -24,19 +26,7 @@ from core.session.run import solve, solve_sync
 from core.types import Ask, Member, Population, Problem
 from tests.conftest import ROOT, environment
 from tests.fakes.server import ScriptedServer
-
-TWO: list[dict[str, Any]] = [
-    {"problem": "What is 1+1?", "answer": 2},
-    {"id": "second", "problem": "What is 2+1?", "answer": "3"},
-]
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
-    made = ScriptedServer()
-    monkeypatch.setenv("BASE_URL", made.url)
-    yield made
-    made.close()
+from tests.helpers.runs import TWO
 
 
 def test_a_run_gives_its_results_as_data(server: ScriptedServer, results: Path) -> None:
@@ -52,28 +42,20 @@ def test_a_run_gives_its_results_as_data(server: ScriptedServer, results: Path) 
 
 
 def test_results_are_loaded_by_name_by_beginning_and_by_path(server: ScriptedServer, results: Path) -> None:
-    from core.results import load
-
     made = solve_sync(NOMOS, TWO, name="07_nomos", N=3, K=2, PERFECT=1)
     for name in ("07_nomos", "07", str(made.path)):
         assert load(name).rows == made.rows
     assert {row["stage"] for row in made.rows} >= {"solutions", "judged", "most points"}
-    with pytest.raises(UserError, match="no results at"):
+    with pytest.raises(NoResults):
         load("08_nothing")
     json.dumps(made.rows)
 
 
-def test_journals_are_opened_once_looked_at_again_for_what_came_later_and_closed(
-    server: ScriptedServer, results: Path
-) -> None:
+def test_journals_are_opened_once_and_closed(server: ScriptedServer, results: Path) -> None:
     made = solve_sync(RSA, TWO, N=2, K=1, T=0)
     members = [member for problem in made.problems for member in problem.steps[0].members]
     assert len({made.completion(member).key for member in members}) == 4
     (opened,) = made._journals._files
-    more = solve_sync(RSA, TWO, N=3, K=1, T=0)
-    newest = more.problems[1].steps[0].members[2]
-    assert made.completion(newest).text == more.completion(newest).text
-    assert made._journals._files == [opened]
     del made
     gc.collect()
     with pytest.raises(OSError):
@@ -94,11 +76,11 @@ def test_in_a_loop_that_runs_it_is_awaited(server: ScriptedServer, results: Path
 @pytest.mark.parametrize(
     ("problems", "constants", "words"),
     [
-        (TWO, {"K": 9}, "K=9 is larger than N=8"),
-        (TWO, {"n": 4}, "Did you mean N=4"),
-        ([{"problem": "?"}], {}, 'problem 1 needs "answer"'),
-        ([], {}, "holds no problems"),
-        ("nowhere.json", {}, "can't be read"),
+        (TWO, {"K": 9}, "K=9"),
+        (TWO, {"n": 4}, "N=4"),
+        ([{"problem": "?"}], {}, "problem 1"),
+        ([], {}, "the list"),
+        ("nowhere.json", {}, "nowhere.json"),
     ],
 )
 def test_what_is_wrong_is_an_exception_in_one_line(
@@ -123,26 +105,6 @@ async def nobody(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Popul
     yield []
 
 
-async def no_generator(problem: Problem, ask: Ask, config: Any) -> Any:
-    return None
-
-
-async def completions(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Any]:
-    yield [await ask(prompts.solve(problem), 0, 0)]
-
-
-async def nameless(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    yield [Member(await ask(prompts.solve(problem)))]
-
-
-async def a_text(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    yield [Member(await ask(problem.statement, 0, 0))]  # type: ignore[arg-type]
-
-
-async def misspelt(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    yield [Member(await ask(prompts.solve(problem), 0, 0, max_token=5))]
-
-
 async def dropping(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
     made = [await ask(prompts.solve(problem), 0, i) for i in range(3)]
     yield [Member(made[0])]
@@ -161,47 +123,41 @@ async def greedy(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Popul
 @pytest.mark.parametrize(
     ("scaffold", "words"),
     [
-        (twice, "asked twice under the names (0, 0)"),
-        (nothing, "ended without a population"),
-        (nobody, "yielded a population without members"),
-        (no_generator, "is no async generator"),
-        (completions, "a population is a list of members, [Member(completion), …]"),
-        (nameless, "asked under the names ()"),
-        (a_text, "give a list of messages"),
-        (misspelt, "asked with max_token=…, which is no field of Sampling: temperature"),
-        (dropping, "asked for 3 completions of a problem and never showed 2 of them"),
-        (orphan, "yielded parents=[1], places in the population before; it has 1 members"),
-        (greedy, "more completions of a problem than its max_completions says (48)"),
+        (twice, "(0, 0)"),
+        (nothing, "nothing"),
+        (nobody, "nobody"),
+        (dropping, "2 of them"),
+        (orphan, "parents=[1]"),
+        (greedy, "(48)"),
     ],
 )
-def test_a_scaffold_that_breaks_a_rule_is_told_so_in_one_line(
+def test_a_scaffold_that_breaks_a_rule_unseen_is_told_so_in_one_line(
     server: ScriptedServer, results: Path, scaffold: Any, words: str
 ) -> None:
-    with pytest.raises(UserError, match=re.escape(words)):
+    with pytest.raises(UserError, match=rf"{scaffold.__name__}.*{re.escape(words)}"):
         solve_sync(replace(RSA, run=scaffold), TWO)
 
 
-def test_a_bug_of_a_scaffold_shows_as_it_is_and_what_was_made_is_saved(
-    server: ScriptedServer, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_of_a_scaffold_shows_as_it_is_and_what_was_made_is_saved(server: ScriptedServer, results: Path) -> None:
     async def broken(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
         yield [Member(await ask(prompts.solve(problem), 0, 0))]
         raise IndexError("mine")
 
-    with pytest.raises(IndexError, match="mine"):
+    with pytest.raises(IndexError) as error:
         solve_sync(replace(RSA, run=broken), TWO, name="broken")
+    assert str(results / "broken.partial.json") in error.value.__notes__[0]
     saved = json.loads((results / "broken.partial.json").read_text())
     assert saved["problems"][0]["steps"], "a step was there"
 
 
 def test_what_is_no_scaffold_and_a_loop_that_runs_are_told(results: Path) -> None:
-    with pytest.raises(UserError, match="'RSA' is no scaffold. Give one, such as core.scaffolds.rsa.RSA"):
+    with pytest.raises(UserError, match="'RSA'"):
         solve_sync("RSA", TWO)  # type: ignore[arg-type]
 
     async def notebook() -> None:
         solve_sync(RSA, TWO)
 
-    with pytest.raises(UserError, match="await solve"):
+    with pytest.raises(UserError, match="solve_sync"):
         asyncio.run(notebook())
 
 

