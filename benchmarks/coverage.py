@@ -33,7 +33,7 @@ LONG = 0.8  # standard deviation of the logarithm of a problem's length; a sampl
 
 
 def t_interval(values: Array, low: float, high: float) -> Bounds:
-    half = stats._t_975(values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)
+    half = stats._t_quantile(values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)
     return max(low, float(values.mean()) - half), min(high, float(values.mean()) + half)
 
 

@@ -36,7 +36,7 @@ from core.engines.attach import probe
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal, content_key
-from core.plan.expected import expected
+from core.plan.lengths import measured
 from core.problems import sets
 from core.report import compare
 from core.results import read
@@ -178,7 +178,6 @@ def resumed(arguments: Sequence[str]) -> None:
         setattr(owner, name, wrapper)
 
     timed(Journal, "__enter__", "scan")
-    timed(experiment, "expected", "expected")
     timed(experiment.Experiment, "save", "save")
     timed(experiment.Experiment, "show", "report")
     began, cpu = time.monotonic(), time.process_time()
@@ -211,7 +210,7 @@ def told(*args: str, **environment: str) -> dict[str, float]:
 def growth(sizes: Sequence[int], overrides: Sequence[str]) -> None:
     print(
         "| completions | problems | journal B each | put µs | scan s | run s | CPU s | peak MB running | save s "
-        "| results MB | report s | peak MB | compare s | compare MB | next start s |\n" + "|---:" * 15 + "|",
+        "| results MB | report s | peak MB | compare s | compare MB | plan s |\n" + "|---:" * 15 + "|",
         flush=True,
     )
     config = constants.read(RsaConstants, runpy.run_path(str(EXPERIMENT)), overrides)
@@ -233,7 +232,7 @@ def growth(sizes: Sequence[int], overrides: Sequence[str]) -> None:
                 assert read.read(results)[0].metrics.steps[-1].problems == count
                 again = told("--compared", str(results))
                 began = time.monotonic()
-                expected(RSA, config, count, on.model, folder, "02_rsa_basic")
+                measured(folder, on.model, "02_rsa_basic")  # as a plan does
                 start = time.monotonic() - began
                 print(
                     f"| {made:,} | {count:,} | {path.stat().st_size / made:,.0f} | {put:,.0f} | {run['scan']:.2f} "

@@ -1,6 +1,6 @@
 """Makespan on modelled GPUs: how long RSA takes beside the least time that any schedule would take.
 
-python -m benchmarks.makespan [--results FOLDER]
+python -m benchmarks.makespan [--quick]
 
 The scaffold (core/scaffolds/rsa.py) and the client's limiter (core/generate/queue.py) are the real ones. They run in
 virtual time against simulated servers; nothing here is measured on a GPU. A server is SGLang with continuous
@@ -14,8 +14,9 @@ batching, simplified:
   prompt and tokens are read again when it is let in again. The share rises to what running requests have written.
 A fleet's router sends each request to the server with the fewest, as the gateway does.
 
-Lengths are assumed (core/plan/lengths.py: log-normal, cut at the cap), or those of the embedded model's results; forced
-answers are left out. The bounds hold for any schedule of the same requests on the same servers.
+Lengths are assumed (core/plan/lengths.py: log-normal, cut at the cap); forced answers are left out. The bounds hold for
+any schedule of the same requests on the same servers. Which request of equals a server gets first moves a ratio by up
+to 0.03, so that each cell is a mean over SEEDS, with its standard error.
 """
 
 import argparse
@@ -30,8 +31,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from pathlib import Path
-from statistics import NormalDist
+from statistics import NormalDist, mean, stdev
 from typing import Any
 
 import numpy as np
@@ -39,11 +39,10 @@ import numpy as np
 from core.base import seeds
 from core.engines import gpus
 from core.engines.dialects.sglang import CONSERVATIVENESS
-from core.engines.embedded_model import embedded_name
 from core.engines.shape import QED_NANO
 from core.generate.queue import Slots
 from core.plan import estimate
-from core.plan.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample, measured
+from core.plan.lengths import ANSWER_TOKENS, ASSUMED, PROMPT_TOKENS, Lengths, Sample
 from core.plan.roofline import MIDDLE, Machine
 from core.scaffolds.rsa import RsaConstants, rsa
 from core.types import Completion, Message, Population, Problem
@@ -55,7 +54,6 @@ LEAST_RESERVED = 0.14 * RESERVED  # and after
 DECAY_STEPS = 600  # without one put back
 SPARE_STEPS = 20  # that there is room for after one was
 LOOK_STEPS = 32  # between two looks at the queue while the share decays; SGLang looks at every step
-PRIOR = 2  # completions that "like the others" counts as
 ALIKE = 0.5  # share of the variance of log-lengths that lies between problems; an assumption
 
 # Virtual time
@@ -255,38 +253,14 @@ class Workload:
 # Schedules
 
 
-class Progress:
-    """What the client knows of a problem when it asks: its place in the set, and how long its completions are so far,
-    beside those of all problems."""
-
-    def __init__(self, place: int, everywhere: "Progress | None" = None) -> None:
-        self.place, self.everywhere = place, everywhere
-        self.count = self.tokens = 0
-
-    def arrived(self, tokens: int) -> None:
-        self.count, self.tokens = self.count + 1, self.tokens + tokens
-        if self.everywhere:
-            self.everywhere.arrived(tokens)
-
-    @property
-    def relative(self) -> float:
-        """Length against that of all problems: 1 with nothing known, and drawn to it while little is."""
-        if not self.everywhere or not self.everywhere.tokens:
-            return 1.0
-        mean = self.everywhere.tokens / self.everywhere.count
-        return (self.tokens / mean + PRIOR) / (self.count + PRIOR)
-
-
-Priority = Callable[[Progress, int, int], float]  # (problem, t, T): higher goes first
+Priority = Callable[[int, int], float]  # (place of the problem in its set, t): higher goes first
 
 OURS = "breadth first"  # core/session/experiment.py
 POLICIES: dict[str, Priority] = {
-    OURS: lambda problem, t, last: -t,
-    "first come, first served": lambda problem, t, last: 0,
-    "longest remaining path": lambda problem, t, last: (last - t + 1) * problem.relative,
-    "longest expected": lambda problem, t, last: problem.relative,
-    "depth first (by problem)": lambda problem, t, last: -problem.place,
-    "depth first (latest step)": lambda problem, t, last: t,
+    OURS: lambda place, t: -t,
+    "first come, first served": lambda place, t: 0,
+    "depth first, by problem": lambda place, t: -place,
+    "depth first, latest step": lambda place, t: t,
 }
 
 
@@ -325,19 +299,17 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
     barrier = asyncio.Barrier(work.count)
     priority = POLICIES[schedule.policy]
     sent = [0] * servers
-    everywhere = Progress(0)
 
-    async def solve(problem: Problem, progress: Progress) -> None:
+    async def solve(problem: Problem, place: int) -> None:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             t, i = names
             assert isinstance(t, int) and isinstance(i, int)
             new = work.new(problem, t, i)
-            async with slots.slot(priority(progress, t, config.T)):
+            async with slots.slot(priority(place, t)):
                 chosen = min(range(servers), key=sent.__getitem__)
                 sent[chosen] += 1
                 await engines[chosen].generate(work.prompt_of(t), new)
                 sent[chosen] -= 1
-            progress.arrived(new)
             return Completion("", 0, answer="An answer.", completion_tokens=new)
 
         async def together(problem: Problem, population: Population, t: int, ask: Any, config: RsaConstants) -> None:
@@ -352,7 +324,7 @@ async def _simulate(work: Workload, machine: Machine, servers: int, schedule: Sc
 
     async def in_turn(problem: Problem, place: int) -> None:
         async with window:
-            await solve(problem, Progress(place, everywhere))
+            await solve(problem, place)
 
     await asyncio.gather(*(in_turn(problem, place) for place, problem in enumerate(work.problems())))
     outcome.seconds = asyncio.get_running_loop().time()
@@ -409,33 +381,17 @@ def work_bound(work: Workload, machine: Machine, populations: dict[str, list[Pop
 
 
 CONFIG = RsaConstants(ANSWER_TOKENS=0)
-ONE_BY_ONE = Schedule(window=1, wait="population")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One simulation, and what it is beside the bounds."""
-
-    seconds: float
-    path: float
-    work: float
-    put_back: int
-
-    @property
-    def ratio(self) -> float:
-        return self.seconds / max(self.path, self.work)
-
-
-def row(count: int, servers: int, schedule: Schedule, lengths: Lengths = ASSUMED) -> Row:
-    work = Workload.of(CONFIG, count, lengths)
-    on = gpu()
-    outcome = simulate(work, on, servers, schedule)
-    return Row(
-        outcome.seconds,
-        critical_path_bound(work, on, outcome.populations),
-        work_bound(work, on, outcome.populations) / servers,
-        sum(engine.put_back for engine in outcome.engines),
-    )
+SEEDS = 8
+MACHINES = [(30, 1), (30, 64), (120, 16)]  # problems and GPUs
+TABLES: dict[str, dict[str, Schedule]] = {
+    "what waits": {
+        "a member for its parents (ours)": Schedule(),
+        "a population for the one before": Schedule(wait="population"),
+        "a step of all problems for the one before": Schedule(wait="step"),
+        "a population, and a problem for the one before": Schedule(wait="population", window=1),
+    },
+    "order": {name: Schedule(name) for name in POLICIES},
+}
 
 
 def gpu() -> Machine:
@@ -443,83 +399,28 @@ def gpu() -> Machine:
     return estimate.machine(QED_NANO, gpus.DEFAULT, "fp8", CONFIG)
 
 
+def ratio(count: int, servers: int, schedule: Schedule, seed: int) -> float:
+    """The makespan over the larger lower bound, with as many requests in flight as core/engines/attach.py finds."""
+    on, work = gpu(), Workload.of(replace(CONFIG, SEED=seed), count, ASSUMED)
+    outcome = simulate(work, on, servers, replace(schedule, limit=(on.limit + 2) * servers))
+    path = critical_path_bound(work, on, outcome.populations)
+    return outcome.seconds / max(path, work_bound(work, on, outcome.populations) / servers)
+
+
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.makespan", description=__doc__.splitlines()[0])
-    parser.add_argument("--results", type=Path, help="results of the embedded model, for the table with its lengths")
-    folder = parser.parse_args(argv).results
-    slots = gpu().limit
-    limit = slots + 2  # what core/engines/attach.py finds for it
-    machines, fewer = [(30, 1), (30, 64), (480, 64)], [(30, 1), (30, 64), (120, 16)]
-    tables: list[tuple[str, list[tuple[int, int]], dict[str, Schedule], Lengths]] = [
-        ("order", machines, {name: Schedule(name) for name in POLICIES}, ASSUMED),
-        (
-            "what waits",
-            fewer,
-            {
-                "a member for its parents (ours)": Schedule(),
-                "a population for the one before": Schedule(wait="population"),
-                "a step of all problems for the one before": Schedule(wait="step"),
-                "as above, and a problem for the one before": ONE_BY_ONE,
-            },
-            ASSUMED,
-        ),
-        (
-            "requests in flight per server",
-            [(30, 1), (120, 16)],
-            {
-                f"{name} ({n or 'all'})": Schedule(limit=n or -1)
-                for name, n in {
-                    "slots - 5": slots - 5,
-                    "slots + 2 (ours)": limit,
-                    "1.25 slots": round(1.25 * slots),
-                    "2 slots": 2 * slots,
-                    "no limit": 0,
-                }.items()
-            },
-            ASSUMED,
-        ),
-        (
-            "problems in flight",
-            [(480, 16)],
-            {
-                f"{times or 'all'}{' requests per slot' if times else ''}": Schedule(window=times)
-                for times in (1, 2, 4, 8, 0)
-            },
-            ASSUMED,
-        ),
-        ("problems, 64 servers", [(2000, 64)], {"breadth first": Schedule()}, ASSUMED),
-    ]
-    if folder:
-        lengths = measured(folder, embedded_name())
-        assert lengths, f"no results of {embedded_name()} in {folder}"
-        tables.append((f"order; lengths {lengths.source}", fewer, tables[0][2], lengths))
+    parser.add_argument("--quick", action="store_true", help="what waits for what alone, with two seeds")
+    is_quick = parser.parse_args(argv).quick
+    seeds_used = range(2 if is_quick else SEEDS)
     with ProcessPoolExecutor() as pool:
-        for title, on, schedules, lengths in tables:
-            made = {
-                (name, *where): pool.submit(row, *where, scaled(schedule, limit, where[1]), lengths)
-                for name, schedule in schedules.items()
-                for where in on
-            }
-            print(f"\n| {title} | " + " | ".join(f"{count} problems, {n} GPU" for count, n in on) + " |")
-            print("|---|" + "--:|" * len(on))
-            for name in schedules:
-                rows = [made[name, *where].result() for where in on]
-                print(f"| {name} | " + " | ".join(cell(each) for each in rows) + " |", flush=True)
-
-
-def scaled(schedule: Schedule, limit: int, servers: int) -> Schedule:
-    """With the limit of a fleet (`limit` each where none is told, -1: none), and as many problems in flight as give
-    `window` requests per slot where it is more than one problem."""
-    each = schedule.limit or limit
-    window = schedule.window
-    if schedule.wait == "nothing":
-        window = math.ceil(window * limit * servers / CONFIG.N)
-    return replace(schedule, limit=max(0, each) * servers, window=window)
-
-
-def cell(made: Row) -> str:
-    bound = "path" if made.path > made.work else "work"
-    return f"{made.ratio:.3f} ({made.seconds / 3600:.2f} h, {bound}, {made.put_back} put back)"
+        for title, schedules in list(TABLES.items())[: 1 if is_quick else None]:
+            print(f"\n| {title} | " + " | ".join(f"{count} problems, {n} GPU" for count, n in MACHINES) + " |")
+            print("|---|" + "--:|" * len(MACHINES))
+            for name, schedule in schedules.items():
+                made = [[pool.submit(ratio, *on, schedule, seed) for seed in seeds_used] for on in MACHINES]
+                cells = [[each.result() for each in row] for row in made]
+                shown = (f"{mean(row):.3f} ± {stdev(row) / len(row) ** 0.5:.3f}" for row in cells)
+                print(f"| {name} | {' | '.join(shown)} |", flush=True)
 
 
 if __name__ == "__main__":

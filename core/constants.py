@@ -29,7 +29,7 @@ SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "GPUS", "G
 
 @dataclass(frozen=True)
 class Rule:
-    """What a constant may be: its type with a range, or one of `choices`."""
+    """The values that a constant may have: its type with a range, or one of `choices`."""
 
     about: str
     type: type = int
@@ -39,47 +39,29 @@ class Rule:
     free: bool = False
 
     def read(self, name: str, value: Any) -> Any:
-        """`value` in the constant's type (text from the command line is converted). Raises UserError."""
+        """Return `value` in the constant's type (text from the command line is converted). Raises UserError."""
         try:
-            if self.type is str:
-                if not isinstance(value, str):
-                    raise ValueError
-                read: Any = value
-            elif isinstance(value, bool):
+            read = self.type(value)
+            if isinstance(value, bool) or (read != value and not isinstance(value, str)):
                 raise ValueError
-            elif self.type is int:
-                read = int(value) if isinstance(value, (int, str)) else _whole(value)
-            else:
-                read = float(value)
         except (TypeError, ValueError, ArithmeticError):
-            raise UserError(f"{name}={_shown(value)} is not {self.wanted()}") from None
+            raise UserError(f"{name}={value!s:.40} is not {self.wanted()}") from None
         is_allowed = read in self.choices if self.choices else self.type is str or self.low <= read <= self.high
         if not is_allowed:
-            raise UserError(f"{name}={_shown(value)} is out of range: {self.wanted()}")
+            raise UserError(f"{name}={value!s:.40} is out of range: {self.wanted()}")
         return read
 
     def span(self) -> str:
-        """The same in short."""
+        """Return the choices or the range in words."""
         if self.type is str:
             return ", ".join(self.choices) or "text"
-        return f"{_number(self.low)} to {_number(self.high)}"
+        low, high = (f"{end:,.0f}" if 1000 <= end < 1e12 else f"{end:g}" for end in (self.low, self.high))
+        return f"{low} to {high}"
 
     def wanted(self) -> str:
-        if self.choices:
-            return "one of " + ", ".join(self.choices)
-        if self.type is str:
-            return "a text"
-        return f"{'a whole number' if self.type is int else 'a number'} from {self.low:g} to {self.high:g}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if 1000 <= value < 1e12 else f"{value:g}"
-
-
-def _whole(value: float) -> int:
-    if value != int(value):
-        raise ValueError
-    return int(value)
+        """Return the type and the range in words."""
+        kind = {str: "one of", int: "a whole number from", float: "a number from"}[self.type]
+        return f"{kind} {self.span()}"
 
 
 def constant(
@@ -251,28 +233,23 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
 
 
 def of_command(kind: type[A], namespace: Mapping[str, Any], instead_of_problems: str = "", more_help: str = "") -> A:
-    """The constants of an experiment that is run as a command, as `read` does, with NAME=value overrides from the
-    command line; what says nothing to a run is noted. `instead_of_problems`: what PROBLEMS=… is refused with, by an
-    experiment that takes none. Asked for help, it prints that, with `more_help` behind it, and ends the process."""
+    """Return the constants of an experiment that is run as a command, as `read` does, with NAME=value overrides from
+    the command line; prints a note on constants in the environment, which are not read. `instead_of_problems`: why
+    PROBLEMS=… is refused, if it is. With -h or --help it prints help, then `more_help`, and ends the process."""
     overrides = sys.argv[1:]
     if asks_for_help(overrides):
         print("\n\n".join(filter(None, (explained(kind, namespace), more_help))))
         raise SystemExit(0)
     if instead_of_problems and any(word.startswith("PROBLEMS=") for word in overrides):
         raise UserError(f"PROBLEMS says nothing here: {instead_of_problems}")
-    if note := not_read(kind, overrides):
-        print(note, file=sys.stderr)
+    given = {"PROBLEMS", *(override.partition("=")[0] for override in overrides)}
+    if unread := [name for name in rules(kind) if name in os.environ and name not in given]:
+        which = " ".join(f"{name}={one_line(os.environ[name], 40)}" for name in unread)
+        print(
+            f"note: {which} in the environment says nothing to a run; constants stand behind the experiment's name",
+            file=sys.stderr,
+        )
     return read(kind, namespace, overrides)
-
-
-def not_read(kind: type[Part], overrides: Sequence[str]) -> str:
-    """A note on constants that stand before the command, where only PROBLEMS is read; "" where there are none."""
-    given = {override.partition("=")[0] for override in overrides}
-    found = [name for name in rules(kind) if name in os.environ and name != "PROBLEMS" and name not in given]
-    if not found:
-        return ""
-    which = " ".join(f"{name}={one_line(os.environ[name], 40)}" for name in found)
-    return f"note: {which} in the environment says nothing to a run; constants stand behind the experiment's name"
 
 
 def asks_for_help(overrides: Sequence[str]) -> bool:
@@ -316,12 +293,5 @@ def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:
 
 def _listing(known: Mapping[str, Rule], values: Mapping[str, Any]) -> str:
     """All constants: those of the file as they stand there, then the others."""
-    shown = [f"{name}={_shown(value)}" for name, value in values.items() if name in known]
+    shown = [f"{name}={value!s:.40}" for name, value in values.items() if name in known]
     return "Constants of this experiment: " + ", ".join([*shown, *(name for name in known if name not in values)])
-
-
-def _shown(value: Any) -> str:
-    try:
-        return f"{value!s:.40}"
-    except ValueError:  # Python writes no integer of more than 4,300 digits
-        return "a huge number"

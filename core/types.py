@@ -197,14 +197,9 @@ class Completion:
         return prompt, cached, self.completion_tokens if self.completion_tokens or is_silent else None
 
 
-class Late(Exception):
-    """The time of a request was over before a slot was free for it."""
-
-
 class Ask(Protocol):
-    """What a scaffold is given: ask the model, under a name of its own for every request of a problem. `changes`: of
-    the sampling; `priority` where the order of steps is not the order of urgency (higher is sooner); and `until`, the
-    time.monotonic() after which it is not sent any more: raises Late."""
+    """A function that asks the model, under a name of its own for every request of a problem. `changes`: fields of
+    Sampling."""
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion: ...
 
@@ -280,8 +275,7 @@ class Scaffold(Generic[A]):
     (candidates, reports, summaries) that one prompt shows, for the server's context. `prompts`: the templates of all
     that it asks, which are hashed into the results. `for_proofs`: of one that needs answers to compare, the SCAFFOLD to
     take for proofs in its place; "" of one that takes either. `roles`: the requests that not every model has learnt to
-    answer, in the words of model cards (not_learnt). `reply`: a text that leads to the most requests if all are
-    answered with it. core.scaffolds.bound.register makes a scaffold and counts both bounds.
+    answer, in the words of model cards (not_learnt).
     """
 
     run: Callable[[Problem, Ask, A], AsyncIterator[Population]]
@@ -291,7 +285,6 @@ class Scaffold(Generic[A]):
     constants: type[A]
     for_proofs: str = ""
     roles: str = ""
-    reply: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ Command: bash scripts/run.sh 18_proofs SCAFFOLD=deepseek_math PROBLEMS=imo_proof
 """
 
 from core.grading.ungraded import ungraded
-from core.scaffolds.registry import chosen
+from core.scaffolds.experiment_file import chosen
 from core.session.run import run
 
 SCAFFOLD = "rsa"  # any in core/scaffolds, such as baseline, qed_rsa, nomos; its own constants are its experiment's

@@ -6,7 +6,7 @@ A scaffold's own experiment asks the same of it; here one command line differs f
 Command: bash scripts/run.sh 19_answers SCAFFOLD=baseline PROBLEMS=imo_answerbench
 """
 
-from core.scaffolds.registry import chosen
+from core.scaffolds.experiment_file import chosen
 from core.session.run import run
 
 SCAFFOLD = "rsa"  # any in core/scaffolds, such as baseline, majority, nomos; its own constants are its experiment's

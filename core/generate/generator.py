@@ -37,7 +37,7 @@ from core.generate.reply import (
 )
 from core.generate.retry import FEW, Retry
 from core.generate.waits import LEFT_OUT, NO_THINKING, is_left_out, may_wait, opened, whole
-from core.types import CHARACTERS, FORCED_ANSWER, Completion, Late, Message, Sampling
+from core.types import CHARACTERS, FORCED_ANSWER, Completion, Message, Sampling
 
 if TYPE_CHECKING:
     from core.generate.wire import Wire
@@ -260,11 +260,9 @@ class Generator:
         seed: int,
         sampling: Sampling,
         priority: float = 0.0,
-        until: float = math.inf,
     ) -> Completion:
         """The completion of `messages`. Of the requests that wait for the server, the highest `priority` goes first.
-        Raises Late for one that would be sent after `until`, and UserError when the server is lost, or refuses us
-        altogether."""
+        Raises UserError if the server is lost, or refuses us altogether."""
         key = self.key(messages, seed, sampling)
         if found := self._kept(key, messages, seed, sampling):
             self.on_completion(found, False)
@@ -274,8 +272,6 @@ class Generator:
             raise UserError(f"this request opens the answer for the model, and {why}{where}")
         try:
             async with self._slots.slot(priority):
-                if time.monotonic() > until:
-                    raise Late
                 with self._hold() as hold:
                     completion = await self._made(messages, seed, sampling, hold)
         except (_Over, Spent):

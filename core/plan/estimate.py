@@ -1,4 +1,4 @@
-"""From tokens to hours, by the roofline (core/plan/roofline.py): a computation on paper, and what it reads like."""
+"""The plan of a run on a GPU: from tokens to hours by the roofline (core/plan/roofline.py), and its rows for people."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import UserError
-from core.base.terminal import aligned, short, wrapped
+from core.base.terminal import wrapped
 from core.constants import Asking, Constants
-from core.engines import dialect, gpus, weights
-from core.engines.dialect import OnGpu
+from core.engines import dialect, gpus
 from core.engines.gpus import Gpu
 from core.engines.need import running
-from core.engines.shape import QED_NANO, Shape, kv_tokens
+from core.engines.shape import Shape, kv_tokens
 from core.plan.lengths import Lengths
 from core.plan.loads import OTHERS, at_cap, at_most, loads
 from core.plan.roofline import BEST, MIDDLE, WORST, Load, Machine, Reach
+from core.plan.subject import OnGpu
 from core.types import Bounded
 
 
@@ -29,22 +29,15 @@ class Plan:
     loads: list[Load]
     machine: Machine
     seconds: tuple[float, float]
-    planned: Bounded | None = None
+    planned: Bounded
 
     @property
     def middle(self) -> float:
         return sum(self.seconds) / 2
 
 
-def shape_of_model() -> tuple[Shape, str]:
-    """QED-Nano's shape, and where it is from: the config.json beside its weights where they are fetched."""
-    if weights.fetched() and (path := weights.folder() / "config.json").exists():
-        return Shape.from_config(path), "its config.json"
-    return QED_NANO, "figures of its config.json; the weights are not fetched"
-
-
 def machine(shape: Shape, gpu: Gpu, kv: str, config: Asking) -> Machine:
-    """The server as it would run on `gpu`. Raises UserError where the model does not fit."""
+    """Return the server as it would run on `gpu`. Raises UserError if the model does not fit."""
     tokens = kv_tokens(shape, gpu.memory, kv)
     if tokens == 0:
         raise UserError(
@@ -54,23 +47,15 @@ def machine(shape: Shape, gpu: Gpu, kv: str, config: Asking) -> Machine:
     return Machine(shape, gpu, kv, tokens, config.CONCURRENCY or running(tokens, config.MAX_TOKENS))
 
 
-def make(
-    config: Constants,
-    count: int,
-    lengths: Lengths,
-    shape: Shape,
-    gpu: Gpu,
-    kv: str,
-    planned: Bounded | None = None,
-) -> Plan:
-    """The plan of `config` for `count` problems; its loads are those of one run."""
+def make(config: Constants, count: int, lengths: Lengths, shape: Shape, gpu: Gpu, kv: str, planned: Bounded) -> Plan:
+    """Return the plan of `config` for `count` problems; its loads are those of one run."""
     on, made = machine(shape, gpu, kv, config), loads(config, count, lengths, planned)
     low, high = on.seconds(made, count)
     return Plan(config, count, made, on, (config.RUNS * low, config.RUNS * high), planned)
 
 
 def bottleneck(plan: Plan) -> str:
-    """What most of the time goes to, in the middle between best and worst."""
+    """Say what most of the time goes to, in the middle between best and worst."""
     on, runs = plan.machine, plan.config.RUNS
     parts = on.parts(plan.loads, plan.count, MIDDLE)
     if parts.path > parts.work:
@@ -88,36 +73,38 @@ def bottleneck(plan: Plan) -> str:
     return f"{name} takes {share / parts.work:.0%} of the GPU's time"
 
 
-def changed(config: Constants, name: str, value: Any) -> Constants:
-    one: dict[str, Any] = {name: value}
-    return replace(config, **one)
-
-
 def alternatives(config: Constants, kv: str, gpu: Gpu) -> Iterator[tuple[str, Constants, str]]:
-    """Every plan that differs by one notch of one constant and may take less time: counts lowered by one, caps
-    halved, choices set to each other value. Yields its name, its constants and its KV type."""
+    """Yield each plan that differs by one notch of one constant and may take less time (counts lowered by one, caps
+    halved, choices set to each other value): its name, its constants and its KV type."""
     values = vars(config)
-    for name, lowest in {"T": 1, "K": 2, "N": 2, "VERIFY_SAMPLES": 2}.items():
-        if values.get(name, 0) >= lowest and not (name == "N" and values["N"] == values.get("K")):
-            yield f"{name}={values[name] - 1}", changed(config, name, values[name] - 1), kv
-    for name in ("MAX_TOKENS", "VERIFY_TOKENS", "CARRY_TOKENS"):
-        if values.get(name, 0) >= 2 and (name != "CARRY_TOKENS" or values.get("CARRY") == "tail"):
-            yield f"{name}={values[name] // 2}", changed(config, name, values[name] // 2), kv
-    for name, choices in {"CARRY": ("answer", "tail"), "VERIFY_MODE": ("p_true",)}.items():
-        for choice in choices:
-            if values.get(name, choice) != choice:
-                yield f"{name}={choice}", changed(config, name, choice), kv
-    if values["ANSWER_TOKENS"]:
-        yield "ANSWER_TOKENS=0", changed(config, "ANSWER_TOKENS", 0), kv
-    if values["CONCURRENCY"]:
-        yield "CONCURRENCY=0", changed(config, "CONCURRENCY", 0), kv
+    lower: list[tuple[str, Any]] = [
+        (name, values[name] - 1)
+        for name, lowest in {"T": 1, "K": 2, "N": 2, "VERIFY_SAMPLES": 2}.items()
+        if values.get(name, 0) >= lowest and not (name == "N" and values["N"] == values.get("K"))
+    ]
+    lower += [
+        (name, values[name] // 2)
+        for name in ("MAX_TOKENS", "VERIFY_TOKENS", "CARRY_TOKENS")
+        if values.get(name, 0) >= 2 and (name != "CARRY_TOKENS" or values.get("CARRY") == "tail")
+    ]
+    others = (
+        ("CARRY", "answer"),
+        ("CARRY", "tail"),
+        ("VERIFY_MODE", "p_true"),
+        ("ANSWER_TOKENS", 0),
+        ("CONCURRENCY", 0),
+    )
+    lower += [(name, value) for name, value in others if values.get(name, value) != value]
+    for name, value in lower:
+        one: dict[str, Any] = {name: value}
+        yield f"{name}={value}", replace(config, **one), kv
     if kv == "bf16" and gpu.fp8:
-        yield "--kv fp8", config, "fp8"
+        yield "KV=fp8", config, "fp8"
 
 
 def savings(plan: Plan, lengths: Lengths) -> list[tuple[float, str, Plan]]:
-    """The alternatives that take less time, each planned anew: the share of the middle estimate that it saves, its
-    name and its plan; the greatest saving first."""
+    """Return the alternatives that take less time, the greatest saving first: the share of the middle estimate that it
+    saves, its name and its plan."""
     on = plan.machine
     made = [
         (name, make(config, plan.count, lengths, on.shape, on.gpu, kv, plan.planned))
@@ -127,24 +114,13 @@ def savings(plan: Plan, lengths: Lengths) -> list[tuple[float, str, Plan]]:
     return sorted((row for row in rows if row[0] > 0.005), key=lambda row: -row[0])
 
 
-# What is shown
-
-
-def text(
-    plan: Plan,
-    lengths: Lengths,
-    price: float | None,
-    why_gpu: str,
-    why_shape: str,
-    model: str = "QED-Nano",
-    engine: OnGpu | None = None,
-    longest_context: int | None = None,
-) -> str:
-    """The plan for people. `longest_context`: tokens that the `model` was made for, None if that is not known."""
+def text(plan: Plan, lengths: Lengths, price: float | None, why_gpu: str, place: OnGpu, model: str) -> str:
+    """Return the plan of the `model` for people."""
     on, gpu, shape = plan.machine, plan.machine.gpu, plan.machine.shape
     few, many = (_mean_in_flight(plan, reach) for reach in (WORST, BEST))
     context = sum(load.tokens * load.context for load in plan.loads) / sum(load.tokens for load in plan.loads)
     asked = min(on.limit, max(load.count for load in plan.loads))
+    capped = make(plan.config, plan.count, at_cap(plan.config, lengths), shape, gpu, on.kv, plan.planned)
     rows = [
         (
             "GPU",
@@ -153,18 +129,18 @@ def text(
         ),
         (
             "model",
-            f"{model}, {shape.parameters / 1e9:.2f} B parameters, {shape.weight_bytes / 1e9:.1f} GB ({why_shape})",
+            f"{model}, {shape.parameters / 1e9:.2f} B parameters, {shape.weight_bytes / 1e9:.1f} GB ({place.why})",
         ),
-        *token_rows(plan.config, plan.count, plan.loads, lengths, plan.planned),
+        *token_rows(plan.config, plan.count, plan.loads, lengths),
         ("KV cache", f"{on.kv_tokens:,} tokens in {on.kv}, {shape.kv_bytes(on.kv) / 1000:.1f} kB each"),
         (
             "in flight",
             f"{_range(few, many, 0)} requests of {context:,.0f} tokens on average ({asked} asked for at a time)",
         ),
         ("time", hours(plan.seconds)),
-        ("at the cap", f"{hours(_at_cap(plan, lengths).seconds)}, if every completion runs into it"),
+        ("at the cap", f"{hours(capped.seconds)}, if every completion runs into it"),
         *money(plan.seconds, price),
-        ("seeds", _seeds(engine or dialect.default(), plan.seconds)),
+        ("seeds", _seeds(place.engine, plan.seconds)),
         ("bottleneck", bottleneck(plan)),
     ]
     saved = savings(plan, lengths)
@@ -184,9 +160,9 @@ def text(
             f"{extra:,} of the completions are what this scaffold makes besides its first solutions, at most: counted "
             "as solutions that read one candidate; it may stop earlier, and reviews and selections may be shorter"
         )
-    if longest_context and longest > longest_context:
+    if place.longest and longest > place.longest:
         notes.append(
-            f"a request may take {longest:,.0f} tokens and the model was made for {longest_context:,}: such requests "
+            f"a request may take {longest:,.0f} tokens and the model was made for {place.longest:,}: such requests "
             "will fail. Lower MAX_TOKENS or K"
         )
     if longest > on.kv_tokens:
@@ -194,8 +170,8 @@ def text(
     return aligned_rows(rows) + "".join(wrapped(f"\nnote: {note}", "  ") for note in notes)
 
 
-def _seeds(engine: OnGpu, seconds: tuple[float, float]) -> str:
-    """Return the price of an `engine` that honours seeds."""
+def _seeds(engine: dialect.OnGpu, seconds: tuple[float, float]) -> str:
+    """Say what an `engine` that honours seeds costs."""
     if not engine.deterministic_cost:
         return f"{engine.label} honours them"
     low, high = engine.deterministic_cost
@@ -206,13 +182,8 @@ def _seeds(engine: OnGpu, seconds: tuple[float, float]) -> str:
     )
 
 
-def _at_cap(plan: Plan, lengths: Lengths) -> Plan:
-    on = plan.machine
-    return make(plan.config, plan.count, at_cap(plan.config, lengths), on.shape, on.gpu, on.kv, plan.planned)
-
-
 def _cut(plan: Plan, other: Plan) -> str:
-    """What a lower cap costs."""
+    """Say how many solutions a lower cap cuts off."""
     now, then = (float((p.loads[0].lengths >= p.config.MAX_TOKENS).mean()) for p in (plan, other))
     return f" (it cuts off {then:.0%} of the solutions, not {now:.0%})" if then > now else ""
 
@@ -222,12 +193,10 @@ def _mean_in_flight(plan: Plan, reach: Reach) -> float:
     return sum(load.tokens for load in plan.loads) / steps
 
 
-def token_rows(
-    config: Constants, count: int, made: Sequence[Load], lengths: Lengths, planned: Bounded | None = None
-) -> list[tuple[str, str]]:
-    """Completions and tokens."""
+def token_rows(config: Constants, count: int, made: Sequence[Load], lengths: Lengths) -> list[tuple[str, str]]:
+    """Return the completions and tokens, a name and a line each."""
     total = sum(load.count for load in made)
-    most_prompt, most = (config.RUNS * tokens for tokens in at_most(config, count, lengths.prompt, planned))
+    most_prompt, most = (config.RUNS * tokens for tokens in at_most(config, made, count, lengths.prompt))
     prompt = config.RUNS * sum(load.prompts for load in made)
     completion = config.RUNS * sum(load.tokens for load in made)
     source = lengths.source
@@ -258,29 +227,17 @@ def tokens(n: float) -> str:
 
 
 def hours(seconds: Sequence[float]) -> str:
-    """The least and the most, in the unit that fits."""
+    """Format the least and the most, in the unit that fits."""
     unit, size = ("hours", 3600) if seconds[1] >= 3600 else ("minutes", 60) if seconds[1] >= 60 else ("seconds", 1)
     return f"{_range(seconds[0] / size, seconds[1] / size, 1)} {unit}"
 
 
 def _range(low: float, high: float, digits: int) -> str:
-    """Both, or one where they read the same."""
+    """Format both, or one if they read the same."""
     shown = [f"{value:,.{digits}f}" for value in (low, high)]
     return shown[0] if shown[0] == shown[1] else " to ".join(shown)
 
 
 def aligned_rows(rows: Sequence[tuple[str, str]]) -> str:
-    """What a plan says, a name and a line each."""
+    """Format a plan: a name and a line each."""
     return "\n".join(wrapped(f"{name:<12} {value}", " " * 13) for name, value in rows)
-
-
-def beside(plans: Sequence[Plan], lengths: Lengths, price: float | None) -> str:
-    """The same run on several GPUs, a row for each."""
-    rows = [["GPU", "KV cache", "in flight", "time", "at the cap", *(["cost"] if price is not None else [])]]
-    for plan in plans:
-        few, many = (_mean_in_flight(plan, reach) for reach in (WORST, BEST))
-        cost = [value.partition(" at ")[0] for _, value in money(plan.seconds, price)]
-        on, capped = plan.machine, _at_cap(plan, lengths)
-        kv = f"{short(on.kv_tokens)} {on.kv}"
-        rows.append([on.gpu.name, kv, _range(few, many, 0), hours(plan.seconds), hours(capped.seconds), *cost])
-    return aligned(rows)

@@ -1,12 +1,11 @@
-"""How long completions and prompts are: measured by earlier runs of the model, else assumed, and then said so."""
+"""The lengths of completions and prompts: measured by earlier runs of the model, or assumed."""
 
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +26,6 @@ ANSWER_TOKENS = 700  # of a solution after thinking, as aggregation sees it
 FORCED_TOKENS = 64  # of an answer that is forced at the cap, where ANSWER_TOKENS allow as many
 SAMPLE = 400  # points that stand for a distribution
 FEWEST = 8  # measured completions that replace an assumption
-MOST = 5000  # completions of one results file that are looked at, and files: a run must start at once
-MOST_FILES = 20
 FOREIGN = (UserError, KeyError, ValueError)  # no file of ours, or no cap in it
 
 Sample = NDArray[np.float64]
@@ -42,16 +39,15 @@ def log_normal(median: float) -> Sample:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens of completions and prompts. `solutions[t]` samples step t, its last entry all later steps. `assumed`:
-    the fields that no results measured. `cap`: what solutions were cut off at when they were measured. `speed`: seconds
-    of the whole engine per completion token, the least and the most of any step; None where not measured."""
+    """Tokens of completions and prompts. `solutions[t]` samples step t, its last entry all later steps. `cap`: the cap
+    of the measured solutions. `speed`: seconds of the whole engine per completion token, the least and the most of any
+    step; None if not measured."""
 
     solutions: tuple[Sample, ...]
     verifications: Sample
     prompt: float = PROMPT_TOKENS
     answer: float = ANSWER_TOKENS
     source: str = "assumed, not measured"
-    assumed: tuple[str, ...] = ("verifications", "answer")
     cap: float = math.inf
     speed: tuple[float, float] | None = None
 
@@ -60,43 +56,28 @@ ASSUMED = Lengths((log_normal(MEDIAN_TOKENS),), log_normal(VERIFY_MEDIAN_TOKENS)
 
 
 def measured(folder: Path, model: str, experiment: str = "") -> Lengths | None:
-    """Lengths from the results of `model` in `folder`, of any experiment; None where there are none. Results of
-    `experiment` go first, then complete ones, then the newest. What the first lack comes from the others, or stays
-    assumed."""
+    """Return the lengths in the results of `model` in `folder`: those of `experiment` if there are any, then complete
+    ones, then the newest. None without results."""
     ranked: list[tuple[tuple[bool, bool, str], Path]] = []
     for path in folder.glob("*.json"):
         with suppress(*FOREIGN):
             head, _ = read.read(path)
             if head.model["name"] == model:
                 ranked.append(((head.experiment == experiment, head.complete, head.started), path))
-    best: Lengths | None = None
-    for _, path in sorted(ranked, reverse=True)[:MOST_FILES]:
+    for _, path in sorted(ranked, reverse=True):
         with suppress(*FOREIGN):
-            if other := _lengths(path.name, *read.read(path)):
-                best = best or other
-                found: dict[str, Any] = {
-                    name: getattr(other, name) for name in best.assumed if name not in other.assumed
-                }
-                left = tuple(name for name in best.assumed if name not in found)
-                source = "".join([best.source, *(f"; {name} from {one_line(path.name)}" for name in found)])
-                best = replace(best, source=source, assumed=left, **found)
-        if best and not best.assumed:
-            return best
-    return best and replace(best, source=f"{best.source}; assumed: {', '.join(best.assumed)}")
+            if found := _lengths(path.name, *read.read(path)):
+                return found
+    return None
 
 
 def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Lengths | None:
-    """What the first problems of a results file measure; None where it has too few completions, or no counts of
-    tokens."""
+    """Return the lengths in a results file; None if it has too few completions, or no counts of tokens."""
     by_step: dict[int, list[MemberResult]] = {}
-    seen = 0
     for problem in problems:
         for step in problem.steps:
             made = [m for m in step.members if m.cost.error is None and m.cost.is_counted]
             by_step.setdefault(step.step, []).extend(made)
-            seen += len(step.members)
-        if seen >= MOST:
-            break
     config = head.config
     cap, concurrency = amount(config["MAX_TOKENS"]), amount(head.engine["concurrency"])
     steps = [by_step[t] for t in sorted(by_step) if len(by_step[t]) >= FEWEST]
@@ -113,18 +94,19 @@ def _lengths(name: str, head: Head, problems: Iterable[ProblemResult]) -> Length
     if config.get("VERIFY_MODE") != "verdict":
         checks = []
     cut = sum(m.cost.finish_reason == "length" for m in members) / len(members)
-    measured = {"verifications": len(checks) >= FEWEST, "answer": len(carried) >= FEWEST}
     speeds = [_seconds(step) / concurrency / _tokens(step) for step in steps if _tokens(step)]
+    source = (
+        f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, {cut:.0%} of them cut off at "
+        f"{cap:,})"
+    )
+    if lacking := [of for of, found in (("verifications", checks), ("answer", carried)) if len(found) < FEWEST]:
+        source += f"; assumed: {', '.join(lacking)}"
     return Lengths(
         tuple(_sample(step) for step in steps),
-        np.maximum(1.0, checks) if measured["verifications"] else ASSUMED.verifications,
+        ASSUMED.verifications if "verifications" in lacking else np.maximum(1.0, checks),
         prompt,
-        max(0.0, float(np.mean(carried))) if measured["answer"] else ASSUMED.answer,
-        one_line(
-            f"measured: {name} ({len(members):,} completions on {head.problem_set['name']}, {cut:.0%} of them cut "
-            f"off at {cap:,})"
-        ),
-        tuple(field for field, is_measured in measured.items() if not is_measured),
+        ASSUMED.answer if "answer" in lacking else max(0.0, float(np.mean(carried))),
+        one_line(source),
         cap if cut else math.inf,
         (min(speeds), max(speeds)),
     )

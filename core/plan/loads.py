@@ -1,25 +1,23 @@
-"""From an experiment's constants to completions and tokens, kind by kind. Pure: it knows no GPU and no file."""
+"""From an experiment's constants to completions and tokens, kind by kind, without a GPU or a file."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from core.constants import Asking, Constants
-from core.plan.lengths import ASSUMED, FORCED_TOKENS, Lengths, Sample
-from core.plan.progress import Kind
-from core.plan.roofline import Load
+from core.plan.lengths import FORCED_TOKENS, Lengths, Sample
+from core.plan.roofline import Kind, Load
 from core.types import Bounded, Sampling
 
 OTHERS = ("others",)  # the kind of completions that are no step of RSA
 
-# From constants to completions
 
-
-def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded | None = None) -> list[Load]:
-    """The completions of `count` problems, kind by kind in the order they are made. Of a scaffold that is not RSA, what
-    it makes besides N solutions is planned as the most that its `max_completions` allow: further solutions, each after
-    reading one."""
+def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded) -> list[Load]:
+    """Return the completions of `count` problems, kind by kind in the order they are made. If a scaffold is not RSA,
+    its completions besides N solutions are planned as the most that `max_completions` allows: further solutions, each
+    after reading one."""
     known: dict[str, Any] = vars(config)
     steps: int = known.get("T", 0)
     cap, forced = config.MAX_TOKENS, Sampling.of(config).answer_tokens
@@ -46,8 +44,7 @@ def loads(config: Asking, count: int, lengths: Lengths, planned: Bounded | None 
                 times *= known["VERIFY_SAMPLES"]
                 checks, most = lengths.verifications, known["VERIFY_TOKENS"]
                 made.append(_load(("verify", t), times, seen, checks, most, forced))
-    rest = count * planned.max_completions(config) - sum(load.count for load in made) if planned else 0
-    if rest > 0:
+    if (rest := count * planned.max_completions(config) - sum(load.count for load in made)) > 0:
         prompt = lengths.prompt + min(lengths.answer, before)
         made.append(_load(OTHERS, rest, prompt, lengths.solutions[-1], cap, forced))
     return made
@@ -58,9 +55,10 @@ def _load(kind: Kind, count: int, prompt: float, sample: Sample, cap: int, force
     return Load(kind, count, prompt, np.minimum(sample, cap), cut, min(forced, FORCED_TOKENS))
 
 
-def at_most(config: Constants, count: int, statement: float, planned: Bounded | None = None) -> tuple[int, int]:
-    """The most prompt and completion tokens: every completion runs into its cap, and every carried text is as long as
-    it can be. `statement`: tokens of a statement with instructions."""
+def at_most(config: Constants, made: Sequence[Load], count: int, statement: float) -> tuple[int, int]:
+    """Return the most prompt and completion tokens of the loads `made` for `count` problems, if every completion runs
+    into its cap and every carried text is as long as it can be. `statement`: tokens of a statement with instructions.
+    """
     known: dict[str, Any] = vars(config)
     steps, n = known.get("T", 0), count * known.get("N", 1)
     cap, forced = config.MAX_TOKENS, config.ANSWER_TOKENS
@@ -77,14 +75,14 @@ def at_most(config: Constants, count: int, statement: float, planned: Bounded | 
         kinds.append((n * steps * (statement + answer), n * steps))
     elif "VERIFY_MODE" in known:
         kinds.append(most(n * steps * known["VERIFY_SAMPLES"], statement + answer, known["VERIFY_TOKENS"]))
-    rest = next((load.count for load in loads(config, count, ASSUMED, planned) if load.kind == OTHERS), 0)
+    rest = sum(load.count for load in made if load.kind == OTHERS)
     kinds.append(most(rest, statement + max(1, known.get("K", 1)) * carried, cap))
     prompts, completions = (sum(column) for column in zip(*kinds, strict=True))
     return round(prompts), round(completions)
 
 
 def at_cap(config: Constants, lengths: Lengths) -> Lengths:
-    """`lengths` as they are where every completion runs into its cap; what is carried stays as long as it was."""
+    """Return `lengths` if every completion runs into its cap; carried texts stay as long as they were."""
     full, checks = np.array([float(config.MAX_TOKENS)]), np.array([float(vars(config).get("VERIFY_TOKENS", 1))])
     return replace(lengths, solutions=(full,), verifications=checks)
 

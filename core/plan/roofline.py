@@ -32,6 +32,8 @@ from numpy.typing import NDArray
 from core.engines.gpus import Gpu
 from core.engines.shape import Shape
 
+Kind = tuple[str | int, ...]  # of completions that are alike: (t,), the solutions of a step; ("verify", t)
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -52,7 +54,7 @@ class Load:
     """`count` completions of one kind: `prompt` tokens each, and new ones as in the sample `lengths`. The share `cut`
     hit the cap and are asked once more, with all they have written as prompt, for `forced` tokens."""
 
-    kind: tuple[str | int, ...]
+    kind: Kind
     count: int
     prompt: float
     lengths: NDArray[np.float64]

@@ -8,10 +8,8 @@ from core.engines import cards, client, dialect, environment, weights
 from core.engines.attach import probe
 from core.engines.cards import Card
 from core.engines.dialects import llamacpp
-from core.engines.embedded_model import embedded_card, embedded_name
-from core.engines.shape import Shape
+from core.engines.shape import QED_NANO, Shape
 from core.engines.start import gpu_engine
-from core.plan.estimate import shape_of_model
 
 
 @dataclass(frozen=True)
@@ -27,24 +25,28 @@ class OnGpu:
 
 @dataclass(frozen=True)
 class Subject:
-    """`model`: its name in results; `shown`: its name for people. `place`: a GPU, the GGUF file that llama.cpp serves
-    on this machine, "embedded", or None for a server elsewhere. `is_chosen`: whether anybody named it."""
+    """A model to plan. `model`: its name in results; `shown`: its name for people. `place`: a GPU, the GGUF file that
+    llama.cpp serves on this machine, or None for a server elsewhere. `is_chosen`: whether a setting names it."""
 
     model: str
     shown: str
     card: Card
-    place: OnGpu | Path | str | None
+    place: OnGpu | Path | None
     is_chosen: bool = True
 
 
-def subject(is_embedded: bool) -> Subject:
-    """The model that a run would ask; `is_embedded`: the embedded one instead. Raises UserError if it can't be
-    planned."""
+def shape_of_model() -> tuple[Shape, str]:
+    """Return QED-Nano's shape and its source: the config.json beside its weights if they are fetched."""
+    if weights.fetched() and (path := weights.folder() / "config.json").exists():
+        return Shape.from_config(path), "its config.json"
+    return QED_NANO, "figures of its config.json; the weights are not fetched"
+
+
+def subject() -> Subject:
+    """Return the model that a run would ask. Raises UserError if it can't be planned."""
     card, url, engine = environment.card(), environment.base_url(), environment.engine()
-    if is_embedded or (engine == llamacpp.EMBEDDED and not url):
-        return Subject(
-            embedded_name(), "the embedded model", card if card.engine == "embedded" else embedded_card(), "embedded"
-        )
+    if engine == llamacpp.EMBEDDED and not url:
+        raise UserError("the embedded model is not planned: its run takes minutes. Unset ENGINE to plan QED-Nano")
     if card.name and (url or not card.engine):
         return Subject(card.model, f"{card.model} (card {card.name})", card, None)
     if url:

@@ -8,8 +8,7 @@ A new scaffold takes two files: its own, and an experiment. Its own file, at its
 
     from core.constants import Carrying, constant
     from core.scaffolds import prompts
-    from core.scaffolds.bound import register
-    from core.types import Ask, Member, Population, Problem, carried
+    from core.types import Ask, Member, Population, Problem, Scaffold, carried
 
     @dataclass(frozen=True, kw_only=True)
     class Constants(Carrying):
@@ -21,7 +20,13 @@ A new scaffold takes two files: its own, and an experiment. Its own file, at its
         best = max(range(config.N), key=lambda i: len(carried(made[i], config)))
         yield [Member(made[best], parents=[best], carried_over=True)]
 
-    LONGEST = register(longest, Constants, prompts.SOLVE)
+    LONGEST = Scaffold(
+        longest,
+        constants=Constants,
+        prompts=(prompts.SOLVE,),
+        max_completions=lambda config: config.N,
+        texts_shown=lambda config: 0,
+    )
 
 The experiment imports it, sets constants and calls run(LONGEST, globals()). Its docstring has a line each for
 "Question: ", "Expected: " and "Command: ". Then the scaffold resumes through the journal, is planned, drawn and
@@ -37,11 +42,11 @@ compared, and 18_proofs and 19_answers take it as SCAFFOLD=longest.
   words of a forced answer). Draw at random from seeds.rng with names, never by the order in which replies arrive.
 - `Member.parents` are positions in the population before; `carried_over` marks a member that was in it already.
 - Handle empty, truncated and unreadable replies on purpose, and say so in `Member.notes`, in the words of common.py.
-- `register` takes all prompts, whose hash is recorded. A prompt is a Wording if proofs need other words than answers. A
-  scaffold that compares answers names another for proofs in `for_proofs`, and in `roles` a request that the embedded
-  model has not learnt (scripts/embedded/roles.py teaches it).
-- `register` counts in a dry run how much the scaffold asks. Name the `reply` that leads to the most requests if not
-  any text does, and the constants that are `linear`, so that large runs are computed (core/scaffolds/bound.py).
+- `prompts` are all that it asks with; results record their hash. A prompt is a Wording if proofs need other words than
+  answers. A scaffold that compares answers names another for proofs in `for_proofs`, and in `roles` a request that the
+  embedded model has not learnt (scripts/embedded/roles.py teaches it).
+- `max_completions` and `texts_shown` are the most completions of a problem, and the most texts (candidates, reports,
+  summaries) in one prompt. Plans, budgets and the server's context rest on them.
 - core/session/contract.py checks most of this while it runs. tests/scaffolds kill and jumble every scaffold that has an
   experiment, pin its prompts and check its bounds; they answer with the lines that a prompt suggests, such as
   "Rank: 2". `python -m tests.scaffolds.test_wording` pins the prompts of a new one.

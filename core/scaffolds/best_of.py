@@ -13,10 +13,9 @@ import numpy as np
 from core.base import seeds
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
 from core.scaffolds.common import EMPTY, UNREADABLE
-from core.scaffolds.verification import Verifying, verify
-from core.types import Ask, Member, Population, Problem, Stage
+from core.scaffolds.verification import Verifying, verdicts, verify
+from core.types import Ask, Member, Population, Problem, Scaffold, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +49,10 @@ def best(scores: Sequence[float | None], rng: np.random.Generator) -> int:
     return int(rng.choice(np.flatnonzero(keys >= keys.max() - 1e-9)))
 
 
-BEST_OF = register(
-    best_of, Constants, prompts.SOLVE, prompts.VERIFY, prompts.VERDICT, linear={"N": 2, "VERIFY_SAMPLES": 2}
+BEST_OF = Scaffold(
+    best_of,
+    constants=Constants,
+    prompts=(prompts.SOLVE, prompts.VERIFY, prompts.VERDICT),
+    max_completions=lambda config: config.N * (1 + verdicts(config)),
+    texts_shown=lambda config: 1,
 )

@@ -66,13 +66,13 @@ _BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting(Carrying):
-    """Of a scaffold that asks which of several candidates is better."""
+    """The constants of a scaffold that asks which of several candidates is better."""
 
     SELECT_TOKENS: int = constant(8192, "cap of one selection between candidates, thinking included", 1, 1_000_000)
 
 
 def has_text(member: Member, config: Carrying) -> bool:
-    """Whether a candidate has anything that another request could look at."""
+    """Return whether a candidate has text that another request could show."""
     return bool(carried(member.completion, config).strip())
 
 
@@ -84,8 +84,8 @@ def notes_on(completion: Completion, config: Carrying) -> list[str]:
 
 
 def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
-    """What a chain goes on with: `new`; or, where it has no answer and `before` (at `place` in its population) has one,
-    `before` once more, with all that `new` cost among its side calls."""
+    """Return the member that a chain continues with: `new`, or `before` (at `place` in its population) if only that has
+    an answer, with all that `new` cost among its side calls."""
     if new.completion.text.strip() or not before.completion.text.strip():
         return new
     notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]
@@ -95,8 +95,8 @@ def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
 
 
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
-    """The number after the last "`word`:" of `text`, if it is one of `allowed`; else None. A fraction is a share of the
-    most that is allowed: of 1, "1/2" is 0.5; of 7, "7/7" is 7."""
+    """Return the number after the last "`word`:" of `text` if it is one of `allowed`, else None. A fraction is a share
+    of the largest one: of 1, "1/2" is 0.5; of 7, "7/7" is 7."""
     number = rf"(\d{{1,6}}+(?:\s*+/\s*+\d{{1,6}}+|\.\d{{1,6}}+)?+|\.\d{{1,6}}+)(?!\.*+\d){single}"
     found = re.findall(rf"{re.escape(word)}\s*+[:=]?+[\s*_`$]*+(?:\\boxed\{{)?+\s*+{number}", text, re.IGNORECASE)
     if not found:
@@ -121,7 +121,7 @@ def read_selection(text: str) -> int | None:
 
 @dataclass
 class Choice:
-    """Which position won, the completions spent on it, and notes."""
+    """The position that won, the completions spent on it, and notes."""
 
     winner: int
     side_calls: list[Completion] = field(default_factory=list)
@@ -129,9 +129,8 @@ class Choice:
 
 
 async def choose(problem: Problem, ask: Ask, config: Selecting, texts: tuple[str, str], *names: str | int) -> Choice:
-    """The better of two texts, as the model says. Which stands first in the prompt is drawn, for models prefer a
-    place. An empty text loses without a request; between two empty ones, or after an answer that can't be read, the
-    winner is drawn too, and noted: neither is favoured silently."""
+    """Ask which of two texts is better. The order in the prompt is drawn, as models prefer a place. An empty text loses
+    without a request. Between two empty ones, or after an unreadable answer, the winner is drawn and noted."""
     rng = seeds.rng(config.SEED, problem.id, "choose", *names)
     swapped, coin = bool(rng.integers(2)), int(rng.integers(2))
     spoken = [bool(text.strip()) for text in texts]
@@ -148,10 +147,9 @@ async def choose(problem: Problem, ask: Ask, config: Selecting, texts: tuple[str
 async def single_elimination(
     problem: Problem, ask: Ask, config: Selecting, members: Population, name: str
 ) -> AsyncIterator[Population]:
-    """Pairwise knock-out of `members`, which stand: of each pair one goes on to the next round, an odd one out goes on
-    unopposed. The first round pairs neighbours, and those that are left are shuffled for the next, as in QED-Nano's
-    code: who meets whom, and who goes on unopposed, is drawn anew. Yields them so after each round; its pairs are asked
-    at once, under (name, round, pair)."""
+    """Yield what is left of `members` after each round of a pairwise knock-out; an odd one goes on unopposed. The first
+    round pairs neighbours, and the members left are shuffled for the next, as in QED-Nano's code. The pairs of a round
+    are asked at once, under (name, round, pair)."""
     number = 0
     while len(members) > 1:
         pairs = list(zip(members[::2], members[1::2], strict=False))

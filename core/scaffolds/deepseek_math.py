@@ -19,10 +19,9 @@ from statistics import fmean
 from core.base import seeds
 from core.base.errors import UserError
 from core.constants import Carrying, constant
-from core.scaffolds.bound import Bound, register
 from core.scaffolds.common import UNASSESSED, UNREADABLE, notes_on, stated_score
 from core.scaffolds.prompts import request
-from core.types import Ask, Member, Message, Population, Problem, Stage, Wording, carried
+from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 SCALE = Wording(
     answer="""1: correct and complete, with every step justified. 0.5: right on the whole, with small gaps or slips. \
@@ -212,13 +211,17 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
         pool += newest
 
 
-def bound(config: Constants) -> Bound:
-    """Compute the bound, as a problem of the paper's size takes half a million completions: too many for a dry run. A
-    prompt shows a proof and its reviews."""
+def _most(config: Constants) -> int:
     proofs = config.N
     for _ in range(config.ROUNDS):
         proofs += min(config.KEEP, proofs) * config.REFINEMENTS
-    return Bound(proofs * (1 + config.VERIFY_SAMPLES), 1 + config.REVIEWS)
+    return proofs * (1 + config.VERIFY_SAMPLES)
 
 
-DEEPSEEK_MATH = register(deepseek_math, Constants, PROVE, SCALE, REVIEW, REFINE, SCORE, bound=bound)
+DEEPSEEK_MATH = Scaffold(
+    deepseek_math,
+    constants=Constants,
+    prompts=(PROVE, SCALE, REVIEW, REFINE, SCORE),
+    max_completions=_most,
+    texts_shown=lambda config: 1 + config.REVIEWS,
+)

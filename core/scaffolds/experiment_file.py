@@ -1,21 +1,27 @@
-"""Experiment files, read as they stand: who plans or compares an experiment takes its scaffold and constants from
-there, for people edit them there."""
+"""Experiment files, read as they stand: their scaffolds and constants, as people edit them there."""
 
+import re
 import runpy
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field, fields, make_dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from core.base.errors import UserError
+from core.base.errors import UserError, command
 from core.base.files import ROOT
-from core.types import Planned
+from core.constants import Constants, constant, rules
+from core.types import Planned, Scaffold
 
 FOLDER = ROOT / "experiments"
+
+# The scaffold that an experiment's file imports and runs, such as RSA.
+_RUN = re.compile(r"^from core\.scaffolds\.\w+ import (?:\w+, )*(\w+)[\w, ]*\n.*^ +run\(\1, globals\(\)", re.M | re.S)
 
 
 @dataclass(frozen=True)
 class ExperimentFile:
-    """`planned`: its scaffold, or its comparison of several; `namespace`: the names of its file."""
+    """An experiment: its scaffold, or its comparison of several, as `planned`, and the names of its file."""
 
     name: str
     planned: Planned
@@ -28,7 +34,7 @@ def paths() -> list[Path]:
 
 
 def load(name: str) -> ExperimentFile:
-    """The experiment `name`, or the only one whose name begins so. Raises UserError."""
+    """Load the experiment `name`, or the only one whose name begins so. Raises UserError."""
     known = paths()
     stem = Path(name).stem or "?"
     found = [path for path in known if path.stem == stem] or [path for path in known if path.stem.startswith(stem)]
@@ -44,3 +50,44 @@ def load(name: str) -> ExperimentFile:
     if not planned:
         raise UserError(f"{found[0].stem} names no scaffold (see core/scaffolds/__init__.py)")
     return ExperimentFile(found[0].stem, planned[-1], namespace)
+
+
+@cache
+def of_scaffolds() -> dict[str, str]:
+    """Return the experiment of each scaffold, which sets its constants, by the scaffold's name in small letters. Of
+    several experiments, the first counts. The files are not run."""
+    found: dict[str, str] = {}
+    for path in paths():
+        if runs := _RUN.search(path.read_text(encoding="utf-8")):
+            found.setdefault(runs[1].lower(), path.stem)
+    return found
+
+
+def chosen(default: str) -> Scaffold[Any]:
+    """Return the scaffold that the command line names by SCAFFOLD=…, else `default`. Its own constants are by default
+    those of its experiment; the file that calls this sets the others. Ends the process if there is no such scaffold."""
+    with command():  # an experiment chooses before it runs
+        named = [given.partition("=")[2] for given in sys.argv[1:] if given.startswith("SCAFFOLD=")]
+        return scaffold_named((named or [default])[-1])
+
+
+def scaffold_named(name: str) -> Scaffold[Any]:
+    """Return the scaffold `name`, with the constants of its experiment as defaults. Raises UserError."""
+    known = of_scaffolds()
+    experiment = known.get(name, name)
+    if experiment not in known.values():
+        raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(known)}")
+    found = load(experiment)
+    scaffold = cast(Scaffold[Any], found.planned)
+    own = {each.name: each for each in fields(scaffold.constants) if each.name not in rules(Constants)}
+    set_there = [(each, found.namespace[each.name]) for each in own.values() if each.name in found.namespace]
+    about, names = "what writes and improves the solutions", (*known, *known.values())
+    made = make_dataclass(
+        "Constants",
+        [("SCAFFOLD", str, constant(name, about, choices=names))]
+        + [(each.name, each.type, field(default=value, metadata=each.metadata)) for each, value in set_there],
+        bases=(scaffold.constants,),
+        frozen=True,
+        kw_only=True,
+    )
+    return replace(scaffold, constants=made)

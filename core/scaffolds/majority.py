@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from core import constants
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
-from core.types import Ask, Completion, Member, Population, Problem, Stage
+from core.types import Ask, Completion, Member, Population, Problem, Scaffold, Stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,4 +40,11 @@ async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterat
         there, size = size, size + min(size, (config.STAGE or size))
 
 
-MAJORITY = register(majority, Constants, prompts.SOLVE, for_proofs="best_of")
+MAJORITY = Scaffold(
+    majority,
+    constants=Constants,
+    prompts=(prompts.SOLVE,),
+    max_completions=lambda config: config.N,
+    texts_shown=lambda config: 0,
+    for_proofs="best_of",
+)

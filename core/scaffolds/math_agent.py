@@ -5,13 +5,11 @@ tools and numbers: at most CALLS = 15 calls, K = 4 solutions merged or selected 
 of a tool is one completion, and neither the planner's own requests nor `submit` count among the CALLS. They do count
 as completions: at most CALLS + INVALID_CALLS of them, 35 in all with the defaults, and as side calls.
 
-The planner writes its calls as lines (core/scaffolds/tool_calls.py; there they are those of the API). The lines of a
-reply are carried out in order, and the planner is shown what came of them: every solution and report in full, so its
-last prompts are long. A call that can't be carried out is counted and reported back, and the rest of its reply is left
-out; a reply that failed (the server's context was too short, say) or has no call counts as one. After INVALID_CALLS of
-them in all, one of the standing solutions (those that no improvement, merge or selection has superseded) is drawn at
-random and submitted by rule, and that is noted; where there is none, one is asked for first. There, such a problem has
-no answer.
+The planner writes its calls as lines (core/scaffolds/tool_calls.py; there they are those of the API). They are carried
+out in order, and the planner is shown every solution and report in full, so its last prompts are long. An invalid call
+is counted and reported back, and the rest of its reply is left out; a reply that failed or has no call counts as one.
+After INVALID_CALLS of them, a standing solution (one that no improvement, merge or selection has superseded) is drawn
+at random and submitted by rule, which is noted; without any, one is asked for first. There, such problems stay open.
 """
 
 import re
@@ -22,7 +20,6 @@ from core.base import seeds
 from core.base.errors import UserError
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
 from core.scaffolds.common import (
     BAD_ARGUMENTS,
     BY_RULE,
@@ -34,7 +31,7 @@ from core.scaffolds.common import (
 )
 from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, improve, report, select_one
 from core.scaffolds.tool_calls import CALL, TOOLS, InvalidCall, call_lines, read_call
-from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 INVALID_CALLS = 5  # calls in all that can't be carried out, before a solution is submitted by rule
 MOST_APPROACHES = 4  # of one call
@@ -109,26 +106,20 @@ class Constants(Reporting):
 async def math_agent(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """After every call the standing solutions, once there are any; at the end the one that is submitted."""
     desk = _Desk(problem, ask, config)
-    plans = invalid = 0
-    while invalid < INVALID_CALLS:
+    plans = 0
+    while desk.invalid < INVALID_CALLS:
         plan = await ask(desk.prompt(), "plan", plans, max_tokens=config.PLAN_TOKENS, answer_opening=CALL)
         plans += 1
         desk.spent.append(plan)
         desk.notes += [FAILED_PLAN] if plan.error else []
         for line in call_lines(plan.text) or [""]:
-            refusal = submitted = None
-            try:
-                submitted = await desk.call(line)
-            except InvalidCall as why:
-                refusal = why
-                invalid += 1
-                desk.refuse(line, why)
-            if submitted:
-                yield Stage("submitted", desk.population([submitted]))
+            is_carried_out = await desk.call(line)
+            if desk.submitted:
+                yield Stage("submitted", desk.population([desk.submitted]))
                 return
             if desk.standing:
                 yield Stage(f"calls of plan {plans}", desk.population(desk.standing))
-            if refusal:
+            if not is_carried_out:
                 break
     if not desk.standing:
         await desk.call("solve")
@@ -154,7 +145,8 @@ class _Desk:
 
     def __init__(self, problem: Problem, ask: Ask, config: Constants) -> None:
         self.problem, self.ask, self.config = problem, ask, config
-        self.made = 0  # calls
+        self.made = self.invalid = 0  # calls
+        self.submitted: int | None = None  # the solution
         self.approaches: list[str] = []
         self.solutions: list[Completion] = []
         self.origins: list[list[int]] = []  # of each solution: those it was made from
@@ -185,28 +177,29 @@ class _Desk:
         self.seen.update(solutions)
         return members
 
-    def refuse(self, line: str, why: InvalidCall) -> None:
-        """Note a call that can't be carried out, also for the planner."""
-        self.notes.append(why.note)
-        self.log.append(f"{CALL} {line:.200}\nNot carried out: {why}." if line else f"Nothing: {why}.")
-
-    async def call(self, line: str) -> int | None:
-        """Carry out one call; the solution that it submits. Raises InvalidCall."""
-        tool, numbers = read_call(line)
+    async def call(self, line: str) -> bool:
+        """Carry out one call. If it can't be, note that, also for the planner, and return False."""
+        try:
+            tool, numbers = read_call(line)
+            self._check(tool, numbers)
+        except InvalidCall as why:
+            self.invalid += 1
+            self.notes.append(why.note)
+            self.log.append(f"{CALL} {line:.200}\nNot carried out: {why}." if line else f"Nothing: {why}.")
+            return False
         if tool == "submit":
-            self._check(tool, numbers, EMPTY_SUBMISSION)
-            return numbers[0]
-        if self.made == self.config.CALLS:
-            raise InvalidCall(NO_CALLS_LEFT, "no calls are left; submit a solution")
-        self._check(tool, numbers, BAD_ARGUMENTS)
+            self.submitted = numbers[0]
+            return True
         self.made += 1
         outcome = await self._carry_out(tool, numbers, (tool, self.made))
         self.log.append(f"{CALL} {line:.200}\n{outcome}")
-        return None
+        return True
 
-    def _check(self, tool: str, numbers: list[int], note: str) -> None:
-        """Raises InvalidCall where the numbers name what is not there, or is empty."""
-        name = TOOLS[tool]
+    def _check(self, tool: str, numbers: list[int]) -> None:
+        """Raises InvalidCall if no calls are left, or the numbers name what is missing or empty."""
+        if tool != "submit" and self.made == self.config.CALLS:
+            raise InvalidCall(NO_CALLS_LEFT, "no calls are left; submit a solution")
+        name, note = TOOLS[tool], EMPTY_SUBMISSION if tool == "submit" else BAD_ARGUMENTS
         others = {"count": MOST_APPROACHES, "approach": len(self.approaches), "report": len(self.reports)}
         most = others.get(name, len(self.solutions))
         if name == "solutions" and not (len(set(numbers)) == len(numbers) and 2 <= len(numbers) <= self.config.K):
@@ -278,11 +271,13 @@ class _Desk:
         return f"Solution {number} came back empty and is of no use."
 
 
-MATH_AGENT = register(
+MATH_AGENT = Scaffold(
     math_agent,
-    Constants,
-    *(prompts.SOLVE, prompts.AGGREGATE, prompts.VERDICT, PLAN, CALL, APPROACHES, APPROACH, FOLLOW, REPORT, IMPROVE),
-    *(SELECT, BEST),
-    linear={"CALLS": 4},
-    reply=f"{CALL} solve {{}}",  # one call a plan; beyond the last call it is refused
+    constants=Constants,
+    prompts=(
+        *(prompts.SOLVE, prompts.AGGREGATE, prompts.VERDICT),
+        *(PLAN, CALL, APPROACHES, APPROACH, FOLLOW, REPORT, IMPROVE, SELECT, BEST),
+    ),
+    max_completions=lambda config: 2 * config.CALLS + INVALID_CALLS,  # if each plan makes one call
+    texts_shown=lambda config: config.CALLS,  # to the planner
 )

@@ -8,12 +8,11 @@ that evaluation.
 
 Proofs have no answers to be grouped by: there the one call groups them by their argument, and picks the one that holds.
 
-Its time box: it goes on solving, the problems with the fewest perfect scores first, until there are enough of them or
-the time is up. In each of ROUNDS waves, at most, a problem gets as many new solutions as it lacks perfect scores, and
-those of the problem with the fewest go first. None is begun once MINUTES are over (0: no clock), not even those that
-wait for the server; what has begun is finished and judged, and the grouping follows. That takes 2 * PERFECT completions
-more a wave, at most; ROUNDS = 0 is off. How far a clock lets a problem come is the one thing that a seed does not
-decide; a resumed run has its MINUTES anew.
+Its time box: it goes on solving until there are enough perfect scores or the time is up. In each of ROUNDS waves, at
+most, a problem gets as many new solutions as it lacks perfect scores. None begins once MINUTES are over (0: no clock);
+a wave that has begun is finished and judged, and the grouping follows. That takes 2 * PERFECT completions more a wave,
+at most; ROUNDS = 0 is off. How far a clock lets a problem come is the one thing that a seed does not decide; a resumed
+run has its MINUTES anew.
 """
 
 import asyncio
@@ -21,14 +20,12 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from core.base import seeds
 from core.base.errors import UserError
 from core.constants import check_subset, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
 from core.scaffolds.common import (
     BETTER,
     INVALID_SELECTION,
@@ -41,7 +38,7 @@ from core.scaffolds.common import (
     stated_score,
 )
 from core.scaffolds.prompts import request
-from core.types import Ask, Late, Member, Message, Population, Problem, Stage, Wording, carried
+from core.types import Ask, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 JUDGE = """Problem:
 {problem}
@@ -131,26 +128,22 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
     Where the grouping can't be read, all that were kept go on to the knock-out. All of it is noted.
     """
 
-    async def solved(t: int, i: int, **urgency: float) -> Member:
-        made = await ask(prompts.solve(problem), t, i, **urgency)
+    async def solved(t: int, i: int) -> Member:
+        made = await ask(prompts.solve(problem), t, i)
         return Member(made, notes=notes_on(made, config))
 
-    async def judged(member: Member, t: int, i: int, **urgency: float) -> Member:
+    async def judged(member: Member, t: int, i: int) -> Member:
         if has_text(member, config):
             messages = judge(problem, carried(member.completion, config))
-            check = await ask(messages, "judge", t, i, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE, **urgency)
+            check = await ask(messages, "judge", t, i, max_tokens=config.VERIFY_TOKENS, answer_opening=SCORE)
             points = stated_score(check.text, "Score", POINTS)
             member.self_score = None if points is None else points / max(POINTS)
             member.side_calls, member.verdicts = [check], [member.self_score]
             member.notes += [UNREADABLE] * (points is None)
         return member
 
-    async def attempt(t: int, i: int, perfect: int) -> Member | None:
-        """One of a wave: after what every problem gets, and the sooner the fewer perfect scores its problem has. None
-        where its turn came too late."""
-        with suppress(Late):
-            return await judged(await solved(t, i, priority=-1 - perfect, until=closes), t, i, priority=-1 - perfect)
-        return None
+    async def attempt(t: int, i: int) -> Member:
+        return await judged(await solved(t, i), t, i)
 
     def worth(member: Member) -> tuple[bool, float]:
         return has_text(member, config), -1.0 if member.self_score is None else member.self_score
@@ -172,10 +165,7 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
         perfect = sum(member.self_score == 1.0 for member in pool)
         if perfect >= config.PERFECT or t > config.ROUNDS or time.monotonic() > closes:
             break
-        attempts = await asyncio.gather(*(attempt(t, i, perfect) for i in range(config.PERFECT - perfect)))
-        newest = [member for member in attempts if member]
-        if not newest:
-            break
+        newest = await asyncio.gather(*(attempt(t, i) for i in range(config.PERFECT - perfect)))
         yield Stage(f"wave {t}", newest)
         pool += newest
 
@@ -200,12 +190,12 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
         yield standing
 
 
-NOMOS = register(
+NOMOS = Scaffold(
     nomos,
-    Constants,
-    *(prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, SELECT, BETTER),
-    rounds="ROUNDS",
-    linear={"K": 3, "N": 4, "PERFECT": 2},
-    dry={"MINUTES": 0},
+    constants=Constants,
+    prompts=(prompts.SOLVE, JUDGE, SCORE, GROUP, KEPT, SELECT, BETTER),
+    # Each solution and its judgement; the grouping, and the knock-out of K.
+    max_completions=lambda config: 2 * (config.N + config.PERFECT * config.ROUNDS) + config.K * (config.K > 1),
+    texts_shown=lambda config: 2 * config.K if config.K > 1 else 1,  # to the grouping, with their judgements
     roles="group solutions by their answers",
 )

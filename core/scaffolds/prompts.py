@@ -104,8 +104,6 @@ def solve(problem: Problem) -> list[Message]:
 
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
     """Messages that ask for one better solution made from `candidates` (K >= 1 texts, in the order given)."""
-    if not candidates:
-        raise ValueError("aggregate needs at least one candidate")
     return merge(AGGREGATE, REFINE, problem, candidates)
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from core.base import seeds
 from core.constants import check_subset, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
 from core.scaffolds.common import BETTER, SELECT, Selecting, notes_on, single_elimination
-from core.types import Ask, Member, Population, Problem, Stage, carried
+from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +54,10 @@ async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterato
         yield left
 
 
-QED_RSA = register(
+QED_RSA = Scaffold(
     qed_rsa,
-    Constants,
-    *(prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, SELECT, BETTER),
-    rounds="ROUNDS",
-    linear={"K": 3, "N": 4},
+    constants=Constants,
+    prompts=(prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, SELECT, BETTER),
+    max_completions=lambda config: config.N * (config.ROUNDS + 1) + config.N - 1,
+    texts_shown=lambda config: max(config.K, min(config.N, 2)),
 )

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
 from core.scaffolds.common import CUT_SUMMARY, EMPTY_SUMMARY, latest_with_text, notes_on
-from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 _SUMMARISE = """Problem:
 {problem}
@@ -111,4 +110,10 @@ def solve_again(problem: Problem, summary: str) -> list[Message]:
     return prompts.request(SOLVE_AGAIN, problem, summary=summary)
 
 
-REASONING_CACHE = register(reasoning_cache, Constants, prompts.SOLVE, SUMMARISE, OPENING, SOLVE_AGAIN, rounds="ROUNDS")
+REASONING_CACHE = Scaffold(
+    reasoning_cache,
+    constants=Constants,
+    prompts=(prompts.SOLVE, SUMMARISE, OPENING, SOLVE_AGAIN),
+    max_completions=lambda config: max(1, 2 * config.ROUNDS - 1),
+    texts_shown=lambda config: 2,  # an attempt and the summary before it
+)

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
 from core.scaffolds.common import latest_with_text, notes_on
-from core.types import Ask, Member, Population, Problem, Stage, carried
+from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,4 +41,10 @@ async def refinement(problem: Problem, ask: Ask, config: Constants) -> AsyncIter
         yield Stage(f"refinement {t}", population)
 
 
-REFINEMENT = register(refinement, Constants, prompts.SOLVE, prompts.REFINE, rounds="ROUNDS", linear={"N": 2})
+REFINEMENT = Scaffold(
+    refinement,
+    constants=Constants,
+    prompts=(prompts.SOLVE, prompts.REFINE),
+    max_completions=lambda config: config.N * (config.ROUNDS + 1),
+    texts_shown=lambda config: 1,
+)

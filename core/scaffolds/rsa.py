@@ -6,9 +6,10 @@ choice, made by a selection function: uniformly (the paper's), or by Boltzmann w
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,9 @@ import numpy as np
 from core.base import seeds
 from core.constants import Carrying, Constants, check_subset, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
-from core.types import Ask, Member, Message, Population, Problem, carried
+from core.types import Ask, Member, Message, Population, Problem, Scaffold, carried
 
-AHEAD = 8  # steps that may be at work beyond the one that is waited for: what a straggler of a population holds up
-
+AHEAD = 8  # steps that are at work beyond the one that is waited for: the most that one slow member holds up
 
 Members = Sequence[asyncio.Task[Member]]  # a population at work
 Select = Callable[[np.random.Generator, Sequence[float | None], Any], list[int]]
@@ -52,8 +51,8 @@ class BoltzmannConstants(RsaConstants):
 
 
 def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: RsaConstants) -> list[int]:
-    """All positions in `scores` in the order in which they are drawn: K of them, each subset as likely as any other,
-    then the others, each order as likely."""
+    """Draw all positions in `scores`: first K of them, each subset as likely as any other, then the others in any
+    order."""
     drawn = rng.choice(len(scores), size=config.K, replace=False)
     others = np.delete(np.arange(len(scores)), drawn)
     order: list[int] = np.concatenate([drawn, rng.permutation(others)]).tolist()
@@ -61,10 +60,10 @@ def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Rs
 
 
 def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: BoltzmannConstants) -> list[int]:
-    """All positions in `scores`, drawn one after the other with weights exp(score / TAU) among those left.
+    """Draw all positions in `scores` one after the other, with weights exp(score / TAU) among those left.
 
-    Drawn by sorting score / TAU + Gumbel noise, which is the same distribution (Kool et al. 2019, arXiv 1903.06059).
-    A member without a score counts as the mean of the others: unknown is not bad.
+    Sorting score / TAU + Gumbel noise gives the same distribution (Kool et al. 2019, arXiv 1903.06059). A member
+    without a score counts as the mean of the others: unknown is not bad.
     """
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
@@ -73,7 +72,7 @@ def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: 
 
 
 async def sample(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
-    """N independent solutions: the baseline, and step 0 of RSA."""
+    """Yield N independent solutions: the baseline, and step 0 of RSA."""
     messages = prompts.solve(problem)
     completions = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
     yield [Member(completion) for completion in completions]
@@ -88,76 +87,75 @@ async def rsa(
     stop: Stop | None = None,
     aggregate: Aggregate = prompts.aggregate,
 ) -> AsyncGenerator[Population, None]:
-    """Populations t = 0..T of RSA, each with `config.N` members; fewer where `stop` says of one that it is the last.
+    """Yield populations t = 0..T of RSA, each with `config.N` members; fewer if `stop` ends a problem early.
 
-    `ask(messages, t, i)` gives member i of step t. `score` fills in the scores of a population that `select` then
-    draws from; the last population is never drawn from, so it is not scored. A candidate with nothing to carry
-    (failed, or cut off before it said anything) is passed over; with none left, a member starts afresh. `aggregate`
-    gives the messages that show the others, in the order that ORDER says.
+    `ask(messages, t, i)` gives member i of step t. `score` fills in the scores of a population that `select` then draws
+    from; the last population is not scored. `aggregate` makes the messages that show the candidates, in the order that
+    ORDER says.
 
-    Draws that need no scores are known beforehand: a member is asked for as soon as its own K parents are there, up to
-    AHEAD steps beyond the first that is not whole. A step is made when the first of its parents is there, for T may be
-    in the thousands. Where something looks at whole populations (`score`, `stop`), the next one waits for all of it.
+    A member is asked for as soon as its own K parents have arrived, up to AHEAD steps early. If `score` or `stop` needs
+    whole populations, each step waits for all of the one before.
     """
-
-    def step(earlier: Members, t: int, scores: Sequence[float | None]) -> Members:
-        """The members of step t, at work."""
-        draws = [seeds.rng(config.SEED, problem.id, "select", t, i) for i in range(config.N)]
-        orders = [select(rng, scores, config) if t else [] for rng in draws]
-        uses = Counter(j for order in orders for j in order[: config.K])
-        ranks = [_rank(problem, config, (t, i), uses) for i in range(config.N)]
-        made = {  # prompts that begin alike are sent one after the other
-            i: asyncio.create_task(_member(problem, ask, config, (t, i), orders[i], ranks[i], earlier, aggregate))
-            for i in sorted(range(config.N), key=lambda i: arranged(orders[i][: config.K], ranks[i]))
-        }
-        for task in made.values():
-            task.add_done_callback(go_on)
-        return [made[i] for i in range(config.N)]
-
-    def go_on(_: object = None) -> None:
-        """Begin the next step, where it may begin and the last one has a member to draw."""
-        if len(steps) <= newest and any(member.done() for member in steps[-1]):
-            steps.append(step(steps[-1], len(steps), unscored))
-
-    is_eager = not (score or stop)
-    newest = 0  # the last step that may be at work by now
-    unscored = [None] * config.N
-    steps = [step([], 0, unscored)]
+    begin = partial(_begin, problem, ask, config, select, aggregate)
+    ahead = 0 if score or stop else AHEAD
+    steps: deque[Members] = deque()  # at work, the oldest first
+    newest: Members = []
+    scores: list[float | None] = [None] * config.N
     try:
         for t in range(config.T + 1):
-            if is_eager:
-                newest = min(config.T, t + AHEAD)
-                go_on()
-            population = list(await asyncio.gather(*steps[t]))
+            while len(steps) <= min(ahead, config.T - t):
+                newest = begin(t + len(steps), newest, scores)
+                steps.append(newest)
+            population = list(await asyncio.gather(*steps[0]))
             if score and t < config.T:
                 await score(problem, population, t, ask, config)
+                scores = [member.self_score for member in population]
             yield population
-            # In a thread, as grading is: telling whether answers say the same may take seconds.
-            if t == config.T or (stop and await asyncio.to_thread(stop, problem, population, config)):
+            # In a thread, as comparing answers may take seconds.
+            if stop and t < config.T and await asyncio.to_thread(stop, problem, population, config):
                 return
-            if not is_eager:
-                steps.append(step(steps[t], t + 1, [member.self_score for member in population]))
-            steps[t] = []  # its texts live on only where they are carried
+            steps.popleft()
     finally:
-        newest = -1
         left = [member for members in steps for member in members]
         for member in left:
             member.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
 
+def _begin(
+    problem: Problem,
+    ask: Ask,
+    config: RsaConstants,
+    select: Select,
+    aggregate: Aggregate,
+    t: int,
+    earlier: Members,
+    scores: Sequence[float | None],
+) -> Members:
+    """Start the members of step t, each of which waits for its parents among `earlier`, the step before."""
+    draws = [seeds.rng(config.SEED, problem.id, "select", t, i) for i in range(config.N)]
+    orders = [select(rng, scores, config) if t else [] for rng in draws]
+    uses = Counter(j for order in orders for j in order[: config.K])
+    ranks = [_rank(problem, config, (t, i), uses) for i in range(config.N)]
+    made = {  # prompts that begin alike are sent one after the other
+        i: asyncio.create_task(_member(problem, ask, config, aggregate, (t, i), orders[i], ranks[i], earlier))
+        for i in sorted(range(config.N), key=lambda i: sorted(orders[i][: config.K], key=ranks[i]))
+    }
+    return [made[i] for i in range(config.N)]
+
+
 async def _member(
     problem: Problem,
     ask: Ask,
     config: RsaConstants,
+    aggregate: Aggregate,
     names: tuple[int, int],
     order: Sequence[int],
     rank: Rank,
     earlier: Members,
-    aggregate: Aggregate,
 ) -> Member:
-    """A solution made from the first K members of `earlier`, in this `order`, that have something to carry, shown by
-    their `rank`; from the problem alone where there are none."""
+    """Make a solution from the first K members of `earlier`, in this `order`, that have something to carry (some fail,
+    or are cut off too early), shown by their `rank`. Without any, it starts afresh."""
     texts: dict[int, str] = {}
     for j in order:
         if len(texts) == config.K:
@@ -166,29 +164,34 @@ async def _member(
             texts[j] = text
     if not texts:
         return Member(await ask(prompts.solve(problem), *names))
-    parents = arranged(texts, rank)
+    parents = sorted(texts, key=rank)  # recorded, as the report puts prompts together anew
     messages = aggregate(problem, [texts[j] for j in parents])
     return Member(await ask(messages, *names), parents)
 
 
 def _rank(problem: Problem, config: RsaConstants, names: tuple[int, int], uses: Mapping[int, int]) -> Rank:
-    """Where the prompt of the member called `names` shows each of the last population.
+    """Return the order in which the prompt of the member called `names` shows candidates.
 
-    ORDER = "random": drawn for every prompt. Models prefer a place, and whoever stands in it in all prompts takes the
-    population over (benchmarks/fixation.py). "shared": those come first that most prompts of the step show, so that the
-    server finds as much as possible of a prompt in its prefix cache; the price is that, and that better-scored members
-    tend to stand first.
+    ORDER = "random": drawn for every prompt. Models prefer a place, and a candidate that holds it in all prompts takes
+    the population over (benchmarks/fixation.py). "shared": candidates that most prompts of the step show come first, so
+    that the server finds more of a prompt in its prefix cache; better-scored members then tend to come first too.
     """
     if config.ORDER == "shared":
         return lambda j: (-uses[j], j)
     return lambda j: (seeds.derive(config.SEED, problem.id, "order", *names, j), j)
 
 
-def arranged(parents: Iterable[int], rank: Rank) -> list[int]:
-    """`parents` in the order in which a prompt shows them, which is recorded: the report puts prompts together anew."""
-    return sorted(parents, key=rank)
-
-
-SIZES = {"K": 3, "N": 4}
-RSA = register(rsa, RsaConstants, prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, rounds="T", linear=SIZES)
-BASELINE = register(sample, SampleConstants, prompts.SOLVE, linear={"N": 3})
+RSA = Scaffold(
+    rsa,
+    constants=RsaConstants,
+    prompts=(prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE),
+    max_completions=lambda config: config.N * (config.T + 1),
+    texts_shown=lambda config: config.K,
+)
+BASELINE = Scaffold(
+    sample,
+    constants=SampleConstants,
+    prompts=(prompts.SOLVE,),
+    max_completions=lambda config: config.N,
+    texts_shown=lambda config: 0,
+)

@@ -8,12 +8,11 @@ empty). 16 + 9 * 16 = 160 completions.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.constants import constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
-from core.scaffolds.rsa import SIZES, RsaConstants, rsa
+from core.scaffolds.rsa import RSA, RsaConstants, rsa
 from core.types import Ask, Message, Population, Problem, Wording
 
 AGGREGATE = Wording(
@@ -74,15 +73,15 @@ class Constants(RsaConstants):
     ANSWER_TOKENS: int = constant(0, "budget forcing: tokens for the answer at the cap; 0 is off", 0, 100_000)
 
 
-async def rsa_paper(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Populations t = 0..T of N members, as core.scaffolds.rsa.rsa yields them."""
-    async for population in rsa(problem, ask, config, aggregate=aggregate):
-        yield population
-
-
 def aggregate(problem: Problem, candidates: Sequence[str]) -> list[Message]:
     """Messages that ask for one better solution made from `candidates` (K >= 1 texts), or else by another approach."""
     return prompts.merge(AGGREGATE, REFINE, problem, candidates)
 
 
-RSA_PAPER = register(rsa_paper, Constants, prompts.SOLVE, AGGREGATE, REFINE, rounds="T", linear=SIZES)
+async def rsa_paper(problem: Problem, ask: Ask, config: RsaConstants) -> AsyncIterator[Population]:
+    """Yield populations t = 0..T of N members, as core.scaffolds.rsa.rsa does."""
+    async for population in rsa(problem, ask, config, aggregate=aggregate):
+        yield population
+
+
+RSA_PAPER = replace(RSA, run=rsa_paper, constants=Constants, prompts=(prompts.SOLVE, AGGREGATE, REFINE))

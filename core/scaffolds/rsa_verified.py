@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
-from core.scaffolds.rsa import RSA, SIZES, BoltzmannConstants, boltzmann, rsa
-from core.scaffolds.verification import Verifying, verify
+from core.scaffolds.rsa import RSA, BoltzmannConstants, boltzmann, rsa
+from core.scaffolds.verification import Verifying, verdicts, verify
+from core.types import Scaffold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,10 +14,10 @@ class Constants(BoltzmannConstants, Verifying):
     pass
 
 
-RSA_VERIFIED = register(
+RSA_VERIFIED = Scaffold(
     partial(rsa, select=boltzmann, score=verify),
-    Constants,
-    *(*RSA.prompts, prompts.VERIFY, prompts.VERDICT),
-    rounds="T",
-    linear=SIZES | {"VERIFY_SAMPLES": 2},
+    constants=Constants,
+    prompts=(*RSA.prompts, prompts.VERIFY, prompts.VERDICT),
+    max_completions=lambda config: config.N * (config.T + 1) + config.N * config.T * verdicts(config),
+    texts_shown=RSA.texts_shown,
 )

@@ -1,15 +1,13 @@
 """Self-check (arXiv 2507.15855, github.com/lyang36/IMO25): solve, self-improve, then review and correct until the
 reviews keep passing. The loop is that of QED-Nano's evaluation.
 
-Each round reviews the solution once, and a second request classifies the review: it sees nothing but the review's text,
-and says yes or no to its accepting the solution. What is not a clear yes is a failure, and the solution is corrected in
-the same round from the review's summary, which is the list of flaws before the details. PASSES in a row accept the
-solution, FAILURES in a row give up, and so does the end of ROUNDS; the solution as it then stands is the answer, for in
-these experiments something has to be. With 5, 10 and 30: 12 completions (accepted at once), 32 (never passed), never
-more than 92.
+Each round reviews the solution once, and a second request, which sees nothing but the review, says whether that accepts
+the solution. Anything but a clear yes is a failure, and the solution is corrected in the same round from the review's
+summary, the list of flaws before the details. PASSES in a row accept the solution; FAILURES in a row, or the end of
+ROUNDS, give up, and the newest solution is the answer. With 5, 10 and 30: 12 completions (accepted at once), 32 (never
+passed), never more than 92.
 
-CLASSIFY = 0 is ours, not the source's: the last line of the review is its verdict, and nobody is asked about it. 7
-completions, 22, never more than 62.
+CLASSIFY = 0 is ours, not the source's: the last line of the review is its verdict. 7 completions, 22, at most 62.
 """
 
 import re
@@ -18,10 +16,9 @@ from dataclasses import dataclass, replace
 
 from core.constants import Carrying, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import Bound, register
 from core.scaffolds.common import CUT_REPORT, EMPTY_REPORT, UNACCEPTED, UNREADABLE, has_text, latest_with_text, notes_on
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 REVIEW = """Problem:
 {problem}
@@ -170,16 +167,12 @@ def read_answer(text: str) -> bool | None:
     return said == {"yes"} if len(said) == 1 else None
 
 
-def bound(config: Constants) -> Bound:
-    """Count a review, its classification and a correction in every round; a prompt shows a solution and the report on
-    it. A run of more than FAILURES rounds stays a few below, as only passes between the failures let it go on.
-    """
-    return Bound(2 + (3 if config.CLASSIFY else 2) * config.ROUNDS, 2)
-
-
-SELFCHECK = register(
+SELFCHECK = Scaffold(
     selfcheck,
-    Constants,
-    *(prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
-    bound=bound,
+    constants=Constants,
+    prompts=(prompts.SOLVE, prompts.REFINE, prompts.VERDICT, REVIEW, ACCEPTED, ANSWER, CORRECT),
+    # A review, its classification and a correction in every round. A run of more than FAILURES rounds stays a few
+    # below, as only passes between the failures let it go on.
+    max_completions=lambda config: 2 + (3 if config.CLASSIFY else 2) * config.ROUNDS,
+    texts_shown=lambda config: 2,  # a solution and the report on it
 )

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from core.base import seeds
 from core.constants import check_subset, constant
 from core.scaffolds import prompts
-from core.scaffolds.bound import register
 from core.scaffolds.common import (
     EMPTY,
     EMPTY_REPORT,
@@ -27,7 +26,7 @@ from core.scaffolds.common import (
     single,
 )
 from core.scaffolds.verification import read_verdict
-from core.types import Ask, Completion, Member, Message, Population, Problem, Stage, Wording, carried
+from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
 REPORT = Wording(
     answer="""Problem:
@@ -238,9 +237,16 @@ def read_best(text: str, count: int) -> int | None:
     return int(stated[-1]) - 1 if stated and 1 <= int(stated[-1]) <= count else None
 
 
-STATIC_MATH_AGENT = register(
+def _most(config: Constants) -> int:
+    slots = _slots(config)
+    merges = sum(len(slot) > 1 for slot in slots)
+    return config.N * (1 + 2 * config.ROUNDS) + merges + (len(slots) > 1)
+
+
+STATIC_MATH_AGENT = Scaffold(
     static_math_agent,
-    Constants,
-    *(prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, prompts.VERDICT, REPORT, IMPROVE, SELECT, BEST),
-    rounds="ROUNDS",
+    constants=Constants,
+    prompts=(prompts.SOLVE, prompts.AGGREGATE, prompts.REFINE, prompts.VERDICT, REPORT, IMPROVE, SELECT, BEST),
+    max_completions=_most,
+    texts_shown=lambda config: max(2, config.K, len(_slots(config))),  # 2: a solution and its report
 )

@@ -10,7 +10,6 @@ from typing import Any
 
 from core.base.terminal import short, wrapped
 from core.generate.generator import Generator
-from core.plan.progress import ANY, Expected, Forecast
 from core.types import Completion
 
 SECONDS, SECONDS_IN_A_LOG = 1.0, 10.0
@@ -27,11 +26,9 @@ def clock(seconds: float) -> str:
 class Bar:
     """A bar of `total` completions, which may change, so many of them `done`; use it as a context manager."""
 
-    def __init__(self, name: str, total: int, forecast: Forecast | None = None, is_bound: bool = True) -> None:
-        """`forecast`: None if the completions are alike; `is_bound`: whether there may be fewer of them."""
+    def __init__(self, name: str, total: int) -> None:
         self.name, self.total, self.done = name, total, 0
-        self.forecast = forecast or Forecast({ANY: Expected(max(1, total), 1.0, 1.0)}, is_bound)
-        self._new_tokens = self._uncounted = self._failed = 0
+        self._new = self._new_tokens = self._uncounted = self._failed = 0
         self._began = time.monotonic()
         self._told: Callable[[], Sequence[str]] = list
         self._drawn: Any = None  # on a terminal, tqdm's
@@ -60,6 +57,7 @@ class Bar:
         self._is_shown = False
         self._failed += completion.error is not None
         if is_new:
+            self._new += 1
             self._new_tokens += completion.completion_tokens
             self._uncounted += completion.counted[-1] is None
 
@@ -94,8 +92,8 @@ class Bar:
         shown = [trouble] if trouble else []
         if self._failed:
             shown.append(f"failed {self._failed}")
-        if not self._is_over and not trouble and (left := self.forecast.seconds_left(elapsed)) is not None:
-            shown.append(f"{'≤ ' if self.forecast.is_bound else ''}{clock(left)} left")
+        if self._new and not self._is_over and not trouble:
+            shown.append(f"about {clock(elapsed / self._new * max(0, self.total - self.done))} left")
         if not self._is_over:
             shown.append(f"{generator.in_flight} in flight")
         if reason:

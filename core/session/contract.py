@@ -1,9 +1,6 @@
 """Checks that a scaffold keeps its contract (core/scaffolds/__init__.py), of the breaches that would pass unseen."""
 
-from collections import Counter
-
 from core.base.errors import UserError
-from core.plan import progress
 from core.types import Completion, Population
 
 
@@ -16,8 +13,7 @@ class Contract:
         self._seeds: set[int] = set()  # that were given away
         self._owed: set[str] = set()  # keys of completions that no member has shown yet
         self._members = 0  # of the newest population
-        self.asked: Counter[progress.Kind] = Counter()
-        self.total = 0  # of asked, which may have a thousand kinds
+        self.total = 0  # completions
 
     def asking(self, names: tuple[str | int, ...], seed: int) -> None:
         """Check a request before it is sent."""
@@ -28,13 +24,8 @@ class Contract:
             )
         self._seeds.add(seed)
 
-    def not_sent(self, seed: int) -> None:
-        """Forget a request that was not sent."""
-        self._seeds.discard(seed)
-
-    def got(self, completion: Completion, kind: progress.Kind) -> None:
+    def got(self, completion: Completion) -> None:
         """Count a completion."""
-        self.asked[kind] += 1
         self.total += 1
         self._owed.add(completion.key)
         if self.total > self._most:

@@ -173,7 +173,7 @@ def _compared(comparison: Comparison, opened: Session[Constants]) -> Matched:
     counts: dict[str, Counter[str]] = {each: Counter() for each in warnings.COUNTS}
     budgets: list[float] = []  # what they come to in that unit; known when the first has run
     total = len(seeds) * len(chosen.problems) * sum(comparison.allotted(entry, common) for entry in kept)
-    with Bar(name, total, is_bound=False) as bar:
+    with Bar(name, total) as bar:
         for place, entry in enumerate(kept):
             paths = []
             for number, seed in enumerate(seeds, place * len(seeds) + 1):

@@ -19,16 +19,13 @@ from core.constants import A
 from core.engines import identity
 from core.generate.generator import Generator
 from core.grading.answers import by_answer
-from core.plan import progress
-from core.plan.expected import expected
-from core.plan.progress import Forecast
 from core.report import plot, tables
 from core.results import model, provenance, records, warnings, write
 from core.results.metrics import RunMetrics
 from core.session.bar import Bar
 from core.session.contract import Contract
 from core.session.session import Session
-from core.types import Ask, Completion, Grader, Late, Message, Problem, Sampling, Scaffold
+from core.types import Ask, Completion, Grader, Message, Problem, Sampling, Scaffold
 
 SAVE_SECONDS = 30.0  # between partial results files
 AHEAD = 4  # so many problems are begun that a population of each makes this many requests per one in flight
@@ -151,26 +148,13 @@ class Experiment(Generic[A]):
         problem = self.chosen.problems[number]
         contract = Contract(self._scaffold, self.max_completions)
 
-        async def ask(
-            messages: Sequence[Message],
-            *names: str | int,
-            priority: float | None = None,
-            until: float = math.inf,
-            **changes: Any,
-        ) -> Completion:
+        async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
             contract.asking(names, seed)
-            kind = progress.kind(names)
-            if priority is None:
-                # Problems that are behind go first: at the end, none is left alone with many steps to go.
-                priority = -kind[-1] if isinstance(kind[-1], int) else 0
-            try:
-                completion = await generator(messages, seed, replace(self.sampling, **changes), priority, until)
-            except Late:
-                contract.not_sent(seed)
-                raise
-            contract.got(completion, kind)
-            bar.forecast.arrived(kind, completion.counted[-1], not completion.reused)
+            # Problems that are behind go first: at the end, none is left alone with many steps to go.
+            priority = -next((name for name in names if isinstance(name, int)), 0)
+            completion = await generator(messages, seed, replace(self.sampling, **changes), priority)
+            contract.got(completion)
             return completion
 
         steps = self.steps[number]
@@ -188,7 +172,6 @@ class Experiment(Generic[A]):
         self.figures.finished[number] = True
         allotted = self.part.allotted if self.part else self.max_completions
         bar.total -= allotted - contract.total  # what a scaffold that stopped early leaves unasked
-        bar.forecast.ended(contract.asked, len(self.chosen.problems), allotted)
 
     def _asking_grader(self, problem: Problem, step: int, second: Generator, bar: Bar) -> Ask:
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
@@ -207,9 +190,7 @@ class Experiment(Generic[A]):
         """Return the bar of this run, or of the whole that it is part of."""
         if self.part:
             return nullcontext(self.part.bar)
-        count, name = len(self.chosen.problems), self.document["experiment"]
-        planned = expected(self.scaffold, self.config, count, self.session.server.model, self.session.folder, name)
-        return Bar(name, self.max_completions * count, Forecast(planned))
+        return Bar(self.document["experiment"], self.max_completions * len(self.chosen.problems))
 
     def _count(self, completion: Completion, is_new: bool) -> None:
         rests_on = self.session.server.rests_on

@@ -28,7 +28,6 @@ from core.generate.journal import Journal, content_key
 from core.grading.answers import by_answer
 from core.grading.judge import stopping_judge
 from core.grading.ungraded import ungraded
-from core.plan.progress import ANY
 from core.problems import sets
 from core.problems.sets import ProblemSet
 from core.session.bar import Bar
@@ -111,15 +110,13 @@ class Session(Generic[A_co]):
 
         At most `places` items are in progress. Items of equal `content` are asked about once. `beside` is entered for
         as long as the server is asked, and gives `own`. The `bar` shows `so_far(results)` and the `stage`; `count` is
-        told of every completion, else the bar's forecast is. If several fail, the error of the foremost is raised.
+        told of every completion. If several fail, the error of the foremost is raised.
         """
 
         def arrived(completion: Completion, is_new: bool) -> None:
             bar.arrived(completion, is_new)
             if count:
                 count(completion, is_new)
-            else:
-                bar.forecast.arrived(ANY, completion.counted[-1], is_new)
 
         async def kept(key: Hashable, item: T, own: B) -> None:
             try:

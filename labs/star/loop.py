@@ -101,7 +101,7 @@ class Loop:
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})
         of_seeds = self.config.seeds if self.config.TEMPERATURE else range(0)
         total = len(held_out.problems) * (1 + len(of_seeds) * self.config.VOTES)
-        with Bar(self._name(number), total, is_bound=False) as bar:
+        with Bar(self._name(number), total) as bar:
             path, made, spent = self._asked(self._name(number), greedy, session, bar)
             sampled = None
             if of_seeds:

@@ -1,4 +1,4 @@
-"""A scripted model for scaffolds: answers by rule, and keeps what it was asked."""
+"""Scripted models for scaffolds: they answer by rule, and keep what they were asked."""
 
 import asyncio
 import random
@@ -10,19 +10,31 @@ from typing import Any, cast
 
 import pytest
 
+from core.base import seeds
 from core.grading.answers import grade_answers
 from core.results.records import record
-from core.scaffolds import experiment_file, registry
+from core.scaffolds import experiment_file
 from core.types import Completion, Message, Population, Problem, Scaffold
+from tests.fakes.server import stated
 
+Names = tuple[str | int, ...]
+Reply = Callable[[Names, str], str | Completion]
 SCAFFOLDS: dict[str, Scaffold[Any]] = {
     name: cast(Scaffold[Any], experiment_file.load(experiment).planned)
-    for name, experiment in registry.experiments().items()
+    for name, experiment in experiment_file.of_scaffolds().items()
 }
 DEFAULTS: dict[str, Any] = {}
 for scaffold in reversed(SCAFFOLDS.values()):  # of several constants with one name, those of RSA count
     DEFAULTS |= vars(scaffold.constants())
 PROBLEM = Problem("p1", "How much is 6*7?", "42")
+FAILED = Completion("", 0, error="refused")
+PROOF = Problem("p1", "Prove that 6*7 is even.", None, "proof", guidelines="7 points for any proof.", solution="6 is.")
+SIZES: dict[str, Any] = {  # small, of every scaffold
+    "N": 4, "K": 2, "T": 3, "ROUNDS": 4, "PASSES": 3, "FAILURES": 3, "SELECT_TOKENS": 50, "SUMMARY_TOKENS": 50,
+    "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 50, "KEEP": 2, "REVIEWS": 1, "REFINEMENTS": 1,
+    "PERFECT": 2, "MINUTES": 0, "CALLS": 6, "PLAN_TOKENS": 50,
+}  # fmt: skip
+every_scaffold = pytest.mark.parametrize("scaffold", SCAFFOLDS.values(), ids=SCAFFOLDS)
 
 
 def constants_with(values: Mapping[str, Any]) -> Any:
@@ -41,9 +53,9 @@ class Model:
     """`reply(names, prompt)` gives the text of each completion, or a whole one. `asked`: (names, prompt, changes)
     in the order of the requests; every request yields to others first, as a real one does."""
 
-    def __init__(self, reply: Callable[[tuple[str | int, ...], str], str | Completion]) -> None:
+    def __init__(self, reply: Reply) -> None:
         self._reply = reply
-        self.asked: list[tuple[tuple[str | int, ...], str, dict[str, Any]]] = []
+        self.asked: list[tuple[Names, str, dict[str, Any]]] = []
 
     async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
         prompt = messages[-1]["content"]
@@ -76,10 +88,25 @@ def run(scaffold: Any, model: Model, problem: Problem = PROBLEM, **constants: An
     return populations
 
 
+def traced(scaffold: Any, reply: Reply, **constants: Any) -> tuple[list[Population], Model]:
+    """All populations of `scaffold` on a model that answers by `reply`, and the model."""
+    model = Model(reply)
+    return run(scaffold, model, **constants), model
+
+
+def but(reply: Reply, others: Mapping[Names, str | Completion]) -> Reply:
+    """`reply`, with `others` for requests of these names."""
+    return lambda names, prompt: others[names] if names in others else reply(names, prompt)
+
+
+class Broken(Exception):
+    """The process was killed."""
+
+
 class Jumbled(Model):
     """The same model, but its answers arrive in an order of its own for every `seed`."""
 
-    def __init__(self, reply: Callable[[tuple[str | int, ...], str], str | Completion], seed: int) -> None:
+    def __init__(self, reply: Reply, seed: int) -> None:
         super().__init__(reply)
         self._rng = random.Random(seed)
 
@@ -88,6 +115,35 @@ class Jumbled(Model):
         for _ in range(self._rng.randrange(20)):
             await asyncio.sleep(0)
         return made
+
+
+class Wayward(Jumbled):
+    """Answers of every kind, which depend on `world` and the names alone; dead after `life` requests."""
+
+    def __init__(self, seed: int, life: int = 10**9, world: int = 0) -> None:
+        super().__init__(self.said, seed)
+        self.life, self.world = life, world
+
+    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
+        if len(self.asked) == self.life:
+            raise Broken
+        return await super().__call__(messages, *names, **changes)
+
+    def said(self, names: Names, prompt: str) -> str:
+        kinds = [
+            "Verdict: True\nBetter: 1\nBest: 1\nScore: 1\nKeep: 1, 2\nCALL solve {}\nyes",
+            'Verdict: False\nBetter: 2\nBest: 2\nScore: 0\nKeep: 2\nCALL verify {"solution": 1}\nno',
+            "",
+            'Summary: so far\nCALL submit {"solution": 1}',
+            "I wonder",
+        ]
+        drawn = seeds.derive(self.world, *names)
+        said = kinds[drawn % len(kinds)]
+        lines = [line for line in stated(prompt) if not any(line.partition(" ")[0] in kind for kind in kinds)]
+        return said and "\n".join([str(names), said, *lines[drawn % (len(lines) + 1) :][:1]])
+
+    def book(self) -> dict[Names, tuple[str, dict[str, Any]]]:
+        return {names: (prompt, changes) for names, prompt, changes in self.asked}
 
 
 class Spent(Exception):
@@ -111,30 +167,6 @@ def stopped(scaffold: Any, model: Model, after: int, **constants: Any) -> Popula
     with suppress(Spent):
         asyncio.run(collect())
     return newest[0] if newest else []
-
-
-class Stopped(Exception):
-    """The run was stopped."""
-
-
-def stopped_and_resumed(
-    scaffold: Any, reply: Callable[[tuple[str | int, ...], str], str | Completion], done: int, **constants: Any
-) -> list[Population]:
-    """The populations of a second run, after a first that was stopped with so many completions `done`. What those
-    were asked for, name and prompt, is asked for again, as a journal needs it."""
-    kept: dict[tuple[tuple[str | int, ...], str], str | Completion] = {}
-
-    def first(names: tuple[str | int, ...], prompt: str) -> str | Completion:
-        if len(kept) == done:
-            raise Stopped
-        return kept.setdefault((names, prompt), reply(names, prompt))
-
-    with pytest.raises(Stopped):
-        run(scaffold, Model(first), **constants)
-    again = Model(lambda names, prompt: kept.get((names, prompt)) or reply(names, prompt))
-    populations = run(scaffold, again, **constants)
-    assert kept.keys() <= {(names, prompt) for names, prompt, _ in again.asked}
-    return populations
 
 
 def graded_step(problem: Problem, step: int, population: Population) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.plan import lengths
-from core.plan.progress import Expected, Forecast, Kind
 from core.report import compare, page, plot, tables
 from core.report.budgets import bought, in_unit
 from core.report.report import main as report
@@ -155,15 +154,6 @@ def test_lengths_are_measured_on_what_was_counted(results: Path) -> None:
     path.write_text(json.dumps(found))
     part = lengths.measured(results, "made-up")
     assert whole is not None and part is not None and part.solutions[0].mean() == whole.solutions[0].mean() == 100
-
-
-def test_completions_of_unknown_length_are_as_long_as_the_plan_has_them() -> None:
-    expected: dict[Kind, Expected] = {(0,): Expected(10, 100.0, 10.0), (1,): Expected(10, 100.0, 30.0)}
-    told, untold = Forecast(expected), Forecast(expected)
-    for _ in range(5):
-        told.arrived((0,), 100)
-        untold.arrived((0,), None)
-    assert untold.seconds_left(5.0) == told.seconds_left(5.0) == 35.0
 
 
 def test_compute_cannot_be_matched_without_counts_and_that_is_said_at_once(tmp_path: Path) -> None:

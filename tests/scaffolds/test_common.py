@@ -4,53 +4,11 @@ import re
 from itertools import pairwise
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from core.scaffolds.common import read_selection, stated_score
-from core.scaffolds.qed_rsa import QED_RSA, qed_rsa
+from core.scaffolds.qed_rsa import qed_rsa
 from core.types import Completion
-from tests.fakes.model import Model, constants_with, run
+from tests.fakes.model import FAILED, Model, run, traced
 
 SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
-
-
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
-        ("Score: 1", 1.0),
-        ("score = 0.5", 0.5),
-        ("**Score:** 1/2", 0.5),
-        ("Score: \\boxed{.5}", 0.5),
-        ("Score: 0 … no, Score: 1.0", 1.0),
-        ("Score: 0.7", None),
-        ("Score: 10", None),
-        ("Score: 1/0", None),
-        ("Score: 1/2/3", None),
-        ("Score: 0.5 to 1", None),
-        ("Score: 0 or 1", None),
-        ("Score: 0-1", None),
-        ("Score: 1\n- 2 remarks", 1.0),
-        ("no score", None),
-        ("", None),
-    ],
-)
-def test_scores_are_read_where_they_are_stated(text: str, score: float | None) -> None:
-    assert stated_score(text, "Score", (0.0, 0.5, 1.0)) == score
-
-
-@given(st.text())
-def test_any_text_has_a_selection_or_none(text: str) -> None:
-    assert read_selection(text) in (None, 0, 1)
-    assert stated_score(text, "Score", (0.0, 1.0)) in (None, 0.0, 1.0)
-
-
-def test_the_last_selection_counts() -> None:
-    assert read_selection("Better: 1? No.\nBetter: **Candidate 2**") == 1
-    assert read_selection("Better: 1 or 2") is None and read_selection("Better: candidate 2/candidate 1") is None
-    assert read_selection("Better: 1, and 2 is worse") == 0
-    assert read_selection("Better: 3") is None and read_selection("1") is None
 
 
 def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
@@ -60,8 +18,7 @@ def test_qed_rsa_merges_in_circles_and_knocks_out_to_one() -> None:
         first = prompt.split("Candidate 1:")[1].split("Candidate 2:")[0]
         return "Better: 1" if "solution 3-5" in first else "Better: 2"
 
-    model = Model(judge)
-    populations = run(qed_rsa, model, **SIZES)
+    populations, model = traced(qed_rsa, judge, **SIZES)
     assert [len(p) for p in populations] == [8, 8, 8, 8, 4, 2, 1] and len(model.asked) == 39
     for population in populations[1:4]:
         used = [j for member in population for j in member.parents]
@@ -106,8 +63,7 @@ def test_neighbours_meet_first_and_those_left_are_shuffled_before_every_further_
     second: list[tuple[frozenset[str], ...]] = []
     unopposed: set[str] = set()
     for seed in range(30):
-        model = Model(smaller)
-        populations = run(qed_rsa, model, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})
+        populations, model = traced(qed_rsa, smaller, SEED=seed, **SIZES | {"N": 10, "ROUNDS": 0})
         assert pairs(model, 0) == [frozenset((str(i), str(i + 1))) for i in range(0, 10, 2)]
         assert {m.completion.text for m in populations[1]} == {f"solution {i}" for i in range(0, 10, 2)}
         assert all(populations[0][m.parents[0]].completion == m.completion for m in populations[1])
@@ -135,21 +91,12 @@ def test_empty_candidates_are_passed_over_and_lose() -> None:
         if names[0] == "select":
             return "Better: 1"
         if names[0] == 3 and names[1] != 6:
-            return Completion("", 0, error="refused")
+            return FAILED
         return "" if names in ((0, 1), (0, 2)) else f"solution {names[0]}-{names[1]}"
 
-    model = Model(some)
-    populations = run(qed_rsa, model, **SIZES)
+    populations, model = traced(qed_rsa, some, **SIZES)
     assert all(len(set(m.parents) - {1, 2}) == len(m.parents) == 3 for m in populations[1])
     assert populations[0][1].notes == ["empty candidate"]
     (winner,) = populations[-1]
     assert winner.completion.text == "solution 3-6" and not model.prompts("select"), "against nothing, none is needed"
     assert {note for p in populations[4:] for m in p for note in m.notes} == {"empty candidate"}
-
-
-def test_generations_is_what_is_asked() -> None:
-
-    for n, k, rounds in ((8, 3, 3), (5, 2, 1), (1, 1, 0)):
-        model = Model(lambda names, prompt: "Better: 2" if names[0] == "select" else "x \\boxed{1}")
-        run(qed_rsa, model, N=n, K=k, ROUNDS=rounds, SELECT_TOKENS=50)
-        assert len(model.asked) == QED_RSA.max_completions(constants_with({"N": n, "K": k, "ROUNDS": rounds}))

@@ -1,20 +1,13 @@
 """The search of DeepSeekMath-V2, call by call."""
 
-import time
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from core.grading.boxed import extract
-from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math, read_proof
+from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math
 from core.types import Completion, Member, Population
-from tests.fakes.model import Jumbled, Model, constants_with, run, stopped
+from tests.fakes.model import FAILED, Model, Names, but, constants_with, run, stopped, traced
 
 SIZES: dict[str, Any] = {"N": 4, "VERIFY_SAMPLES": 4, "ROUNDS": 2, "KEEP": 4, "REVIEWS": 2, "REFINEMENTS": 1}
 SIZES |= {"VERIFY_TOKENS": 50}
-Names = tuple[str | int, ...]
 
 
 def proof(names: Names, claim: str = "0.5") -> str:
@@ -40,8 +33,7 @@ def answer(populations: list[Population]) -> Member:
 
 
 def test_it_refines_and_reviews_for_two_rounds() -> None:
-    model = Model(scored({}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({}, "0.5"), **SIZES)
     assert len(model.asked) == 60 == DEEPSEEK_MATH.max_completions(constants_with(SIZES))
     assert [len(p) for p in populations] == [4, 4, 1, 4, 4, 1, 4, 4, 1]
     assert [p[0].carried_over for p in populations] == [False, True, True, True, False, True, True, False, True]
@@ -54,8 +46,7 @@ def test_it_refines_and_reviews_for_two_rounds() -> None:
 
 
 def test_what_each_prompt_contains() -> None:
-    model = Model(scored({}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({}, "0.5"), **SIZES)
     for prompt in model.prompts(0):
         assert "How much is 6*7?" in prompt and "\\boxed{}" in prompt and "Self-assessment:" in prompt
     check = model.prompts("verify", 0, 3, 1)[0]
@@ -73,8 +64,7 @@ def test_what_each_prompt_contains() -> None:
 
 def test_the_best_are_refined_with_their_harshest_reviews() -> None:
     scores = {(0, 0): "0.5", (0, 2): "0.5", (0, 2, 1): "0", (0, 2, 3): "0", (0, 3): "0.5", (0, 3, 0): "1"}
-    model = Model(scored(scores))
-    populations = run(deepseek_math, model, **SIZES | {"KEEP": 3, "ROUNDS": 1})
+    populations, model = traced(deepseek_math, scored(scores), **SIZES | {"KEEP": 3, "ROUNDS": 1})
     assert [m.completion.text[:9] for m in populations[3]] == ["proof 0-3", "proof 0-0", "proof 0-2"]
     assert "review 0-2-1" in model.prompts(1, 2)[0] and "review 0-2-3" in model.prompts(1, 2)[0]
     assert "review 0-3-0" not in model.prompts(1, 0)[0], "the mildest of the four"
@@ -83,24 +73,20 @@ def test_the_best_are_refined_with_their_harshest_reviews() -> None:
 def test_reviews_of_equal_harshness_are_drawn() -> None:
     first = set()
     for seed in range(30):
-        model = Model(scored({}))
-        run(deepseek_math, model, SEED=seed, **SIZES | {"N": 1, "ROUNDS": 1})
+        _, model = traced(deepseek_math, scored({}), SEED=seed, **SIZES | {"N": 1, "ROUNDS": 1})
         first.add(model.prompts(1, 0)[0].split("Review 1:\nreview ")[1][:5])
     assert len(first) == 4
 
 
 def test_it_stops_when_every_review_of_a_proof_scores_1() -> None:
-    model = Model(scored({(0, 2): "1"}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({(0, 2): "1"}, "0.5"), **SIZES)
     assert len(model.asked) == 20 and answer(populations).parents == [2]
-    model = Model(scored({(1, 1): "1"}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({(1, 1): "1"}, "0.5"), **SIZES)
     assert len(model.asked) == 40 and answer(populations).completion.text.startswith("proof 1-1")
 
 
 def test_a_review_that_cannot_be_read_is_no_pass_and_no_fail() -> None:
-    model = Model(scored({(0, 2): "1", (0, 2, 1): "perfect"}, "0.5"))
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, scored({(0, 2): "1", (0, 2, 1): "perfect"}, "0.5"), **SIZES)
     assert len(model.asked) == 60, "three of three do not end it"
     member = populations[1][2]
     assert (
@@ -146,8 +132,7 @@ def test_stopped_anywhere_it_has_one_answer() -> None:
 def test_the_loop_of_the_paper_in_small() -> None:
     """Each of the best is refined once for every one of its harshest reviews."""
     sizes = SIZES | {"N": 3, "VERIFY_SAMPLES": 3, "KEEP": 3, "REVIEWS": 1, "REFINEMENTS": 2}
-    model = Model(scored({(0, 1, 2): "0.5"}, "0"))
-    populations = run(deepseek_math, model, **sizes)
+    populations, model = traced(deepseek_math, scored({(0, 1, 2): "0.5"}, "0"), **sizes)
     assert len(model.asked) == (3 + 6 + 6) * 4 == DEEPSEEK_MATH.max_completions(constants_with(sizes))
     assert sorted(member.parents[0] for member in populations[4]) == [0, 0, 1, 1, 2, 2]
     shown = [prompt.split("Review 1:\nreview ")[1][:5] for prompt in model.prompts(1)]
@@ -159,33 +144,18 @@ def test_the_sizes_of_the_paper_and_its_code_are_constants_away() -> None:
     assert DEEPSEEK_MATH.max_completions(constants_with(paper)) == (64 + 16 * 512) * 65 == 536_640
     assert DEEPSEEK_MATH.max_completions(constants_with(paper | {"N": 128})) == (128 + 16 * 512) * 65
     few = SIZES | {"N": 2, "KEEP": 5, "ROUNDS": 3}
-    model = Model(scored({}))
-    run(deepseek_math, model, **few)
+    _, model = traced(deepseek_math, scored({}), **few)
     assert len(model.asked) == DEEPSEEK_MATH.max_completions(constants_with(few)) == (2 + 2 + 4 + 5) * 5, (
         "the pool grows to KEEP"
     )
 
 
 def test_empty_failed_and_truncated_proofs() -> None:
-    def reply(names: Names, prompt: str) -> str | Completion:
-        if names[0] == "verify":
-            return f"review {names}\nScore: 0"
-        if names == (0, 0):
-            return ""
-        if names == (0, 1):
-            return Completion("", 0, error="refused")
-        if names == (0, 2):
-            return Completion("", 0, answer="cut \\boxed{1}", finish_reason="length")
-        return proof(names)
-
-    model = Model(reply)
-    populations = run(deepseek_math, model, **SIZES)
-    assert [member.notes for member in populations[0]] == [
-        ["empty candidate"],
-        ["empty candidate"],
-        ["truncated candidate", "no self-assessment"],
-        [],
-    ]
+    cut = Completion("", 0, answer="cut \\boxed{1}", finish_reason="length")
+    reply = but(scored({}), {(0, 0): "", (0, 1): FAILED, (0, 2): cut})
+    populations, model = traced(deepseek_math, reply, **SIZES)
+    assert [member.notes for member in populations[0][:2]] == [["empty candidate"]] * 2
+    assert [member.notes for member in populations[0][2:]] == [["truncated candidate", "no self-assessment"], []]
     assert not model.prompts("verify", 0, 0) and populations[1][0].verdicts is None
     assert len(model.prompts("verify", 0)) == 8 and len(model.prompts(1)) == 4
     assert sorted(member.parents[0] for member in populations[4]) == [0, 0, 1, 1], "the others are refined twice"
@@ -200,74 +170,5 @@ def test_with_nothing_to_refine_proofs_start_afresh() -> None:
     assert [len(p) for p in populations] == [4, 4, 1, 4, 1, 4, 1] and len(model.asked) == 60
     assert set(model.prompts(1)) == set(model.prompts(0)) and not any(m.parents for m in populations[3])
     assert populations[1][0].self_score is None and populations[1][0].notes == ["unreadable verdict"] * 4
-    model = Model(lambda names, prompt: "")
-    populations = run(deepseek_math, model, **SIZES)
+    populations, model = traced(deepseek_math, lambda names, prompt: "", **SIZES)
     assert len(model.asked) == 12 and answer(populations).completion.text == ""
-
-
-def test_names_and_prompts_do_not_depend_on_the_order_of_arrival() -> None:
-    def reply(names: Names, prompt: str) -> str:
-        digit = sum(map(ord, repr(names))) % 7
-        if names[0] == "verify":
-            return ["Score: 0", "Score: 0.5", "Score: 1", "hm", "Score: 0.5", "Score: 1/2", "Score: 0"][digit]
-        return proof(names, "1" if digit < 3 else "0") if digit else ""
-
-    asked = []
-    for seed in range(6):
-        model = Jumbled(reply, seed)
-        populations = run(deepseek_math, model, **SIZES)
-        asked.append(({names: prompt for names, prompt, _ in model.asked}, answer(populations).completion.key))
-    assert all(one == asked[0] for one in asked)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("It is 4.\n\nSelf-assessment:\nfine\nScore: 1", ("It is 4.", 1.0)),
-        ("It is 4.\n**Self-Assessment**: Score: 1/2", ("It is 4.", 0.5)),
-        ("It is 4.\n## Self assessment\nno number", ("It is 4.", None)),
-        ("It is 4. Score: 1", ("It is 4. Score: 1", None)),
-        ("my self-assessment of it\nScore: 1", ("my self-assessment of it\nScore: 1", None)),
-        ("A\nSelf-assessment: Score: 0\nB\nSelf-assessment: Score: 1", ("A\nSelf-assessment: Score: 0\nB", 1.0)),
-        ("Self-assessment: Score: 0\nIt is 4.", ("Self-assessment: Score: 0\nIt is 4.", 0.0)),
-        ("", ("", None)),
-    ],
-)
-def test_proofs_are_told_from_their_self_assessments(text: str, expected: tuple[str, float | None]) -> None:
-    assert read_proof(text) == expected
-
-
-@given(st.text(), st.sampled_from(["Self-assessment:", "\n## self assessment\n", ""]), st.text())
-def test_any_text_has_a_proof_unless_it_is_blank(before: str, heading: str, after: str) -> None:
-    text = before + heading + after
-    solution, claim = read_proof(text)
-    assert claim in (None, 0.0, 0.5, 1.0) and bool(solution) == bool(text.strip()) and solution in text
-
-
-def test_hostile_texts_take_linear_time() -> None:
-    began = time.process_time()
-    for text in (
-        " " * 10**6,
-        "#" * 10**6,
-        "\n" * 10**6,
-        "self-assessment\n" * 10**5,
-        "Self-assessment Score: 1" * 10**5,
-    ):
-        read_proof(text)
-    assert time.process_time() - began < 20
-
-
-def test_the_answer_can_be_read_from_a_proof_with_its_self_assessment() -> None:
-    assert extract(proof((0, 0))).answer == "42" and extract(proof((0, 0))).doubt is None
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from(["", "Score: 1", "Score: 0.5", "Score: 0", "x\nSelf-assessment\nScore: 1", "?"]), min_size=5
-    )
-)
-def test_whatever_the_model_says_there_is_one_answer(texts: list[str]) -> None:
-    model = Model(lambda names, prompt: texts[sum(map(ord, repr(names))) % len(texts)])
-    populations = run(deepseek_math, model, **SIZES)
-    assert len(populations[-1]) == 1 and len(model.asked) <= 60

@@ -1,34 +1,16 @@
 """The harness of Nomos, call by call."""
 
-import json
-import math
-import time
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from core.scaffolds.common import stated_score
-from core.scaffolds.nomos import NOMOS, POINTS, nomos, read_group
-from core.types import Completion, Late, Member, Population
-from tests import conftest
-from tests.fakes.model import Jumbled, Model, constants_with, run, stopped
-from tests.fakes.server import ScriptedServer
+from core.scaffolds.nomos import NOMOS, nomos
+from core.types import Completion, Member, Population
+from tests.fakes.model import FAILED, Model, Names, but, constants_with, run, stopped, traced
 
-SIZES: dict[str, Any] = {
-    "N": 16,
-    "K": 12,
-    "PERFECT": 8,
-    "ROUNDS": 0,
-    "MINUTES": 0,
-    "VERIFY_TOKENS": 50,
-    "SELECT_TOKENS": 60,
-}
-Names = tuple[str | int, ...]
+SIZES: dict[str, Any] = {"N": 16, "K": 12, "PERFECT": 8, "ROUNDS": 0, "VERIFY_TOKENS": 50, "SELECT_TOKENS": 60}
 
 
 def judged(points: Any, keep: str = "all", best: str = "") -> Any:
@@ -39,9 +21,8 @@ def judged(points: Any, keep: str = "all", best: str = "") -> Any:
         if names[0] == "judge":
             return f"judgement {names[1]}-{names[2]}\nScore: {points.get(names[1:], 3)}"
         if names[0] == "group":
-            return "Keep: " + (
-                ", ".join(str(i + 1) for i in range(prompt.count("\nJudgement "))) if keep == "all" else keep
-            )
+            everyone = ", ".join(str(i + 1) for i in range(prompt.count("\nJudgement ")))
+            return f"Keep: {everyone if keep == 'all' else keep}"
         if names[0] == "select":
             return "Better: 2" if best and best in prompt.split("Candidate 2:")[1] else "Better: 1"
         return f"solution {names[0]}-{names[1]}: \\boxed{{42}}"
@@ -60,8 +41,7 @@ def answer(populations: list[Population]) -> Member:
 
 
 def test_it_solves_judges_groups_and_knocks_out() -> None:
-    model = Model(judged({(0, 5): 6}, best="solution 0-5:"))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({(0, 5): 6}, best="solution 0-5:"), **SIZES)
     assert len(model.asked) == 44 == NOMOS.max_completions(constants_with(SIZES))
     assert [len(p) for p in populations] == [16, 16, 1, 12, 1, 12, 6, 3, 2, 1]
     assert len(model.prompts(0)) == 16 and len(model.prompts("judge", 0)) == 16 and len(model.prompts("group")) == 1
@@ -76,8 +56,7 @@ def test_it_solves_judges_groups_and_knocks_out() -> None:
 
 
 def test_what_each_prompt_contains() -> None:
-    model = Model(judged({(0, 5): 6, (0, 1): 0, (0, 2): 0, (0, 3): 0, (0, 4): 0}))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({(0, 5): 6, (0, 1): 0, (0, 2): 0, (0, 3): 0, (0, 4): 0}), **SIZES)
     for _, prompt, _ in model.asked:
         assert "How much is 6*7?" in prompt
     assert "\\boxed{}" in model.prompts(0)[0]
@@ -102,28 +81,24 @@ def test_what_each_prompt_contains() -> None:
     ],
 )
 def test_enough_perfect_solutions_are_kept_alone(perfect: int, kept: int) -> None:
-    model = Model(judged({(0, i): 7 for i in range(perfect)}))
-    populations = run(nomos, model, **SIZES)
+    populations, _ = traced(nomos, judged({(0, i): 7 for i in range(perfect)}), **SIZES)
     assert len(populations[3]) == kept
     of_those = [int(name(member).split("-")[1]) for member in populations[3]]
     assert sum(i < perfect for i in of_those) == min(perfect, kept)
 
 
 def test_only_the_group_held_for_right_goes_on() -> None:
-    model = Model(judged({(0, 3): 6, (0, 4): 5, (0, 5): 4}, keep="2, 3"))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({(0, 3): 6, (0, 4): 5, (0, 5): 4}, keep="2, 3"), **SIZES)
     assert name(populations[4][0]) == "solution 0-4", "the best of the group"
     assert sorted(map(name, populations[5])) == ["solution 0-4", "solution 0-5"]
     assert len(model.prompts("select")) == 1 and len(model.asked) == 34
-    model = Model(judged({(0, 3): 6, (0, 4): 5}, keep="2"))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({(0, 3): 6, (0, 4): 5}, keep="2"), **SIZES)
     assert name(answer(populations)) == "solution 0-4" and len(model.asked) == 33, "one needs no knock-out"
 
 
 @pytest.mark.parametrize("keep", ["", "none", "0", "13", "1, 13", "1-3", "2.5"])
 def test_a_grouping_that_cannot_be_read_keeps_all(keep: str) -> None:
-    model = Model(judged({}, keep=keep))
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, judged({}, keep=keep), **SIZES)
     assert populations[4][0].notes == ["invalid selection"] and len(populations[5]) == 12 and len(model.asked) == 44
 
 
@@ -165,30 +140,18 @@ def test_stopped_anywhere_it_has_one_answer_until_it_has_those_of_a_knock_out() 
 
 def test_a_wave_is_as_large_as_what_is_missing() -> None:
     sizes = SIZES | {"N": 4, "K": 4, "PERFECT": 3, "ROUNDS": 5}
-    model = Model(judged({(0, 2): 7, (1, 1): 7, (3, 0): 7}))
-    populations = run(nomos, model, **sizes)
+    populations, model = traced(nomos, judged({(0, 2): 7, (1, 1): 7, (3, 0): 7}), **sizes)
     assert [len(model.prompts(t)) for t in range(5)] == [4, 2, 1, 1, 0], "three perfect scores suffice"
     assert [len(p) for p in populations] == [4, 4, 1, 2, 1, 1, 1, 1, 1, 3, 1, 3, 2, 1]
     assert sorted(map(name, populations[9])) == ["solution 0-2", "solution 1-1", "solution 3-0"]
-    assert (
-        not populations[3][0].carried_over and len(populations[3][0].side_calls) == 1 and not populations[3][0].parents
-    )
+    (new, *_) = populations[3]
+    assert not new.carried_over and len(new.side_calls) == 1 and not new.parents
 
-    model = Model(judged({}))
-    run(nomos, model, **sizes)
+    _, model = traced(nomos, judged({}), **sizes)
     assert [len(model.prompts(t)) for t in range(7)] == [4, 3, 3, 3, 3, 3, 0]
     assert len(model.asked) == NOMOS.max_completions(constants_with(sizes)) == 2 * 19 + 4, (
         "a problem without any gets the most"
     )
-
-
-def test_the_problem_with_the_fewest_perfect_scores_goes_first() -> None:
-    sizes = SIZES | {"N": 4, "K": 4, "PERFECT": 3, "ROUNDS": 2}
-    model = Model(judged({(0, 2): 7, (1, 1): 7}))
-    run(nomos, model, **sizes)
-    told = {names: changes.get("priority") for names, _, changes in model.asked}
-    assert told[0, 0] is told["judge", 0, 0] is told["group",] is None, "what all problems get is not held back"
-    assert told[1, 0] == told["judge", 1, 0] == -2 and told[2, 0] == -3
 
 
 def test_no_wave_begins_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,68 +164,19 @@ def test_no_wave_begins_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -
         return text
 
     sizes = SIZES | {"N": 2, "K": 2, "PERFECT": 1, "ROUNDS": 1000, "MINUTES": 0.2 / 60}
-    model = Model(slow)
-    populations = run(nomos, model, **sizes)
+    populations, model = traced(nomos, slow, **sizes)
     waves = sum(names[0] == "judge" for names, *_ in model.asked) - 2
     assert 0 < waves < 50 and len(populations[-1]) == 1 and len(model.prompts("group")) == 1
-    model = Model(slow)
-    run(nomos, model, **sizes | {"MINUTES": 0.001 / 60})
+    _, model = traced(nomos, slow, **sizes | {"MINUTES": 0.001 / 60})
     assert len(model.prompts("judge")) == 2 and len(model.prompts("group")) == 1
 
 
-def test_what_waits_for_the_server_when_the_time_is_over_is_not_begun() -> None:
-    class Busy(Model):
-        """It has time for three of a wave."""
-
-        async def __call__(
-            self, messages: Any, *names: str | int, until: float = math.inf, **changes: Any
-        ) -> Completion:
-            if until < math.inf and names[-1] not in (0, 2, 3):
-                raise Late
-            return await super().__call__(messages, *names, **changes)
-
-    sizes = SIZES | {"N": 2, "K": 2, "ROUNDS": 1, "MINUTES": 5}
-    model = Busy(judged({(1, 3): 7}))
-    populations = run(nomos, model, **sizes)
-    assert [name(member) for member in populations[3]] == ["solution 1-0", "solution 1-2", "solution 1-3"]
-    assert len(model.prompts("judge")) == 5 and name(populations[4][0]) == "solution 1-3"
-    assert len(populations[-1]) == 1
-
-
-def test_a_run_ends_soon_after_its_time_is_over(tmp_path: Path) -> None:
-    problems = tmp_path / "p.json"
-    problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"{i}?", "answer": "1"} for i in range(2)]))
-    sizes = ("N=1", "K=1", "PERFECT=1024", "ROUNDS=1", "MINUTES=0.02", "CONCURRENCY=1", f"PROBLEMS={problems}")
-    server = ScriptedServer()
-    try:
-        status, _, err = conftest.run("07_nomos", *sizes, BASE_URL=server.url, RESULTS_DIR=str(tmp_path))
-    finally:
-        server.close()
-    assert status == 0, err
-    assert 4 <= len(server.asked) < 2500, "of some 4,000 that wait when the clock stops"
-
-
 def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read() -> None:
-    def reply(names: Names, prompt: str) -> str | Completion:
-        if names == (0, 0):
-            return " "
-        if names == (0, 1):
-            return Completion("", 0, error="refused")
-        if names == (0, 2):
-            return Completion("", 0, answer="cut: \\boxed{1}", finish_reason="length")
-        if names == ("judge", 0, 3):
-            return "splendid"
-        text: str = judged({(0, 2): 0, (0, 4): 1, (0, 5): 1})(names, prompt)
-        return text
-
-    model = Model(reply)
-    populations = run(nomos, model, **SIZES | {"N": 6, "K": 6})
-    assert [m.notes for m in populations[0][:4]] == [
-        ["empty candidate"],
-        ["empty candidate"],
-        ["truncated candidate"],
-        [],
-    ]
+    cut = Completion("", 0, answer="cut: \\boxed{1}", finish_reason="length")
+    others: dict[Names, str | Completion] = {(0, 0): " ", (0, 1): FAILED, (0, 2): cut, ("judge", 0, 3): "splendid"}
+    reply = but(judged({(0, 2): 0, (0, 4): 1, (0, 5): 1}), others)
+    populations, model = traced(nomos, reply, **SIZES | {"N": 6, "K": 6})
+    assert [m.notes for m in populations[0][:4]] == [["empty candidate"]] * 2 + [["truncated candidate"], []]
     assert len(model.prompts("judge")) == 4
     assert populations[1][3].self_score is None and populations[1][3].notes == ["unreadable verdict"]
     kept = [name(member) for member in populations[3]]
@@ -271,116 +185,12 @@ def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read
 
 
 def test_with_one_or_no_solution_nothing_is_grouped() -> None:
-    model = Model(lambda names, prompt: "")
-    populations = run(nomos, model, **SIZES)
+    populations, model = traced(nomos, lambda names, prompt: "", **SIZES)
     assert len(model.asked) == 16 and answer(populations).completion.text == ""
-    model = Model(
-        lambda names, prompt: "Score: 2" if names[0] == "judge" else "a \\boxed{1}" if names == (0, 9) else ""
-    )
-    populations = run(nomos, model, **SIZES)
-    assert len(model.asked) == 17 and answer(populations).parents == [9]
-    model = Model(
-        lambda names, prompt: "no points" if names[0] == "judge" else "a \\boxed{1}" if names == (0, 9) else ""
-    )
-    assert answer(run(nomos, model, **SIZES)).parents == [9]
+    for judgement in ("Score: 2", "no points"):
+        one_alone = but(lambda *_: "", {(0, 9): "a \\boxed{1}", ("judge", 0, 9): judgement})
+        populations, model = traced(nomos, one_alone, **SIZES)
+        assert len(model.asked) == 17 and answer(populations).parents == [9]
     one = SIZES | {"N": 1, "K": 1}
-    model = Model(judged({}))
-    run(nomos, model, **one)
+    _, model = traced(nomos, judged({}), **one)
     assert len(model.asked) == NOMOS.max_completions(constants_with(one)) == 2
-
-
-def test_names_and_prompts_do_not_depend_on_the_order_of_arrival() -> None:
-    def reply(names: Names, prompt: str) -> str:
-        digit = sum(map(ord, repr(names))) % 8
-        if names[0] == "select":
-            return ["Better: 1", "Better: 2", "both"][digit % 3]
-        text: str = judged({names[1:]: digit}, keep="1, 2, 4, 5")(names, prompt)
-        return text if digit else ""
-
-    asked = []
-    for seed in range(6):
-        model = Jumbled(reply, seed)
-        populations = run(nomos, model, **SIZES | {"ROUNDS": 2})
-        asked.append(({names: prompt for names, prompt, _ in model.asked}, answer(populations).completion.key))
-    assert all(one == asked[0] for one in asked) and len(asked[0][0]) > 50
-
-
-@pytest.mark.parametrize(
-    ("text", "points"),
-    [
-        ("Score: 7", 7),
-        ("**Score: 0**", 0),
-        ("Score: 6/7", 6),
-        ("Score: 7 / 7.", 7),
-        ("Score: 7 out of 7", 7),
-        ("Score: \\boxed{5}", 5),
-        ("Score: 3 at first; in the end, score: 2.", 2),
-        ("Score: 8", None),
-        ("Score: 6.5", None),
-        ("Score: -1", None),
-        ("Score: 77", None),
-        ("Score: 6/2", None),
-        ("Score: 0/0", None),
-        ("Score: 1/9999999999", None),
-        ("Score: 7..5", None),
-        ("7 points", None),
-    ],
-)
-def test_points_are_read_where_they_are_stated(text: str, points: int | None) -> None:
-    assert stated_score(text, "Score", POINTS) == points
-
-
-@pytest.mark.parametrize(
-    ("text", "chosen"),
-    [
-        ("Keep: 1, 3", [0, 2]),
-        ("Keep: 3 and 1.", [0, 2]),
-        ("**Keep:** [2]", [1]),
-        ("**Keep**: 4, 4", [3]),
-        ("keep:\n1; 2", [0, 1]),
-        ("Keep: 1\nKeep: 2, 3\n4 of them agree.", [1, 2]),
-        ("Keep: 1, 5", []),
-        ("Keep: 0", []),
-        ("Keep: 1 to 3", []),
-        ("Keep: all", []),
-        ("Keep:", []),
-        ("1, 2", []),
-        ("upkeep: 1", []),
-    ],
-)
-def test_groups_are_read_where_they_are_stated(text: str, chosen: list[int]) -> None:
-    assert read_group(text, 4) == chosen
-
-
-@given(st.text() | st.lists(st.sampled_from("Keep: 1 23,;and\n*").map(str)).map("".join), st.integers(1, 12))
-def test_any_text_names_a_group_or_none(text: str, count: int) -> None:
-    chosen = read_group("Keep: " + text, count)
-    assert chosen == sorted(set(chosen)) and all(0 <= i < count for i in chosen)
-
-
-@given(st.sets(st.integers(0, 30), min_size=1))
-def test_every_group_that_is_stated_is_read(group: set[int]) -> None:
-    assert read_group("So:\nKeep: " + ", ".join(str(i + 1) for i in group), 31) == sorted(group)
-
-
-def test_hostile_texts_take_linear_time() -> None:
-    began = time.process_time()
-    for text in ("keep" + " " * 10**6, "Keep: " * 10**5, "Keep: " + "1" * 10**6, "Keep: " + "1, " * 10**5 + "x"):
-        read_group(text, 12)
-    for text in (
-        "Score: " + "1" * 10**6 + "..1",
-        "Score: 1/" + "7" * 10**5,
-        "Score: 1" + "." * 10**6,
-        "Score:" * 10**5,
-    ):
-        stated_score(text, "Score", POINTS)
-    assert time.process_time() - began < 20
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from(["", "Score: 7", "Score: 2", "Keep: 1, 2", "Better: 2", "Keep: 99", "?"]), min_size=5))
-def test_whatever_the_model_says_there_is_one_answer(texts: list[str]) -> None:
-    model = Model(lambda names, prompt: texts[sum(map(ord, repr(names))) % len(texts)])
-    sizes = SIZES | {"ROUNDS": 1}
-    populations = run(nomos, model, **sizes)
-    assert len(populations[-1]) == 1 and len(model.asked) <= NOMOS.max_completions(constants_with(sizes))

@@ -3,13 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.scaffolds import prompts
-from core.scaffolds.reasoning_cache import REASONING_CACHE, read_summary, reasoning_cache
+from core.scaffolds.reasoning_cache import reasoning_cache
 from core.types import Completion
-from tests.fakes.model import PROBLEM, Model, constants_with, run
+from tests.fakes.model import PROBLEM, but, traced
 
 SIZES: dict[str, Any] = {"ROUNDS": 3, "SUMMARY_TOKENS": 70, "CARRY": "full"}
 FIRST = prompts.solve(PROBLEM)[0]["content"]
@@ -25,8 +23,7 @@ def said(names: tuple[str | int, ...], prompt: str) -> Completion:
 
 
 def test_three_rounds_are_three_solutions_and_two_summaries() -> None:
-    model = Model(said)
-    populations = run(reasoning_cache, model, **SIZES)
+    populations, model = traced(reasoning_cache, said, **SIZES)
     assert [names for names, *_ in model.asked] == [(0, 0), ("summary", 0), (1, 0), ("summary", 1), (2, 0)]
     assert [[m.completion.text for m in p] for p in populations] == [[f"attempt {t} \\boxed{{42}}"] for t in range(3)]
     assert [p[0].parents for p in populations] == [[], [0], [0]]
@@ -35,8 +32,7 @@ def test_three_rounds_are_three_solutions_and_two_summaries() -> None:
 
 
 def test_summaries_see_the_newest_attempt_with_its_thinking_and_the_summary_before() -> None:
-    model = Model(said)
-    run(reasoning_cache, model, **SIZES)
+    _, model = traced(reasoning_cache, said, **SIZES)
     first, second = model.prompts("summary")
     assert "thought 0" in first and "attempt 0" in first and "(none)" in first
     assert "thought 1" in second and "attempt 1" in second and "I recall 0." in second
@@ -48,8 +44,7 @@ def test_summaries_see_the_newest_attempt_with_its_thinking_and_the_summary_befo
 
 
 def test_solutions_see_the_problem_and_the_newest_summary_alone() -> None:
-    model = Model(said)
-    run(reasoning_cache, model, **SIZES)
+    _, model = traced(reasoning_cache, said, **SIZES)
     assert model.prompts(0, 0) == [FIRST]
     for t in (1, 2):
         (prompt,) = model.prompts(t, 0)
@@ -63,15 +58,13 @@ def test_solutions_see_the_problem_and_the_newest_summary_alone() -> None:
 
 @pytest.mark.parametrize(("carry", "seen"), [("answer", False), ("full", True), ("tail", True)])
 def test_carry_decides_whether_thinking_is_summarised(carry: str, seen: bool) -> None:
-    model = Model(said)
-    run(reasoning_cache, model, **(SIZES | {"CARRY": carry, "CARRY_TOKENS": 100}))
+    _, model = traced(reasoning_cache, said, **(SIZES | {"CARRY": carry, "CARRY_TOKENS": 100}))
     assert ("thought 0" in model.prompts("summary", 0)[0]) is seen
 
 
 def test_an_attempt_cut_off_while_thinking_is_summarised_and_costs_no_answer() -> None:
     cut = Completion("", 0, "a long way", "", finish_reason="length", completion_tokens=100)
-    model = Model(lambda names, prompt: cut if names == (1, 0) else said(names, prompt))
-    _, second, third = run(reasoning_cache, model, **SIZES)
+    (_, second, third), model = traced(reasoning_cache, but(said, {(1, 0): cut}), **SIZES)
     assert "a long way" in model.prompts("summary", 1)[0]
     assert second[0].completion.text.startswith("attempt 0") and second[0].carried_over
     assert [c.key for c in second[0].side_calls] == ["('summary', 0)", "(1, 0)"]
@@ -81,45 +74,25 @@ def test_an_attempt_cut_off_while_thinking_is_summarised_and_costs_no_answer() -
 
 def test_a_failed_attempt_has_nothing_to_summarise() -> None:
     failed = Completion("", 0, error="context overflow")
-    model = Model(lambda names, prompt: failed if names == (1, 0) else said(names, prompt))
-    populations = run(reasoning_cache, model, **SIZES)
+    populations, model = traced(reasoning_cache, but(said, {(1, 0): failed}), **SIZES)
     assert [names for names, *_ in model.asked] == [(0, 0), ("summary", 0), (1, 0), (2, 0)]
     assert "I recall 0." in model.prompts(2, 0)[0], "the summary before it is kept"
     assert populations[1][0].notes == ["empty candidate"] and populations[1][0].carried_over
 
-    model = Model(lambda names, prompt: failed if names == (0, 0) else said(names, prompt))
-    populations = run(reasoning_cache, model, **SIZES)
+    populations, model = traced(reasoning_cache, but(said, {(0, 0): failed}), **SIZES)
     assert model.prompts(1, 0) == [FIRST] and populations[1][0].parents == []
     assert "(none)" in model.prompts("summary", 1)[0]
 
 
 @pytest.mark.parametrize("nothing", ["", "Summary:", "  Summary:  \n"])
 def test_an_empty_summary_leaves_the_one_before(nothing: str) -> None:
-    model = Model(lambda names, prompt: nothing if names == ("summary", 1) else said(names, prompt))
-    populations = run(reasoning_cache, model, **SIZES)
+    populations, model = traced(reasoning_cache, but(said, {("summary", 1): nothing}), **SIZES)
     assert "I recall 0." in model.prompts(2, 0)[0] and populations[2][0].notes == ["empty summary"]
-    model = Model(lambda names, prompt: nothing if names == ("summary", 0) else said(names, prompt))
-    populations = run(reasoning_cache, model, **SIZES)
+    populations, model = traced(reasoning_cache, but(said, {("summary", 0): nothing}), **SIZES)
     assert model.prompts(1, 0) == [FIRST] and populations[1][0].notes == ["empty summary"]
 
 
 def test_a_summary_cut_off_is_used_as_far_as_it_goes() -> None:
     cut = Completion("", 0, "", "Summary: I was say", finish_reason="length")
-    model = Model(lambda names, prompt: cut if names == ("summary", 0) else said(names, prompt))
-    populations = run(reasoning_cache, model, **SIZES)
+    populations, model = traced(reasoning_cache, but(said, {("summary", 0): cut}), **SIZES)
     assert "I was say" in model.prompts(1, 0)[0] and populations[1][0].notes == ["truncated summary"]
-
-
-@pytest.mark.parametrize("rounds", [0, 1, 2, 5])
-def test_generations_is_what_is_asked(rounds: int) -> None:
-    model = Model(said)
-    populations = run(reasoning_cache, model, **(SIZES | {"ROUNDS": rounds}))
-    assert len(model.asked) == REASONING_CACHE.max_completions(constants_with({"ROUNDS": rounds})) and len(
-        populations
-    ) == max(1, rounds)
-
-
-@given(st.text())
-def test_a_summary_is_its_text_without_the_opening_word(text: str) -> None:
-    assert read_summary(f"Summary: {text}") == text.strip()
-    assert read_summary(text) in text

@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.scaffolds import prompts
-from core.scaffolds.selfcheck import SELFCHECK, read_answer, selfcheck, summary
+from core.scaffolds.selfcheck import SELFCHECK, selfcheck
 from core.types import Completion, Population
-from tests.fakes.model import PROBLEM, Model, constants_with, run
+from tests.fakes.model import FAILED, PROBLEM, Model, but, constants_with, run, traced
 
 SIZES: dict[str, Any] = {"ROUNDS": 30, "PASSES": 5, "FAILURES": 10, "VERIFY_TOKENS": 60}
 FIRST = prompts.solve(PROBLEM)[0]["content"]
@@ -34,7 +32,7 @@ def reviewer(verdicts: Sequence[str], rest: str = F, said: str = FULL) -> Callab
     return reply
 
 
-def traced(verdicts: Sequence[str], rest: str = F, **constants: Any) -> tuple[Model, list[Population]]:
+def reviewed_by(verdicts: Sequence[str], rest: str = F, **constants: Any) -> tuple[Model, list[Population]]:
     model = Model(reviewer(verdicts, rest))
     return model, run(selfcheck, model, **(SIZES | constants))
 
@@ -46,10 +44,10 @@ def asked(model: Model) -> list[tuple[str | int, ...]]:
 def test_accepted_at_once_it_takes_12_completions_and_never_accepted_32() -> None:
     """The source's counts: two solutions, then a review and a classification a round, and a correction after each
     failure, that of the last round too."""
-    model, populations = traced([], P)
+    model, populations = reviewed_by([], P)
     assert asked(model) == [(0, 0), (1, 0)] + [(role, i) for i in range(5) for role in ("verify", "classify")]
     assert populations[-1][0].completion.text.startswith("solution 1-0")
-    model, populations = traced([], F)
+    model, populations = reviewed_by([], F)
     rounds = [(role, i) for i in range(10) for role in ("verify", "classify", "correct")]
     assert asked(model) == [(0, 0), (1, 0), *rounds]
     assert populations[-1][0].completion.text.startswith("solution correct-9")
@@ -73,7 +71,7 @@ def test_accepted_at_once_it_takes_12_completions_and_never_accepted_32() -> Non
 def test_the_loop_ends_after_rows_of_passes_or_failures_or_with_the_rounds(
     verdicts: list[str], rest: str, reviews: int, corrections: int, is_accepted: bool
 ) -> None:
-    model, populations = traced(verdicts, rest)
+    model, populations = reviewed_by(verdicts, rest)
     assert (len(model.prompts("verify")), len(model.prompts("correct"))) == (reviews, corrections)
     assert len(model.asked) == 2 + 2 * reviews + corrections <= SELFCHECK.max_completions(constants_with(SIZES)) == 92
     assert len(model.prompts("classify")) == reviews
@@ -86,7 +84,7 @@ def test_the_loop_ends_after_rows_of_passes_or_failures_or_with_the_rounds(
 
 
 def test_each_request_shows_what_its_role_needs() -> None:
-    model, populations = traced([F, P, F], P, PASSES=2)
+    model, populations = reviewed_by([F, P, F], P, PASSES=2)
     assert asked(model)[:5] == [(0, 0), (1, 0), ("verify", 0), ("classify", 0), ("correct", 0)]
     assert asked(model)[5:10] == [("verify", 1), ("classify", 1), ("verify", 2), ("classify", 2), ("correct", 2)]
     assert asked(model)[10:] == [("verify", 3), ("classify", 3), ("verify", 4), ("classify", 4)]
@@ -117,75 +115,19 @@ def test_each_request_shows_what_its_role_needs() -> None:
     assert [len(p[0].side_calls) for p in populations] == [0, 0, 2, 2, 2, 2, 2]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("yes", True),
-        ("Yes.", True),
-        ("**Yes**, there is no error in it.", True),
-        ("The review lists no error, so the answer is: yes", True),
-        ("\\boxed{yes}", True),
-        ("The answer is yes as far as I can tell.", True),
-        ("Answer: No", False),
-        ("No, it lists three flaws.", False),
-        ("no\n\nIt says yes to some steps only.", False),
-        ("I find none of both: yes and no alike.", None),
-        ("yes or no", None),
-        ("No. Or yes", None),
-        ("Verdict: True", None),
-        ("yesterday, noted", None),
-        ("", None),
-    ],
-)
-def test_a_classification_is_a_clear_yes_a_clear_no_or_unclear(text: str, says: bool | None) -> None:
-    assert read_answer(text) is says
-
-
-@given(st.text(), st.text())
-def test_any_text_has_a_classification_and_a_summary(text: str, more: str) -> None:
-    assert read_answer(text) in (True, False, None)
-    assert summary(text) in text and bool(summary(text)) == bool(text)
-    assert summary(f"flaw{text}".partition("\n")[0] + f"\n**Details:**{more}").startswith("flaw")
-
-
-@pytest.mark.parametrize(
-    ("said", "kept"),
-    [
-        (FULL, FLAWS),
-        ("A flaw.\n### Details\nlong", "A flaw."),
-        ("A flaw.\n**Details:** long\nDetails: more", "A flaw."),
-        ("A flaw. Details: in the same line", "A flaw. Details: in the same line"),
-        ("A flaw.\nDetails of step 2 are missing.\nVerdict: False", None),  # a flaw too
-        ("No errors.\nVerdict: True", None),  # without details, all of it
-        ("Details:\nnothing before them", None),
-    ],
-)
-def test_the_summary_of_a_review_is_what_stands_before_its_details(said: str, kept: str | None) -> None:
-    assert summary(said) == (kept or said)
-
-
 def test_by_its_own_verdict_a_review_takes_one_request() -> None:
     """CLASSIFY = 0: 7 completions where it is accepted at once, 22 where it never is, and what is unclear fails."""
     for verdict, least in (("Verdict: True", 7), ("Verdict: False", 22), ("I cannot tell.", 22)):
-        model = Model(reviewer([], said=verdict))
-        populations = run(selfcheck, model, **SIZES, CLASSIFY=0)
+        populations, model = traced(selfcheck, reviewer([], said=verdict), **SIZES, CLASSIFY=0)
         assert len(model.asked) == least and not model.prompts("classify")
         notes = [note for p in populations for note in p[0].notes]
         assert notes.count("unreadable verdict") == (10 if "tell" in verdict else 0)
     assert SELFCHECK.max_completions(constants_with(SIZES | {"CLASSIFY": 0})) == 62
 
 
-def test_the_same_reviews_ask_the_same_whatever_came_before_the_break() -> None:
-    """Names and prompts follow from the completions alone: what a resumed run asks is what the journal holds."""
-    first, again = (traced([F, U, P, F], P)[0].asked for _ in range(2))
-    assert first == again
-
-
 def test_a_correction_without_an_answer_leaves_the_solution_as_it_was() -> None:
-    failed = Completion("", 0, error="refused")
     rule = reviewer([F, F], P)
-    model = Model(lambda names, prompt: failed if names == ("correct", 0) else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, but(rule, {("correct", 0): FAILED}), **SIZES)
     kept = populations[2][0]
     assert kept.carried_over and kept.completion.text.startswith("solution 1-0") and kept.notes == ["empty candidate"]
     assert [check.key for check in kept.side_calls] == ["('verify', 0)", "('classify', 0)", "('correct', 0)"]
@@ -195,8 +137,7 @@ def test_a_correction_without_an_answer_leaves_the_solution_as_it_was() -> None:
 def test_an_empty_candidate_fails_without_a_review_and_is_made_afresh() -> None:
     rule = reviewer([], P)
     late = {(0, 0), (1, 0), ("correct", 0)}
-    model = Model(lambda names, prompt: "" if names in late else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, lambda names, prompt: "" if names in late else rule(names, prompt), **SIZES)
     assert [names for names, *_ in model.asked][:5] == [
         (0, 0), (1, 0), ("correct", 0), ("correct", 1), ("verify", 2),
     ]  # fmt: skip
@@ -212,25 +153,20 @@ def test_an_empty_candidate_fails_without_a_review_and_is_made_afresh() -> None:
 def test_a_review_that_was_cut_off_is_noted_and_classified_by_its_forced_verdict() -> None:
     cut = Completion("", 0, "step 1 …", "", forced="Verdict: False", finish_reason="length")
     rule = reviewer([F], P)
-    model = Model(lambda names, prompt: cut if names == ("verify", 0) else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, but(rule, {("verify", 0): cut}), **SIZES)
     assert populations[2][0].notes == ["truncated report"] and len(model.prompts("correct")) == 1
     assert "Verdict: False" in model.prompts("classify", 0)[0] and "step 1 …" not in model.prompts("classify", 0)[0]
 
 
 def test_a_review_with_nothing_to_read_fails_unclassified_and_the_solution_is_improved_without_it() -> None:
-    failed = Completion("", 0, error="refused")
     rule = reviewer([], P)
-    model = Model(lambda names, prompt: failed if names == ("verify", 0) else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, but(rule, {("verify", 0): FAILED}), **SIZES)
     assert populations[2][0].notes == ["empty report"] and not model.prompts("classify", 0)
     alone = prompts.aggregate(PROBLEM, ["solution 1-0 \\boxed{42}"])[0]["content"]
     assert model.prompts("correct") == [alone]
 
 
 def test_a_failed_classification_is_unreadable_and_a_failure() -> None:
-    failed = Completion("", 0, error="refused")
     rule = reviewer([], P)
-    model = Model(lambda names, prompt: failed if names == ("classify", 0) else rule(names, prompt))
-    populations = run(selfcheck, model, **SIZES)
+    populations, model = traced(selfcheck, but(rule, {("classify", 0): FAILED}), **SIZES)
     assert populations[2][0].notes == ["unreadable verdict"] and len(model.prompts("correct")) == 1

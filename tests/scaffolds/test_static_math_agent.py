@@ -1,18 +1,14 @@
 """The static math agent, call by call: what each prompt holds, what is kept where something comes back empty, lots."""
 
-import asyncio
-import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from core.scaffolds.static_math_agent import STATIC_MATH_AGENT, read_best, static_math_agent
-from core.types import Completion, Message
-from tests.fakes.model import Model, constants_with, run, stopped_and_resumed
+from core.scaffolds.static_math_agent import static_math_agent
+from core.types import Completion
+from tests.fakes.model import FAILED, Model, run, traced
 
 SIZES: dict[str, Any] = {"N": 8, "K": 2, "ROUNDS": 1, "VERIFY_TOKENS": 60, "SELECT_TOKENS": 50}
 Names = tuple[str | int, ...]
@@ -43,8 +39,7 @@ def scripted(**replies: str | Completion) -> Callable[[Names, str], str | Comple
 
 
 def test_the_29_calls_of_its_source() -> None:
-    model = Model(usual)
-    populations = run(static_math_agent, model, **SIZES)
+    populations, model = traced(static_math_agent, usual, **SIZES)
     kinds = Counter(names[0] if isinstance(names[0], str) else f"step {names[0]}" for names, *_ in model.asked)
     assert kinds == {"step 0": 8, "verify": 8, "step 1": 8, "step 2": 4, "select": 1} and len(model.asked) == 29
     assert [len(p) for p in populations] == [8, 8, 8, 4, 1]
@@ -79,21 +74,6 @@ def test_populations_hold_what_was_made_and_from_what() -> None:
     assert not any(member.notes for population in (solved, reported, improved, merged, [best]) for member in population)
 
 
-@pytest.mark.parametrize(
-    ("n", "k", "rounds", "calls"),
-    [(8, 2, 1, 29), (8, 2, 2, 45), (8, 2, 0, 13), (5, 2, 1, 18), (3, 3, 1, 10), (2, 1, 1, 7), (1, 1, 0, 1)],
-)
-def test_generations_is_what_is_asked(n: int, k: int, rounds: int, calls: int) -> None:
-    def reply(names: Names, prompt: str) -> str:
-        return "Best: 1" if names[0] == "select" else "Verdict: True" if names[0] == "verify" else "x \\boxed{1}"
-
-    model = Model(reply)
-    sizes = SIZES | {"N": n, "K": k, "ROUNDS": rounds}
-    populations = run(static_math_agent, model, **sizes)
-    assert len(model.asked) == calls == STATIC_MATH_AGENT.max_completions(constants_with(sizes))
-    assert len(populations[-1]) == 1 and not any(member.notes for p in populations for member in p)
-
-
 def test_a_second_round_reports_on_what_the_first_improved() -> None:
     model = Model(lambda names, prompt: "Best: 1" if names[0] == "select" else usual(names, prompt))
     run(static_math_agent, model, **SIZES | {"ROUNDS": 2})
@@ -102,7 +82,7 @@ def test_a_second_round_reports_on_what_the_first_improved() -> None:
 
 
 def test_an_empty_solution_gets_no_report_and_starts_afresh() -> None:
-    model = Model(scripted(_0_3=Completion("", 0, error="refused"), _0_4=""))
+    model = Model(scripted(_0_3=FAILED, _0_4=""))
     solved, reported, improved, *_ = run(static_math_agent, model, **SIZES)
     assert len(model.asked) == 27 and not model.prompts("verify", 1, 3) and not model.prompts("verify", 1, 4)
     assert solved[3].notes == solved[4].notes == ["empty candidate"]
@@ -121,8 +101,7 @@ def test_an_empty_report_leaves_self_refinement_and_an_unreadable_one_is_used() 
 
 
 def test_an_empty_improvement_leaves_the_solution_standing() -> None:
-    model = Model(scripted(_1_6=""))
-    _, _, improved, merged, _ = run(static_math_agent, model, **SIZES)
+    (_, _, improved, merged, _), model = traced(static_math_agent, scripted(_1_6=""), **SIZES)
     kept = improved[6]
     assert kept.carried_over and kept.parents == [6] and kept.notes == ["empty candidate"] and len(kept.side_calls) == 1
     assert places(model.prompts(2, 3)[0]) == ["0,6", "1,7"] and merged[3].parents == [6, 7]
@@ -139,15 +118,13 @@ def test_after_an_empty_merge_one_of_its_slot_is_drawn() -> None:
 
 def test_one_of_a_slot_is_refined_and_none_start_afresh() -> None:
     silent = {f"_{t}_{i}": "" for t in (0, 1) for i in (0, 2, 3)}
-    model = Model(scripted(**silent))
-    *_, merged, _ = run(static_math_agent, model, **SIZES)
+    (*_, merged, _), model = traced(static_math_agent, scripted(**silent), **SIZES)
     assert merged[0].parents == [1] and merged[1].parents == []
     assert places(model.prompts(2, 0)[0]) == ["1,1"] and places(model.prompts(2, 1)[0]) == []
 
 
 def test_with_nothing_at_all_an_empty_answer_is_handed_in_and_noted() -> None:
-    model = Model(lambda names, prompt: Completion("", 0, error="refused"))
-    populations = run(static_math_agent, model, **SIZES)
+    populations, model = traced(static_math_agent, lambda names, prompt: FAILED, **SIZES)
     assert len(model.asked) == 8 + 8 + 4, "nothing to report on or to select from"
     assert populations[-1][0].notes == ["empty candidate"] * 4
 
@@ -176,61 +153,3 @@ def test_the_order_of_the_candidates_is_drawn() -> None:
         first.add(places(model.prompts("select")[0])[0])
         assert best.parents == [2], "whatever its place in the prompt"
     assert first == {"2,0", "2,1", "2,2", "2,3"}
-
-
-class Late(Model):
-    """Answers come back in an order of their own."""
-
-    def __init__(self, reply: Callable[[Names, str], str | Completion], order: int) -> None:
-        super().__init__(reply)
-        self._random = random.Random(order)
-
-    async def __call__(self, messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
-        for _ in range(self._random.randrange(9)):
-            await asyncio.sleep(0)
-        return await super().__call__(messages, *names, **changes)
-
-
-def test_names_and_prompts_do_not_depend_on_the_order_of_arrival() -> None:
-    odd = {"_0_3": "", "_2_1": "", "verify_1_0": "", "select_0": "?"}
-    told = []
-    for order in range(4):
-        model = Late(scripted(**odd), order)
-        populations = run(static_math_agent, model, **SIZES)
-        told.append((sorted((repr(names), prompt) for names, prompt, _ in model.asked), populations))
-    assert all(each == told[0] for each in told)
-
-
-@pytest.mark.parametrize("done", [0, 3, 8, 13, 20, 27, 28])
-def test_a_stopped_run_goes_on_to_the_same_answer(done: int) -> None:
-    resumed = stopped_and_resumed(static_math_agent, usual, done, **SIZES)
-    assert resumed == run(static_math_agent, Model(usual), **SIZES)
-
-
-@pytest.mark.parametrize(
-    ("text", "best"),
-    [
-        ("Best: 2", 1),
-        ("best = 1.", 0),
-        ("**Best:** Candidate 4", 3),
-        ("**Best: 3**", 2),
-        ("Best: \\boxed{2}", 1),
-        ("Best: 1? No.\nBest: 2", 1),
-        ("Best: 2\nBest: 7", None),
-        ("Best: 12", None),
-        ("Best: 1 and 3", None),
-        ("the best 2 are", None),
-        ("Candidate 2", None),
-        ("Best:", None),
-        ("", None),
-        ("Best:" + " " * 200_000 + "x", None),
-    ],
-)
-def test_selections_are_read_where_they_are_stated(text: str, best: int | None) -> None:
-    assert read_best(text, 4) == best
-
-
-@given(st.text() | st.from_regex(r"Best: \w+", fullmatch=True), st.integers(1, 6))
-def test_any_text_has_a_position_or_none(text: str, count: int) -> None:
-    best = read_best(text, count)
-    assert best is None or 0 <= best < count

@@ -11,17 +11,15 @@ from typing import Any
 import pytest
 
 from core import constants
-from core.scaffolds import experiment_file, registry
+from core.scaffolds import experiment_file
 from core.scaffolds.prompts import prompts_sha256
 from core.types import FORCED_ANSWER, FORCED_PROOF, Completion, Message, Problem, Sampling, Scaffold
-from tests.fakes.model import SCAFFOLDS, run
-from tests.scaffolds.test_resume import SIZES, Wayward, every_scaffold
+from tests.fakes.model import PROBLEM, PROOF, SCAFFOLDS, SIZES, Wayward, every_scaffold, run
 
 # Of each scaffold: hashes of all that it asks about an answer in twelve worlds (names, messages, changed sampling) and
 # of its prompts, and the bounds of what its experiment asks. To pin a new scaffold, or to change the hashes of one
 # whose prompts you mean to change: python -m tests.scaffolds.test_wording [NAME …]
 PINNED = Path(__file__).with_name("pinned.json")
-PROOF = Problem("p1", "Prove that 6*7 is even.", None, "proof", guidelines="7 points for any proof.", solution="6 is.")
 
 
 class Recorder(Wayward):
@@ -32,8 +30,7 @@ class Recorder(Wayward):
         self.sent: list[tuple[Any, Sequence[Message], dict[str, Any]]] = []
 
     async def __call__(self, messages: Sequence[Message], *names: Any, **changes: Any) -> Completion:
-        timeless = {name: value for name, value in changes.items() if name != "until"}
-        self.sent.append((names, messages, timeless))
+        self.sent.append((names, messages, changes))
         return await super().__call__(messages, *names, **changes)
 
 
@@ -46,7 +43,7 @@ def recorded(scaffold: Scaffold[Any], *problem: Problem) -> list[Recorder]:
 
 def pins(name: str) -> dict[str, Any]:
     """Return what is pinned of a scaffold."""
-    scaffold, found = SCAFFOLDS[name], experiment_file.load(registry.experiments()[name])
+    scaffold, found = SCAFFOLDS[name], experiment_file.load(experiment_file.of_scaffolds()[name])
     config = constants.read(scaffold.constants, found.namespace)
     sent = [line for model in recorded(scaffold) for line in sorted(map(json.dumps, model.sent))]
     return {
@@ -69,17 +66,19 @@ def test_of_an_answer_every_scaffold_asks_in_the_same_words_as_ever(name: str) -
     assert pins(name) == pinned()[name]
 
 
+@pytest.mark.parametrize("problem", [PROBLEM, PROOF], ids=["answer", "proof"])
 @every_scaffold
-def test_of_a_proof_no_scaffold_asks_for_a_box_or_an_answer(scaffold: Scaffold[Any]) -> None:
-    """And each request is one of its prompts for proofs, filled in; what graders know stays with them."""
-    texts = {m["content"] for model in recorded(scaffold, PROOF) for _, sent, _ in model.sent for m in sent}
-    assert not [text for text in texts if re.search("boxed|(final|short|its|the|an) answer", text)]
-    assert not [text for text in texts if PROOF.guidelines in text or PROOF.solution in text]
-    worded = [prompt if isinstance(prompt, str) else prompt.proof for prompt in scaffold.prompts]
+def test_each_request_is_one_of_its_prompts_filled_in(scaffold: Scaffold[Any], problem: Problem) -> None:
+    """So that their hash, which results record, stands for all that it asks."""
+    texts = {m["content"] for model in recorded(scaffold, problem) for _, sent, _ in model.sent for m in sent}
+    worded = [prompt if isinstance(prompt, str) else prompt.of(problem.is_proof) for prompt in scaffold.prompts]
     pieces = [re.split(r"\{[a-z]+\}", text) for text in worded if re.search(r"\{[a-z]+\}", text)]
     filled = re.compile("|".join(".*".join(re.escape(p.format()) for p in of) for of in pieces), re.DOTALL)
     assert not [text for text in texts if not filled.fullmatch(text)]
-    assert prompts_sha256(scaffold.prompts, is_proof=True) != prompts_sha256(scaffold.prompts)
+    if problem.is_proof:  # no box or answer is asked for, and what graders know stays with them
+        assert not [text for text in texts if re.search("boxed|(final|short|its|the|an) answer", text)]
+        assert not [text for text in texts if PROOF.guidelines in text or PROOF.solution in text]
+        assert prompts_sha256(scaffold.prompts, is_proof=True) != prompts_sha256(scaffold.prompts)
 
 
 def test_where_time_is_up_a_proof_is_opened_in_its_own_words() -> None:

@@ -87,7 +87,7 @@ def test_a_file_where_the_runs_belong_is_told(server: ScriptedServer, results: P
 def test_a_plan_counts_all_runs(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = []
     for runs in (1, 3):
-        plan(["02_rsa_basic", f"RUNS={runs}", "--problems", "10", "--gpu", "H100", "--price", "1000"])
+        plan(["02_rsa_basic", f"RUNS={runs}", "LIMIT=10", "--gpu", "H100", "--price", "1000"])
         told.append(capsys.readouterr().out)
     assert "480 (" in told[0] and "1,440 (" in told[1]
     one, three = (next(line.split() for line in out.splitlines() if line.startswith("cost ")) for out in told)
