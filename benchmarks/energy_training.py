@@ -92,7 +92,7 @@ def write(folder: Path, theorems: int, width: int) -> None:
                     moved = along if row["label"] == POSITIVE else 0.0
                     vectors.append((middle + random.normal(size=width) + moved).astype(np.float32))
         made = Embedded(np.stack(vectors), np.zeros(len(texts), np.bool_))
-        embeddings.write(folder / "embeddings", "made@000000000000", [(texts, made)])
+        embeddings.write(folder / "embeddings", "made@000000000000", texts, made)
 
 
 def trained(folder: Path, steps: int) -> dict[str, Any]:

@@ -36,21 +36,22 @@ def requests() -> Iterator[list[Request]]:
 async def rate(lean: Toolchain, count: int, tactics: int) -> float:
     """Tactics a second with `count` workers, each of which works through states of its own."""
     states = requests()
-    left = tactics
+    left, done = tactics, 0
     async with Workers(lean, count) as workers:
         await asyncio.gather(*(workers.start(f": {number} = {number}") for number in range(count)))
 
         async def one() -> None:
-            nonlocal left
+            nonlocal left, done
             while left > 0:
                 asked = next(states)
                 left -= len(asked)
                 for request in asked:
                     await workers.apply(*request)
+                    done += 1
 
         began = time.monotonic()
         await asyncio.gather(*(one() for _ in range(count)))
-        return workers.requests / (time.monotonic() - began)
+        return done / (time.monotonic() - began)
 
 
 async def both(count: int, tactics: int) -> dict[str, object]:

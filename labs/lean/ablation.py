@@ -21,14 +21,13 @@ from core.session.session import Session
 from labs.lean import figures
 from labs.lean.constants import AblationConstants
 from labs.lean.embeddings import text_of
-from labs.lean.guide import ALONE, Guidance, guided
+from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
-from labs.lean.search import State
+from labs.lean.search import Scores
 from labs.lean.searching import Searching
 from labs.lean.served import embedding, need
-from labs.lean.theorem import Theorem
+from labs.lean.theorem import State, Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.world import Scores
 from labs.training.served import Weights, served
 
 LOGPROB, BOTH, ENERGY, RANDOM = "log probability", "both", "energy", "random"

@@ -7,6 +7,7 @@ state on the path against the tactics that are left to the end of its proof, in 
 units (the share of the longest way) the first part drowned it, and nothing of depth was learned.
 """
 
+import io
 import json
 import math
 import time
@@ -18,15 +19,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.seeds import derive, rng
 from labs.lean.embeddings import Vectors
-from labs.lean.energy import LAYERS, MEAN, SCALE, Energy, names
+from labs.lean.energy import LAYERS, MEAN, SCALE, names
 from labs.lean.trees import Draws, Forest
 from labs.training.outcome import LINE, TELL_SECONDS
 from labs.training.schedule import Schedule
@@ -44,54 +43,51 @@ CHECKPOINT = 100  # steps between checkpoints
 
 @dataclass
 class Trained:
-    """`losses`: of each step; `resumed`: the step it went on from; `temperature`: as learned."""
+    """`temperature`: as learned; `losses`: of each step; `resumed`: the step it continued from."""
 
     tensors: dict[str, NDArray[np.float32]]
     temperature: float
     losses: list[float]
     resumed: int
 
-    @property
-    def energy(self) -> Energy:
-        return Energy(self.tensors)
-
 
 @dataclass
 class _State:
-    """All that a step changes."""
+    """Everything that a step changes."""
 
     head: Any
     temperature: Tensor  # its logarithm
     optimizer: Any
     losses: list[float] = field(default_factory=list)
 
-    @property
-    def parameters(self) -> list[Tensor]:
-        return [*self.head.parameters(), self.temperature]
-
 
 def train(forest: Forest, steps: int, seed: int, checkpoint: Path, resume: bool) -> Trained:
-    """`checkpoint`: a file that is gone on from if it is of this very training (`resume`), and written as it goes.
-    Raises UserError."""
+    """Train an energy. The `checkpoint` is written as the training goes; with `resume` it is continued from, if it
+    belongs to this very training. Raises UserError."""
     torch.set_num_threads(THREADS)
     draws = Draws(forest.trees)
-    seen = np.array(
-        sorted({n for tree in forest.trees if not tree.is_held_out for n in (*tree.on_path, *tree.off_path)})
-    )
+    learned = (tree for tree in forest.trees if not tree.is_held_out)
+    seen = np.array(sorted({number for tree in learned for number in (*tree.on_path, *tree.off_path)}))
     mean, scale = _standard(forest.vectors[seen])
     states = torch.from_numpy((forest.vectors - mean) / scale)
     what = json.dumps({**forest.sha256, "steps": steps, "seed": seed, "torch": torch.__version__})
     state = _begun(forest.vectors.shape[1], seed)
-    resumed = _taken_up(state, checkpoint, what) if resume else 0
-    schedule = Schedule.of_finetuning(steps, RATE)
-    told = _Told(steps, resumed)
+    if resume and checkpoint.exists():
+        _continue(state, checkpoint, what)
+    resumed = len(state.losses)
+    schedule, began, told = Schedule.of_finetuning(steps, RATE), time.monotonic(), 0.0
     state.head.train()
-    for step in range(resumed, steps):
-        loss = _step(state, draws, states, schedule.scale(step, 1), derive("energy", seed, step))
+    for step in range(resumed + 1, steps + 1):
+        loss = _step(state, draws, states, schedule.scale(step - 1, 1), derive("energy", seed, step - 1))
+        if not math.isfinite(loss):
+            raise UserError(f"the training of the energy went astray: its loss is {loss} after step {step:,}")
         state.losses.append(loss)
-        told.step(step + 1, loss)
-        if (step + 1) % CHECKPOINT == 0 and step + 1 < steps:
-            write_atomically(checkpoint, _saved(state, what))
+        now = time.monotonic()
+        if now - told >= TELL_SECONDS or step == steps:
+            told, left = now, (steps - step) * (now - began) / (step - resumed)
+            print(f"{LINE}step {step:,} of {steps:,}, loss {loss:.3f}, {left:,.0f} s left", flush=True)
+        if step % CHECKPOINT == 0 and step < steps:
+            _save(state, checkpoint, what)
     tensors = {MEAN: mean, SCALE: scale}
     for layer, module in enumerate(module for module in state.head if isinstance(module, nn.Linear)):
         parameters = (module.weight, module.bias)
@@ -136,7 +132,7 @@ def _step(state: _State, draws: Draws, states: Tensor, rate: float, seed: int) -
     left = torch.from_numpy(batch.remaining / draws.spread).float()
     loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], left)
     loss.backward()
-    torch.nn.utils.clip_grad_norm_(state.parameters, CLIP)
+    torch.nn.utils.clip_grad_norm_([*state.head.parameters(), state.temperature], CLIP)
     for group in state.optimizer.param_groups:
         group["lr"] = rate
     state.optimizer.step()
@@ -144,53 +140,21 @@ def _step(state: _State, draws: Draws, states: Tensor, rate: float, seed: int) -
     return float(loss.item())
 
 
-def _saved(state: _State, what: str) -> bytes:
-    """A checkpoint: parameters, AdamW's averages and the losses."""
-    tensors = {"losses": torch.tensor(state.losses, dtype=torch.float64)}
-    for number, parameter in enumerate(state.parameters):
-        held = state.optimizer.state[parameter]
-        tensors[f"{number}"] = parameter.detach().clone()
-        tensors |= {f"{number}.{name}": held[name].clone() for name in ("exp_avg", "exp_avg_sq", "step")}
-    made: bytes = save(tensors, {"what": what})
-    return made
+def _save(state: _State, checkpoint: Path, what: str) -> None:
+    content = io.BytesIO()
+    parts = {"head": state.head.state_dict(), "optimizer": state.optimizer.state_dict()}
+    torch.save({"what": what, "losses": state.losses, "temperature": state.temperature.detach(), **parts}, content)
+    write_atomically(checkpoint, content.getvalue())
 
 
-def _taken_up(state: _State, checkpoint: Path, what: str) -> int:
-    """The step at which a checkpoint goes on; 0, with nothing changed, where there is none of this training."""
-    if not checkpoint.exists():
-        return 0
-    try:
-        with safe_open(checkpoint, "pt") as file:
-            if (file.metadata() or {}).get("what") != what:
-                print(f"note: {checkpoint} is of another training, and is not gone on with", flush=True)
-                return 0
-            held = file.keys()
-            tensors = {name: file.get_tensor(name) for name in held}
-    except (SafetensorError, OSError) as error:
-        print(f"note: {checkpoint} can't be read ({error}), and the training begins anew", flush=True)
-        return 0
+def _continue(state: _State, checkpoint: Path, what: str) -> None:
+    """Bring `state` to where a checkpoint of this training was written; leave it as it is if that is of another."""
+    held = torch.load(checkpoint, weights_only=True)
+    if held["what"] != what:
+        print(f"note: {checkpoint} belongs to another training, and this one begins anew", flush=True)
+        return
+    state.head.load_state_dict(held["head"])
+    state.optimizer.load_state_dict(held["optimizer"])
     with torch.no_grad():
-        for number, parameter in enumerate(state.parameters):
-            parameter.copy_(tensors[f"{number}"])
-            averages = {name: tensors[f"{number}.{name}"] for name in ("exp_avg", "exp_avg_sq", "step")}
-            state.optimizer.state[parameter] = averages
-    state.losses = tensors["losses"].tolist()
-    return len(state.losses)
-
-
-class _Told:
-    """A line of progress every few seconds, and at the end."""
-
-    def __init__(self, steps: int, done: int) -> None:
-        self._steps, self._first, self._began, self._told = steps, done, time.monotonic(), 0.0
-
-    def step(self, step: int, loss: float) -> None:
-        """Raises UserError where the loss is no number."""
-        if not math.isfinite(loss):
-            raise UserError(f"the training of the energy went astray: its loss is {loss} after step {step:,}")
-        now = time.monotonic()
-        if now - self._told < TELL_SECONDS and step < self._steps:
-            return
-        self._told = now
-        left = (self._steps - step) * (now - self._began) / (step - self._first)
-        print(f"{LINE}step {step:,} of {self._steps:,}, loss {loss:.3f}, {left:,.0f} s left", flush=True)
+        state.temperature.copy_(held["temperature"])
+    state.losses = held["losses"]

@@ -65,7 +65,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
                 keep(out, outcomes, made)
                 print(f"\n{figures.table(made)}")
                 if beside:
-                    told = beside.compared(searching, chosen, outcomes)
+                    told = control.compared(*beside, searching, chosen, outcomes)
                     record.save(complete=True, **{control.FOLDER: told})
                     print(control.said(told, config.MAX_NODES))
         print(f"results {out}")
@@ -95,10 +95,7 @@ def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: Lean
 
     async def looked() -> list[Theorem]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
-            if minif2f.is_named(where):
-                return await theorems.elaborating(chosen, workers, where)
-            await theorems.check(chosen, workers, where)
-            return list(chosen)
+            return await theorems.elaborating(chosen, workers, where, minif2f.is_named(where))
 
     return asyncio.run(looked())
 

@@ -9,6 +9,7 @@ Behind the guard, accept.py trusts nothing that it let through, and cage.py limi
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from labs.lean.theorem import GIVEN, NAME
 
@@ -138,6 +139,11 @@ def refused_statement(statement: str) -> str:
     if _PROOF.search(statement):
         return "a proof"
     return "" if ":" in _outside(statement) else "no type"
+
+
+def refused_proof(statement: str, tactics: Iterable[str]) -> str:
+    """Say why a statement or one of its tactics is not let through; "" if all are."""
+    return refused_statement(statement) or next(filter(None, map(refused, tactics)), "")
 
 
 def _characters(text: str) -> str:

@@ -79,7 +79,7 @@ def texts_in(paths: Sequence[Path]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(text_of, states))))
 
 
-def forest(paths: Sequence[Path], stored: Stored, probe: float = -2.0) -> Forest:
+def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
     """Make the forest of trajectories whose states are embedded. A tactic is the policy's own if its log probability is
     not `probe`, that of tactics which were tried besides. Raises UserError, also if there is nothing to learn."""
     searches: dict[str, list[list[dict[str, Any]]]] = {}

@@ -63,7 +63,7 @@ def test_the_false_statements_elaborate_and_no_tactic_proves_them(lean: Toolchai
 
     async def body() -> None:
         async with Workers(lean, 2) as workers:
-            await theorems.check(false, workers, "the file")
+            await theorems.elaborating(false, workers, "the file")
             for theorem in false[::3]:
                 for tactic in tactics:
                     step = await workers.apply(theorem.statement, [], tactic)

@@ -14,8 +14,8 @@ from core.base import files
 from core.base.errors import UserError
 from labs.lean import cage, session, toolchain
 from labs.lean.accept import accept, judged
-from labs.lean.session import Session, State
-from labs.lean.theorem import Theorem
+from labs.lean.session import Session
+from labs.lean.theorem import State, Theorem
 from labs.lean.toolchain import PRELUDE, Toolchain
 
 

@@ -6,32 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hypothesis import strategies as st
+
 from labs.lean.constants import LeanConstants
 from labs.lean.search import Candidate, Failed, Found, World, search
+from labs.lean.theorem import State, Step, Verdict
 
 PROOF = "proof"
 Target = int | str  # a state; PROOF; or an error
 
 
-@dataclass(frozen=True)
-class State:
-    pp: str
-    goals: int = 1
-
-
-@dataclass(frozen=True)
-class Step:
-    state: State | None
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    proved: bool
-    reason: str = ""
-
-
 Graph = Mapping[int, Mapping[str, tuple[float, Target]]]  # by state and tactic: its log probability, and where it leads
+
+TACTICS = ("a", "b", "c", "d")
+GRAPHS = st.dictionaries(
+    st.integers(0, 7),
+    st.dictionaries(
+        st.sampled_from(TACTICS),
+        st.tuples(
+            st.floats(-20, 0),
+            st.one_of(st.integers(0, 7), st.integers(0, 7), st.sampled_from([PROOF, "bad", "timed out", "died"])),
+        ),
+        max_size=4,
+    ),
+)
 
 
 @dataclass
