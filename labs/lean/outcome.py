@@ -3,9 +3,7 @@ of it. All nodes are in the parquet file of the same name (trajectories.py)."""
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, structs
 
@@ -103,20 +101,3 @@ def _read(path: Path) -> Outcome:
     if path_of(path.parent, outcome.name) != path:
         raise UserError(f"{wrong} (that of {outcome.name!r:.60} has another name). {REMEDY}")
     return outcome
-
-
-def summed(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Of all together: reasons, failures, requests and seconds, added up."""
-
-    def added(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        total: Counter[str] = Counter()
-        for of in each:
-            total.update(of)
-        return dict(total.most_common())
-
-    return {
-        "reasons": added({outcome.reason: 1} for outcome in outcomes if outcome.reason),
-        "failures": added(outcome.failures for outcome in outcomes),
-        "requests": added(outcome.counts for outcome in outcomes),
-        "seconds": {name: round(value, 1) for name, value in added(of.seconds for of in outcomes).items()},
-    }
