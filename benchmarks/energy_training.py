@@ -33,7 +33,7 @@ SIGNAL = 2.0
 BESIDE = 2  # states off the path beside each on it
 # Theorems of a part. Few, for a process is born with its parent's memory, and its own peak is what is told.
 AT_ONCE = 200
-BATCH = 32  # labs/lean/energy_torch.py's, which imports torch
+BATCH = 32  # labs/lean/energy_training.py's, which imports torch
 MIB = 2**20
 
 

@@ -1,4 +1,4 @@
-"""Train the energy of proof search, where torch is: bash scripts/energy.sh, which finds that Python, says how."""
+"""Train the energy of proof search, where torch is: .venv-train/bin/python scripts/energy.py --help"""
 
 from labs.lean.energy_training import main
 

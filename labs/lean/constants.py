@@ -134,7 +134,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     START: str = constant(
         "last", "weights that an iteration trains: the last's, or the first", choices=("last", "base")
     )
-    GUISES: int = constant(0, "copies of each pair, under other names (labs/lean/guises.py); 0: as it is", 0, 1000)
+    GUISES: int = constant(0, "copies of each pair, under other names (labs/lean/pairs.py); 0: as it is", 0, 1000)
     EPOCHS: float = constant(2.0, "times that an iteration trains on each of these", 0.01, 1000)
     RATE: float = constant(2e-4, "peak learning rate, of AdamW", 1e-8, 1)
     LORA_RANK: int = constant(

@@ -15,7 +15,6 @@ from core.plan.work import Task
 from core.session import session
 from core.session.checks import check_context
 from labs.lean import ablation, control, energy, figures, minif2f, plan, served, theorems, toolchain
-from labs.lean.ablation import Ablation
 from labs.lean.constants import (
     AblationConstants,
     BaselineConstants,
@@ -149,7 +148,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
         with session.open(name, config, stop, results, opening=line) as opened:
             record = Record.begun(out, run, config, lean, where)
-            found = Ablation(opened, made, own / "energy", chosen, lean, out).run()
+            found = ablation.run(opened, made, own / "energy", chosen, lean, out)
         told = ablation.compared(found, config.budgets)
         record.save(complete=True, orders=told)
         write_atomically(out / TABLE, f"{ablation.table(told, config.budgets)}\n".encode())

@@ -26,7 +26,7 @@ from core.generate.journal import content_key
 from core.results import stages
 from core.results.write import put_aside
 from core.session.session import Session
-from labs.lean import embeddings, energy, figures, guises, pairs, trees
+from labs.lean import embeddings, energy, figures, pairs, trees
 from labs.lean.constants import IterationConstants
 from labs.lean.embeddings import Embedder
 from labs.lean.energy import ALONE, Guidance, guided
@@ -184,7 +184,7 @@ class Iterations:
                 "Give more TRAIN_NODES, or easier theorems"
             )
         pairs.write(own / "pairs.jsonl", merged)
-        guised = islice(guises.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
+        guised = islice(pairs.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
         pairs.write(own / "taught.jsonl", guised if self.config.GUISES else merged)
         told = figures.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
         record.done("searched", told)

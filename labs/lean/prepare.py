@@ -49,7 +49,6 @@ REMEDY = "Fetch it again, or give another file"
 LONGEST_STATE = 8000  # characters
 BATCH, TRIES = 64, 8  # statements tried at once, and at most for each that is wanted
 KEPT, TWICE, HELD_OUT = "kept", "the same pair again", "of a theorem that is held out"
-SEVERAL, REFUSED = "a tactic of several lines", "a refused tactic"
 
 
 class Tactic(Struct):
@@ -89,15 +88,9 @@ def parser() -> Parser:
     made.add_argument("--out", metavar="FOLDER", help="the folder to make (default: lean/prepared in results)")
     made.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="how theorems are held out")
     made.add_argument(
-        "--theorems", metavar="N", type=_count, default=500, help="statements to keep of train and of test (0: none)"
+        "--theorems", metavar="N", type=int, default=500, help="statements to keep of train and of test (0: none)"
     )
     return made
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError
-    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -149,7 +142,7 @@ def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]
         raise UserError(f"{folder} contains no usable pair ({dict(counts)}). {REMEDY}")
     wanted_of = {part: {each.full_name for each in parts[part]} for part in THEOREMS}
     wanted_of["train"] -= names
-    theorems, left, lean = _theorems(folder, wanted_of, wanted) if wanted else ({}, Counter[str](), "")
+    theorems, left, lean = _theorems(folder, wanted_of, wanted) if wanted > 0 else ({}, Counter[str](), "")
     for part, rows in theorems.items():
         _write(out / THEOREMS[part], {"theorems": rows})
     return {
@@ -186,9 +179,9 @@ def _unusable(state: str, tactic: str) -> str:
     if not tactic:
         return "no tactic"
     if "\n" in tactic:
-        return SEVERAL
+        return "a tactic of several lines"
     why = guard.refused(tactic)
-    return f"{REFUSED}: {why}" if why else ""
+    return f"a refused tactic: {why}" if why else ""
 
 
 def _theorems(
@@ -250,18 +243,11 @@ def _write(path: Path, value: Any) -> None:
 
 def table(manifest: dict[str, Any]) -> str:
     """Format what was made and left out."""
-    counts = manifest["pairs"]
-    rows = [["", "count"], *([f"pairs: {name}", f"{count:,}"] for name, count in counts.items())]
+    rows = [["", "count"], *([f"pairs: {name}", f"{count:,}"] for name, count in manifest["pairs"].items())]
     rows += [[name, f"{count:,}"] for name, count in manifest["theorems"].items()]
     rows += [[f"statements: {name}", f"{n:,}"] for name, n in manifest["statements"].items() if isinstance(n, int)]
-    several, refused = counts.get(SEVERAL, 0), sum(n for name, n in counts.items() if name.startswith(REFUSED))
-    judged = refused + counts[KEPT] + counts.get(TWICE, 0)
-    shares = (
-        f"of several lines: {several / (several + judged):.1%} of {several + judged:,} pairs; "
-        f"refused by the guard: {refused / judged:.1%} of {judged:,} of one line"
-    )
-    lines = [f"{manifest['source']['path']}, split {manifest['split']}", "", aligned(rows), shares]
-    return "\n".join([*lines, *filter(None, [manifest["statements"]["lean"]])])
+    head = f"{manifest['source']['path']}, split {manifest['split']}"
+    return "\n".join(filter(None, [head, aligned(rows), manifest["statements"]["lean"]]))
 
 
 if __name__ == "__main__":

@@ -32,9 +32,8 @@ COMMANDS = """
 import os, resource, signal, sys
 import torch
 from pathlib import Path
-from labs.lean import energy_torch
-from labs.lean.energy_training import main
-energy_torch.CHECKPOINT, energy_torch.BATCH, energy_torch.RATE = 10, 16, 2e-3
+from labs.lean import energy_training as training
+training.CHECKPOINT, training.BATCH, training.RATE = 10, 16, 2e-3
 torch.optim.AdamW([torch.zeros(1, requires_grad=True)])  # imports, once and not in each child, what it needs
 
 for line in sys.argv[1:]:
@@ -51,7 +50,7 @@ for line in sys.argv[1:]:
         if how.isdigit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (int(how), resource.RLIM_INFINITY))
         try:
-            main(args)
+            training.main(args)
         except SystemExit as end:
             sys.stdout.flush()
             os._exit(end.code or 0)
@@ -62,7 +61,7 @@ from labs.lean.energy import Energy, names
 from safetensors.torch import load_file
 folder = Path(sys.argv[1].split()[sys.argv[1].split().index("--out") + 1])
 stored = load_file(folder / "energy.safetensors")
-head = energy_torch.head_of(stored["mean"].numel()).eval()
+head = training.head_of(stored["mean"].numel()).eval()
 linear = [module for module in head if isinstance(module, torch.nn.Linear)]
 with torch.no_grad():
     for layer, module in enumerate(linear):
@@ -133,7 +132,7 @@ def test_on_held_out_theorems_it_tells_the_path_from_its_siblings(folder: Path, 
     assert once["auc"]["held_out"]["value"] >= 0.75 and once["auc"]["held_out"]["low"] > 0.5
     assert once["auc"]["held_out"]["n"] >= 4 and once["auc"]["trained"]["n"] >= 20
     assert (once["width"], once["steps"], once["model"], once["layers"]) == (WIDTH, STEPS, MODEL, [512, 256, 128, 1])
-    assert once["loss"][-1][1] < once["loss"][0][1] / 2 and once["temperature"] > 0 and once["resumed"] == 0
+    assert once["loss"][-1] < once["loss"][0] / 2 and once["temperature"] > 0 and once["resumed"] == 0
     assert once["states"] == len(forest(folder).vectors) and once["cosine"]["within"] > once["cosine"]["between"]
     assert once["sha256"] == forest(folder).sha256 and f"training: step {STEPS} of {STEPS}, loss " in said
 

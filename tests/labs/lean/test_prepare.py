@@ -106,8 +106,7 @@ def test_the_usable_pairs_of_train_and_the_theorems_that_elaborate_are_kept(
     for name, digest in made["files"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
     assert sorted(each.name for each in folder.iterdir()) == sorted([*made["files"], "manifest.json"])
-    out = capsys.readouterr().out
-    assert "20.0% of 5 pairs" in out and "25.0% of 4 of one line" in out
+    assert "theorems_test.json" in capsys.readouterr().out
 
 
 def test_a_folder_does_as_well_as_its_archive(results: Path, tmp_path: Path) -> None:
