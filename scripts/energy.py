@@ -1,4 +1,4 @@
-"""Train the energy of proof search, where torch is: .venv-train/bin/python scripts/energy.py --help"""
+"""Train the energy of proof search, where torch is (labs/lean/energy_training.py says how)."""
 
 from labs.lean.energy_training import main
 

@@ -1,6 +1,6 @@
 """Train the energy of proof search, in .venv-train (bash setup.sh train):
 
-    .venv-train/bin/python scripts/energy.py --trajectories PATH… --embeddings FOLDER --out FOLDER
+    PYTHONPATH=. .venv-train/bin/python scripts/energy.py --trajectories PATH… --embeddings FOLDER --out FOLDER
 
 PATH is a file or a folder of trajectories. The folder of --out appears whole or not at all, with energy.safetensors and
 energy.json. One thread of a CPU trains: equal trees, steps and seed give equal weights, bit by bit, also if the

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,8 @@ from core.engines.need import Need
 from core.generate.journal import Journal
 from core.session.session import Session
 from labs.lean import outcome, served, trajectories
-from labs.lean.constants import LeanConstants
-from labs.lean.embeddings import Embedder
-from labs.lean.energy import Energy, Guidance, Guide
+from labs.lean.constants import EnergyConstants, LeanConstants
+from labs.lean.energy import guided
 from labs.lean.search import ERROR
 from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
@@ -267,41 +266,8 @@ def test_an_energy_that_helps_guides_the_next_searches_and_a_kill_changes_nothin
         assert len(starts) == len(LEARNED) and set(starts) == {is_guided}
         assert is_guided or all(row["ebm_score"] is None for row in rows)
     assert killed(tmp_path / "killed", theorems, MOMENTS["searching"], number=1)
-    assert killed(tmp_path / "killed", theorems, MOMENTS["training the energy"], number=1)
     finish(tmp_path / "killed", theorems, 1)
     assert_same(tmp_path / "killed", tmp_path / "once", 1)
-
-
-def narrow(results: Path) -> None:
-    about = json.loads((own(results) / "energy" / "energy.json").read_text())
-    shutil.rmtree(own(results) / "energy")
-    kept(own(results) / "energy", head(64), about["model"])
-
-
-def of_another_model(results: Path) -> None:
-    path = own(results) / "energy" / "energy.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"model": "another@1"}))
-
-
-def cut_short(results: Path) -> None:
-    path = next(own(results).glob("trajectories/*.parquet"))
-    path.write_bytes(b"PAR1 and no more")
-
-
-BROKEN: dict[str, tuple[Callable[[Path], None], int, str]] = {
-    "an energy of another width": (narrow, 1, "width"),
-    "an energy of another model": (of_another_model, 1, "another@1"),
-    "no parquet": (cut_short, 0, "parquet"),
-}
-
-
-@pytest.mark.parametrize("what", BROKEN)
-def test_what_does_not_fit_is_one_line(what: str, whole: Path, theorems: list[str], tmp_path: Path) -> None:
-    change, number, words = BROKEN[what]
-    helping(whole, tmp_path / "results")
-    change(tmp_path / "results")
-    status, _, err = end(begin(tmp_path / "results", theorems, number))
-    assert words in the_error(status, err)
 
 
 def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure_ended_is_owed_again(
@@ -317,16 +283,11 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
         proxy = Mortal(embedding.base_url)
         through = replace(embedding, base_url=proxy.url)
         width = asked_of(embedding, lambda asking: asking(["⊢ p"])).vectors.shape[1]
-        learned = Energy.load(kept(tmp_path / "energy", head(width), embedding.identity))
-
-        @asynccontextmanager
-        async def guiding() -> AsyncIterator[Guide]:
-            async with Embedder(through) as asking:
-                yield Guide(learned, asking)
+        guidance = guided(kept(tmp_path / "energy", head(width), embedding.identity), through, EnergyConstants())
 
         def found(folder: str) -> list[dict[str, Any]]:
             session = Session("", config, tmp_path, journal, Stop(), server)
-            searching = Searching(session, lean, tmp_path / folder, Guidance(guiding, "it"))
+            searching = Searching(session, lean, tmp_path / folder, guidance)
             return [asdict(each) | {"seconds": 0} for each in searching.of(theorems)]
 
         undisturbed = found("undisturbed")

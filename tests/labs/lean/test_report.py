@@ -279,11 +279,3 @@ def test_every_view_fits_its_screen(browser: Any, results: Path, width: int, sch
         tab.fits(axe, path, route, width)
     tab.close()
     assert tab.trouble == []
-
-
-def test_without_scripts_the_tables_are_there(browser: Any, results: Path) -> None:
-    searches.iteration(results)
-    plain = Tab(browser, java_script_enabled=False)
-    plain.page.goto(f"file://{page_of(results, results / 'x.html')}")
-    assert "minus before" in plain.page.inner_text("main") and "need JavaScript" in plain.page.inner_text("main")
-    plain.close()
