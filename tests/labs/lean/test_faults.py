@@ -35,7 +35,7 @@ from labs.lean.toolchain import Toolchain
 from tests.conftest import ROOT, environment, heed_signals
 from tests.engines.test_process import eventually
 from tests.faults.conftest import FIGURES, SEED, Popen, end, wait
-from tests.faults.test_disk import fill, mounted, the_error
+from tests.helpers.disks import fill, mounted, the_error
 from tests.helpers.once import once
 from tests.labs.lean.embedding import Mortal
 from tests.labs.lean.embedding import asked as asked_of
