@@ -22,7 +22,7 @@ from labs.lean.workers import Workers
 
 CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # of each state, beside the one that is right
 
-Request = tuple[str, list[str], str]
+Request = tuple[str, list[str]]
 
 
 def requests() -> Iterator[list[Request]]:
@@ -30,7 +30,7 @@ def requests() -> Iterator[list[Request]]:
     rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "python -m scripts.lean.make_lemmas makes them")
     for row in itertools.cycle(rows["theorems"][::7]):
         for count, tactic in enumerate(row["proof"]):
-            yield [(row["statement"], row["proof"][:count], one) for one in (tactic, *CANDIDATES)]
+            yield [(row["statement"], [*row["proof"][:count], one]) for one in (tactic, *CANDIDATES)]
 
 
 async def rate(lean: Toolchain, count: int, tactics: int) -> float:
@@ -38,7 +38,7 @@ async def rate(lean: Toolchain, count: int, tactics: int) -> float:
     states = requests()
     left, done = tactics, 0
     async with Workers(lean, count) as workers:
-        await asyncio.gather(*(workers.start(f": {number} = {number}") for number in range(count)))
+        await asyncio.gather(*(workers.run(f": {number} = {number}") for number in range(count)))
 
         async def one() -> None:
             nonlocal left, done
@@ -46,7 +46,7 @@ async def rate(lean: Toolchain, count: int, tactics: int) -> float:
                 asked = next(states)
                 left -= len(asked)
                 for request in asked:
-                    await workers.apply(*request)
+                    await workers.run(*request)
                     done += 1
 
         began = time.monotonic()

@@ -126,12 +126,12 @@ def taught(lean: Toolchain, count: int) -> list[Pair]:
 async def of_lemma(workers: Workers, lemma: dict[str, Any]) -> list[Pair]:
     """Return the pairs of a lemma's own proof; none if Lean does not take it."""
     made: list[Pair] = []
-    step = await workers.start(lemma["statement"])
-    for place, tactic in enumerate(lemma["proof"]):
+    step = await workers.run(lemma["statement"])
+    for count, tactic in enumerate(lemma["proof"], 1):
         if step.state is None:
             break
         made.append(Pair(lemma["name"], step.state.pp, tactic))
-        step = await workers.apply(lemma["statement"], lemma["proof"][:place], tactic)
+        step = await workers.run(lemma["statement"], lemma["proof"][:count])
     return made if step.state and not step.state.goals else []
 
 

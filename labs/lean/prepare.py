@@ -209,7 +209,7 @@ def _theorems(
         async with Workers(lean, 2) as workers:
             for place in range(0, min(len(names), TRIES * wanted), BATCH):
                 batch = names[place : place + BATCH]
-                steps = await asyncio.gather(*(workers.start(known[name]) for name in batch))
+                steps = await asyncio.gather(*(workers.run(known[name]) for name in batch))
                 good = [name for name, step in zip(batch, steps, strict=True) if step.state and step.state.goals]
                 left["not elaborated by itself"] += len(batch) - len(good)
                 kept += [{"name": name, "statement": known[name]} for name in good]

@@ -37,6 +37,7 @@ AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors of a step that are counted under th
 
 T = TypeVar("T")
 Candidate = tuple[str, float]  # a tactic and its log probability
+Runs = Callable[[Sequence[str]], Awaitable[Step]]
 Proposes = Callable[[State], Awaitable[Sequence[Candidate]]]
 Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
@@ -51,15 +52,13 @@ class TooLong(Failed):
 
 @dataclass(frozen=True)
 class World:
-    """What a theorem is searched with. `start()` gives the state before any tactic; `propose(state)` tactics for it and
-    their log probabilities, the same whenever it is asked; `apply(tactics, tactic)` what `tactic` leads to behind
-    `tactics`; `accept(tactics)` the verdict on a whole proof; `energy(states)` one number each, lower is nearer to a
-    proof. Each of these may raise Failed. `refused(tactic)`: "", or why it must not be sent; what is refused is no
-    node."""
+    """What a theorem is searched with. `run(tactics)` gives the result of the last tactic behind the others, and
+    without any the first state; `propose(state)` tactics for it and their log probabilities, the same whenever it is
+    asked; `accept(tactics)` the verdict on a whole proof; `energy(states)` one number each, lower is nearer to a proof.
+    Each of these may raise Failed. `refused(tactic)`: "", or why it must not be sent; such a tactic is no node."""
 
-    start: Callable[[], Awaitable[Step]]
+    run: Runs
     propose: Proposes
-    apply: Callable[[Sequence[str], str], Awaitable[Step]]
     accept: Callable[[Sequence[str]], Awaitable[Verdict]]
     energy: Scores | None = None
     refused: Callable[[str], str] = lambda tactic: ""
@@ -216,7 +215,7 @@ class _Search:
                 return found
 
     async def _start(self) -> None:
-        (step,) = await self._all("lean", [self.world.start()])
+        (step,) = await self._all("lean", [self.world.run(())])
         if isinstance(step, Failed) or step.error or step.state is None:
             why = str(step) if isinstance(step, Failed) else step.error
             raise _Over(ERROR if isinstance(step, Failed) or why in PASSING else START, why)
@@ -275,9 +274,9 @@ class _Search:
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics beside each other and add the nodes, in their order, up to the end of the first accepted proof,
-        which is returned. A tactic that the time runs out for is no node. Raises the errors of `apply` and `accept`."""
+        which is returned. A tactic that the time runs out for is no node. Raises the errors of `run` and `accept`."""
         self._see_time()
-        tasks = [begun(self.world.apply(self._tactics(parent), tactic)) for parent, tactic, _ in due]
+        tasks = [begun(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:
             for (parent, tactic, logprob), task in zip(due, tasks, strict=True):
                 with self._timed("lean"):

@@ -105,7 +105,7 @@ class Searching:
         world = workers.world(theorem, self.proposing or policy, energy)
         found = await search(theorem.name, world, config)
         if self.harvests and found.is_proved:
-            found = await trajectories.harvest(found, world.apply, self.harvests)
+            found = await trajectories.harvest(found, world.run, self.harvests)
         trajectories.write(self.folder, found, round(1000 * began))
         made = Outcome.of(self.run, theorem, found, policy.counts)
         outcome.write(self.folder, made)

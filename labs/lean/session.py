@@ -67,18 +67,12 @@ class Session:
     ) -> None:
         await self.end()
 
-    async def start(self, statement: str) -> Step:
-        """The state before the first tactic; an error where the statement does not elaborate."""
-        return await self._guarded(statement, ())
-
-    async def apply(self, statement: str, tactics: Sequence[str], tactic: str) -> Step:
-        """The state after `tactics`, which are known to work, and then `tactic`."""
-        return await self._guarded(statement, (*tactics, tactic))
-
-    async def _guarded(self, statement: str, tactics: tuple[str, ...]) -> Step:
+    async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
+        """Return the state after `tactics`, of which all but the last are known to work; without any, the first state,
+        or an error if the statement does not elaborate."""
         if why := guard.refused_proof(statement, tactics):
             return Step(None, f"refused: {why}")
-        return await self._ask(statement, tactics)
+        return await self._ask(statement, tuple(tactics))
 
     async def end(self) -> None:
         """End the process and all that it started; the next request starts another."""

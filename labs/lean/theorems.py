@@ -46,7 +46,7 @@ async def elaborating(
 ) -> list[Theorem]:
     """Return the theorems whose statements elaborate. Raises UserError if one of a file does not. Of a published set,
     which nobody here can correct, the others are reported; then it raises UserError if none elaborates."""
-    steps = await asyncio.gather(*(workers.start(theorem.statement) for theorem in theorems))
+    steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
     left = [(theorem, step.error) for theorem, step in zip(theorems, steps, strict=True) if step.state is None]
     if not left:
         return list(theorems)

@@ -21,7 +21,7 @@ on the path), and ends of proofs that were not accepted, or not looked at.
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,7 @@ import pyarrow.parquet
 
 from core.base.errors import UserError, one_line
 from core.base.files import opened, storable, write_atomically
-from labs.lean.search import Failed, Found, Node, begun, ended, plain
-from labs.lean.theorem import Step
+from labs.lean.search import Failed, Found, Node, Runs, begun, ended, plain
 
 POSITIVE, NEGATIVE = "positive", "negative"
 OFF_PATH = -1
@@ -80,7 +79,7 @@ def rows(found: Found, began_ms: int) -> list[Row]:
     ]
 
 
-async def harvest(found: Found, apply: Callable[[Sequence[str], str], Awaitable[Step]], most: int) -> Found:
+async def harvest(found: Found, run: Runs, most: int) -> Found:
     """Apply up to `most` tactics that were proposed in the states of a proof's path and not applied, for the search had
     ended: those of the states nearest to the end first. Return `found` with their nodes, which no limit counts."""
     applied = {(node.parent, node.tactic) for node in found.nodes}
@@ -90,7 +89,7 @@ async def harvest(found: Found, apply: Callable[[Sequence[str], str], Awaitable[
         for tactic, logprob in found.proposed.get(number, ())
         if (number, tactic) not in applied
     ][:most]
-    tasks = [begun(apply(found.tactics[: found.path.index(number)], tactic)) for number, tactic, _ in due]
+    tasks = [begun(run([*found.tactics[: found.path.index(number)], tactic])) for number, tactic, _ in due]
     try:
         steps = await asyncio.gather(*tasks)
     finally:

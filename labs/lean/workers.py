@@ -7,7 +7,7 @@ most tactics take less time than Lean takes to start again.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -53,13 +53,17 @@ class Workers:
         for session in self.sessions:
             await session.end()
 
-    async def start(self, statement: str) -> Step:
-        """Session.start, by one of them."""
-        return await self._by_one((statement,), lambda session: session.start(statement))
-
-    async def apply(self, statement: str, tactics: Sequence[str], tactic: str) -> Step:
-        """Session.apply, by one of them."""
-        return await self._by_one((statement, *tactics), lambda session: session.apply(statement, tactics, tactic))
+    async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
+        """Do Session.run by one of them."""
+        path = (statement, *tactics)
+        async with self._free:
+            await self._free.wait_for(lambda: self._idle)
+            session = max(self._idle, key=lambda idle: _in_common(idle.open, path))
+            self._idle.remove(session)
+        task = asyncio.create_task(self._by(session, statement, tactics))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
 
     async def accept(self, theorem: Theorem, tactics: Sequence[str]) -> Verdict:
         """Return the verdict on a whole proof. Raises Failed if Lean can't be started."""
@@ -72,30 +76,19 @@ class Workers:
     def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
         """Return what a theorem is searched with."""
         return World(
-            start=lambda: self.start(theorem.statement),
+            run=lambda tactics: self.run(theorem.statement, tactics),
             propose=propose,
-            apply=lambda tactics, tactic: self.apply(theorem.statement, tactics, tactic),
             accept=lambda tactics: self.accept(theorem, tactics),
             energy=energy,
             refused=guard.refused,
         )
 
-    async def _by_one(self, path: tuple[str, ...], ask: Callable[[Session], Awaitable[Step]]) -> Step:
-        async with self._free:
-            await self._free.wait_for(lambda: self._idle)
-            session = max(self._idle, key=lambda idle: _in_common(idle.open, path))
-            self._idle.remove(session)
-        task = asyncio.create_task(self._of(session, ask))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
-
-    async def _of(self, session: Session, ask: Callable[[Session], Awaitable[Step]]) -> Step:
+    async def _by(self, session: Session, statement: str, tactics: Sequence[str]) -> Step:
         """Return the answer of `session`, which is idle again afterwards."""
         try:
             if session.requests >= MOST_REQUESTS or time.monotonic() - session.born >= MOST_SECONDS:
                 await session.end()
-            return await ask(session)
+            return await session.run(statement, tactics)
         finally:
             self._idle.append(session)
             async with self._free:

@@ -65,7 +65,7 @@ def test_the_false_statements_elaborate_and_no_tactic_proves_them(lean: Toolchai
             await theorems.elaborating(false, workers, "the file")
             for theorem in false[::3]:
                 for tactic in tactics:
-                    step = await workers.apply(theorem.statement, [], tactic)
+                    step = await workers.run(theorem.statement, [tactic])
                     assert step.state is None or step.state.goals, (theorem, tactic)
 
     asyncio.run(body())

@@ -377,7 +377,7 @@ def test_a_search_that_is_stopped_leaves_nothing_running() -> None:
         await asyncio.sleep(3600)
 
     async def tried() -> None:
-        world = replace(Toy(DEEP).world, apply=forever)
+        world = replace(Toy(DEEP).world, run=forever)
         task = asyncio.create_task(search("toy", world, constants()))
         await asyncio.sleep(0.05)
         task.cancel()
@@ -459,22 +459,22 @@ def test_a_hanging_tactic_is_left_and_a_proof_behind_it_counts() -> None:
     graph: Graph = {0: {"hangs": (-1.0, "no"), "b": (-2.0, PROOF), "hangs too": (-3.0, PROOF)}}
     stopped: list[str] = []
 
-    async def apply(tactics: Sequence[str], tactic: str) -> Any:
+    async def run(tactics: Sequence[str]) -> Any:
         try:
-            await asyncio.sleep(3600 if "hangs" in tactic else 0)
+            await asyncio.sleep(3600 if tactics and "hangs" in tactics[-1] else 0)
         except asyncio.CancelledError:
-            stopped.append(tactic)
+            stopped.append(tactics[-1])
             raise
-        return await toy._apply(tactics, tactic)
+        return await toy._run(tactics)
 
     toy = Toy(graph)
     config = constants(SECONDS=0.1)
-    found = asyncio.run(search("toy", replace(toy.world, apply=apply), config))
+    found = asyncio.run(search("toy", replace(toy.world, run=run), config))
     assert found.tactics == ["b"] and found.failures == {"unfinished": 1} and found.applied == 1
     assert stopped == ["hangs", "hangs too"]
     alone = {0: {"hangs": (-1.0, PROOF)}}
     toy = Toy(alone)
-    found = asyncio.run(search("toy", replace(toy.world, apply=apply), config))
+    found = asyncio.run(search("toy", replace(toy.world, run=run), config))
     assert found.reason == TIME and found.failures == {"unfinished": 1}
 
 

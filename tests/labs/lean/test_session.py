@@ -59,22 +59,22 @@ def test_it_shows_the_goals_behind_each_tactic_and_the_errors_of_the_last(
     session: Session, runner: asyncio.Runner
 ) -> None:
     async def body() -> None:
-        assert await session.start(PAIR) == Step(State("p q : Prop\n⊢ p → q → p ∧ q", 1))
+        assert await session.run(PAIR) == Step(State("p q : Prop\n⊢ p → q → p ∧ q", 1))
         before = session.requests
-        assert await session.apply(PAIR, [], "intro hp hq") == Step(State("p q : Prop\nhp : p\nhq : q\n⊢ p ∧ q", 1))
-        assert await session.apply(PAIR, ["intro hp hq"], "constructor") == Step(State(BOTH, 2))
+        assert await session.run(PAIR, ["intro hp hq"]) == Step(State("p q : Prop\nhp : p\nhq : q\n⊢ p ∧ q", 1))
+        assert await session.run(PAIR, ["intro hp hq", "constructor"]) == Step(State(BOTH, 2))
         path = ["intro hp hq", "constructor", "exact hp"]
-        assert await session.apply(PAIR, path, "assumption") == DONE
-        wrong = await session.apply(PAIR, path, "exact hp")
+        assert await session.run(PAIR, [*path, "assumption"]) == DONE
+        wrong = await session.run(PAIR, [*path, "exact hp"])
         assert wrong.state is None and wrong.error.startswith("Type mismatch hp has type p but is expected")
         # A step back, another branch, another theorem: nothing of the last request is left.
-        assert await session.apply(PAIR, ["intro hp hq"], "exact ⟨hp, hq⟩") == DONE
+        assert await session.run(PAIR, ["intro hp hq", "exact ⟨hp, hq⟩"]) == DONE
         named = "induction n with | zero => ?_ | succ n ih => ?_"
-        step = await session.apply("(n : Nat) : 0 + n = n", [], named)
+        step = await session.run("(n : Nat) : 0 + n = n", [named])
         assert step.state and step.state.goals == 2 and "ih : 0 + n = n\n⊢ 0 + (n + 1) = n + 1" in step.state.pp
-        assert await session.apply("(n : Nat) : 0 + n = n", [named, "rfl"], "rw [Nat.add_succ, ih]") == DONE
-        assert await session.apply("(𝓝 : Prop) : 𝓝 → 𝓝", ["intro h"], "assumption") == DONE
-        unknown = await session.start("(p : Prop) : p → r")
+        assert await session.run("(n : Nat) : 0 + n = n", [named, "rfl", "rw [Nat.add_succ, ih]"]) == DONE
+        assert await session.run("(𝓝 : Prop) : 𝓝 → 𝓝", ["intro h", "assumption"]) == DONE
+        unknown = await session.run("(p : Prop) : p → r")
         assert unknown.state is None and unknown.error.startswith("Unknown identifier `r`")
         assert session.requests == before + 9  # of one process
 
@@ -98,10 +98,10 @@ def test_what_only_looks_like_progress_is_an_error(session: Session, runner: asy
 
     async def body() -> None:
         for tactic in tactics:
-            step = await session.apply(PAIR, ["intro hp hq"], tactic)
+            step = await session.run(PAIR, ["intro hp hq", tactic])
             assert step.state is None and step.error and "\n" not in step.error, tactic
         for hole in ("sorry", "exact sorryAx _ false", "have h : p ∧ q := by sorry\nexact h", "exact ⟨hp, sorry⟩"):
-            assert (await session.apply(PAIR, ["intro hp hq"], hole)).error.startswith("refused: ")
+            assert (await session.run(PAIR, ["intro hp hq", hole])).error.startswith("refused: ")
             assert (await session._ask(PAIR, ("intro hp hq", hole))).error == "it uses sorry"  # behind the guard
         escaped = await session._ask(PAIR, ("intro hp hq", "exact ⟨hp, hq⟩\n#print Nat"))
         assert escaped.state is None and escaped.error
@@ -113,8 +113,8 @@ def test_a_state_that_no_context_holds_is_an_error(
     session: Session, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "LONGEST_STATE", 20)
-    assert runner.run(session.start(PAIR)) == Step(None, TOO_LONG)
-    assert runner.run(session.start("(p : Prop) : p")) == Step(State("p : Prop\n⊢ p", 1))
+    assert runner.run(session.run(PAIR)) == Step(None, TOO_LONG)
+    assert runner.run(session.run("(p : Prop) : p")) == Step(State("p : Prop\n⊢ p", 1))
 
 
 def test_a_tactic_that_hangs_is_ended_and_the_next_request_answered(
@@ -123,38 +123,38 @@ def test_a_tactic_that_hangs_is_ended_and_the_next_request_answered(
     monkeypatch.setattr(session, "seconds", 2)
 
     async def body() -> None:
-        assert (await session.start(": True")).state
+        assert (await session.run(": True")).state
         for _ in range(2):  # the second time by a fresh process
-            assert await session.apply(ENDLESS_STATEMENT, [], ENDLESS) == Step(None, "timed out")
+            assert await session.run(ENDLESS_STATEMENT, [ENDLESS]) == Step(None, "timed out")
             assert not leans(os.getpid())
-        assert await session.apply(": True", [], "trivial") == DONE
+        assert await session.run(": True", ["trivial"]) == DONE
 
     runner.run(body())
 
 
 def test_a_cancelled_request_leaves_nothing_running(session: Session, runner: asyncio.Runner) -> None:
     async def body() -> None:
-        assert (await session.start(": True")).state
-        task = asyncio.create_task(session.apply(ENDLESS_STATEMENT, [], ENDLESS))
+        assert (await session.run(": True")).state
+        task = asyncio.create_task(session.run(ENDLESS_STATEMENT, [ENDLESS]))
         await asyncio.sleep(0.5)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert not leans(os.getpid())
-        assert await session.apply(": True", [], "trivial") == DONE
+        assert await session.run(": True", ["trivial"]) == DONE
 
     runner.run(body())
 
 
 def test_processes_that_die_are_started_again(session: Session, runner: asyncio.Runner) -> None:
     async def body() -> None:
-        assert (await session.start(": True")).state
+        assert (await session.run(": True")).state
         for place in (*[1] * 4, 0):  # the worker, at one moment or another of its death, then the server
             os.kill((await both())[place], signal.SIGKILL)
-            assert await session.apply(": True", [], "trivial") == DONE
+            assert await session.run(": True", ["trivial"]) == DONE
         # A tactic that kills the worker whenever it is tried is answered, and asked no third time.
         deep = ": @Nat.rec (fun _ => Nat) 0 (fun _ x => x) 100000000 = 0"
-        assert await session.apply(deep, [], "rfl") == Step(None, "died")
-        assert await session.apply(": True", [], "trivial") == DONE
+        assert await session.run(deep, ["rfl"]) == Step(None, "died")
+        assert await session.run(": True", ["trivial"]) == DONE
 
     runner.run(body())
 
@@ -166,9 +166,9 @@ from labs.lean.session import Session
 from labs.lean import toolchain
 async def body():
     async with Session(toolchain.find()) as session:
-        assert (await session.start(": True")).state
+        assert (await session.run(": True")).state
         print("open", flush=True)
-        await session.apply({ENDLESS_STATEMENT!r}, [], {ENDLESS!r})
+        await session.run({ENDLESS_STATEMENT!r}, [{ENDLESS!r}])
 asyncio.run(body())
 """
     ours = subprocess.Popen(
@@ -210,13 +210,13 @@ def test_workers_share_the_work_and_are_replaced_when_they_are_old(
     async def body() -> None:
         async with Workers(lean, 2) as workers:
             other = "(p : Prop) : p → p"
-            await asyncio.gather(workers.start(PAIR), workers.start(other))
+            await asyncio.gather(workers.run(PAIR), workers.run(other))
             assert {session.open[0] for session in workers.sessions} == {PAIR, other}
             (nearest,) = (session for session in workers.sessions if session.open[0] == other)
-            await workers.apply(other, [], "intro h")
+            await workers.run(other, ["intro h"])
             assert nearest.requests == 2  # by the one that has it open
             born = [session.born for session in workers.sessions]
-            steps = await asyncio.gather(*(workers.apply(PAIR, ["intro a b"], "exact ⟨a, b⟩") for _ in range(8)))
+            steps = await asyncio.gather(*(workers.run(PAIR, ["intro a b", "exact ⟨a, b⟩"]) for _ in range(8)))
             assert set(steps) == {DONE} and all(session.requests <= 3 for session in workers.sessions)
             assert [session.born for session in workers.sessions] != born
 

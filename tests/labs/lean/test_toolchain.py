@@ -185,4 +185,4 @@ def test_lean_runs_in_a_closed_cage(lean: Toolchain) -> None:
 
 async def _start(lean: Toolchain) -> State | None:
     async with Session(lean) as session:
-        return (await session.start(": True")).state
+        return (await session.run(": True")).state

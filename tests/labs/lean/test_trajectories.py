@@ -65,7 +65,7 @@ def test_a_proof_has_its_path_and_what_lies_beside_it() -> None:
 
 def test_without_a_proof_all_is_off_the_path() -> None:
     lost = found(MAX_NODES=5)
-    assert not lost.is_proved and asyncio.run(harvest(lost, Toy({}).world.apply, 9)) == lost
+    assert not lost.is_proved and asyncio.run(harvest(lost, Toy({}).world.run, 9)) == lost
     told = rows(lost, 0)
     assert len(told) == 4
     assert {(row["label"], row["remaining_depth"], row["is_proof_complete"]) for row in told} == {
@@ -75,7 +75,7 @@ def test_without_a_proof_all_is_off_the_path() -> None:
 
 def test_what_was_proposed_on_the_path_and_not_applied_is_harvested_up_to_a_limit() -> None:
     proof, toy = found(), Toy(GRAPH)
-    more = asyncio.run(harvest(proof, toy.world.apply, 9))
+    more = asyncio.run(harvest(proof, toy.world.run, 9))
     assert toy.asked("apply") == [("good", "more"), ("good", "back"), ("good", "slow")]
     assert more.applied == proof.applied and more.path == proof.path and more.tactics == proof.tactics
     assert [(node.state, node.error, node.same_as is None) for node in more.nodes[len(proof.nodes) :]] == [
@@ -84,21 +84,21 @@ def test_what_was_proposed_on_the_path_and_not_applied_is_harvested_up_to_a_limi
         (None, "died", True),
     ]
     assert rows(more, 0)[-1]["state_pp"] == "3" and rows(more, 0)[: len(rows(proof, 0))] == rows(proof, 0)
-    assert asyncio.run(harvest(more, toy.world.apply, 9)) == more
-    assert len(asyncio.run(harvest(proof, toy.world.apply, 1)).nodes) == len(proof.nodes) + 1
+    assert asyncio.run(harvest(more, toy.world.run, 9)) == more
+    assert len(asyncio.run(harvest(proof, toy.world.run, 1)).nodes) == len(proof.nodes) + 1
 
 
 def test_another_end_that_is_harvested_is_no_sibling_and_a_broken_answer_is_a_failed_tactic() -> None:
     graph: Graph = {0: {"a": (-1.0, PROOF), "b": (-2.0, PROOF), "c": (-3.0, 7)}}
     proof = run(Toy(graph))
-    more = asyncio.run(harvest(proof, Toy(graph, failing=lambda what, of: of == ("c",)).world.apply, 9))
+    more = asyncio.run(harvest(proof, Toy(graph, failing=lambda what, of: of == ("c",)).world.run, 9))
     assert [(node.state, node.error) for node in more.nodes[2:]] == [("", ""), (None, "apply of ('c',) broke")]
     assert len(rows(more, 0)) == 2
 
 
 def test_a_harvest_that_ends_leaves_nothing_running() -> None:
-    async def apply(tactics: Sequence[str], tactic: str) -> Step:
-        if tactic == "back":
+    async def answer(tactics: Sequence[str]) -> Step:
+        if tactics[-1] == "back":
             raise UserError("lost")
         await asyncio.sleep(3600)
         return Step(State("1"))
@@ -107,7 +107,7 @@ def test_a_harvest_that_ends_leaves_nothing_running() -> None:
 
     async def tried() -> None:
         with pytest.raises(UserError):
-            await harvest(proof, apply, 9)
+            await harvest(proof, answer, 9)
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(tried())
