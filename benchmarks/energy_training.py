@@ -33,7 +33,7 @@ SIGNAL = 2.0
 BESIDE = 2  # states off the path beside each on it
 # Theorems of a part. Few, for a process is born with its parent's memory, and its own peak is what is told.
 AT_ONCE = 200
-BATCH = 32  # labs/lean/energy_torch.py's, which imports torch
+BATCH = 32  # labs/lean/energy_training.py's, which imports torch
 MIB = 2**20
 
 
@@ -92,7 +92,7 @@ def write(folder: Path, theorems: int, width: int) -> None:
                     moved = along if row["label"] == POSITIVE else 0.0
                     vectors.append((middle + random.normal(size=width) + moved).astype(np.float32))
         made = Embedded(np.stack(vectors), np.zeros(len(texts), np.bool_))
-        embeddings.write(folder / "embeddings", "made@000000000000", [(texts, made)])
+        embeddings.write(folder / "embeddings", "made@000000000000", texts, made)
 
 
 def trained(folder: Path, steps: int) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""States embedded a second, in the batches of labs/lean/embedder.py and one a request, one after the other: the ratio.
+"""States embedded a second, in the batches of labs/lean/embeddings.py and one a request, in turns: the ratio.
 
     python -m benchmarks.lean_states [--states 256] [--rounds 11] [--model FILE.gguf]
 
-Both ask the same server, of this process, and take turns in going first. What an embedder asks once to look at the
-server is asked before the clock runs.
+Both ask the same server, of this process, and take turns in going first.
 """
 
 import argparse
@@ -17,9 +16,8 @@ from statistics import median
 from core.base.errors import command
 from core.base.files import DATA, read_json
 from core.engines.server import Server
-from labs.lean import embedding as embeds
-from labs.lean.embedder import Embedder
-from labs.lean.served import POLICY
+from labs.lean.embeddings import Embedder
+from labs.lean.served import POLICY, on_llamacpp
 
 BATCH, CONCURRENCY = 64, 2  # as ENCODE_BATCH_SIZE and ENCODE_CONCURRENCY have them
 
@@ -44,7 +42,7 @@ def measured(model: Path, count: int, rounds: int) -> dict[str, object]:
     texts = states(count)
     ways = {"batches": (BATCH, CONCURRENCY), "one": (1, 1)}
     rates: dict[str, list[float]] = {name: [] for name in ways}
-    with embeds.on_llamacpp(model) as server:
+    with on_llamacpp(model) as server:
         for turn in range(rounds):
             for name in list(ways)[:: 1 if turn % 2 else -1]:
                 rates[name].append(asyncio.run(rate(server, texts, *ways[name])))

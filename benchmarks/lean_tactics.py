@@ -22,7 +22,7 @@ from labs.lean.workers import Workers
 
 CANDIDATES = ("assumption", "constructor", "intro h9", "rfl")  # of each state, beside the one that is right
 
-Request = tuple[str, list[str], str]
+Request = tuple[str, list[str]]
 
 
 def requests() -> Iterator[list[Request]]:
@@ -30,27 +30,28 @@ def requests() -> Iterator[list[Request]]:
     rows = read_json(DATA / "lean" / "lemmas_train.json", "the lemmas", "python -m scripts.lean.make_lemmas makes them")
     for row in itertools.cycle(rows["theorems"][::7]):
         for count, tactic in enumerate(row["proof"]):
-            yield [(row["statement"], row["proof"][:count], one) for one in (tactic, *CANDIDATES)]
+            yield [(row["statement"], [*row["proof"][:count], one]) for one in (tactic, *CANDIDATES)]
 
 
 async def rate(lean: Toolchain, count: int, tactics: int) -> float:
     """Tactics a second with `count` workers, each of which works through states of its own."""
     states = requests()
-    left = tactics
+    left, done = tactics, 0
     async with Workers(lean, count) as workers:
-        await asyncio.gather(*(workers.start(f": {number} = {number}") for number in range(count)))
+        await asyncio.gather(*(workers.run(f": {number} = {number}") for number in range(count)))
 
         async def one() -> None:
-            nonlocal left
+            nonlocal left, done
             while left > 0:
                 asked = next(states)
                 left -= len(asked)
                 for request in asked:
-                    await workers.apply(*request)
+                    await workers.run(*request)
+                    done += 1
 
         began = time.monotonic()
         await asyncio.gather(*(one() for _ in range(count)))
-        return workers.requests / (time.monotonic() - began)
+        return done / (time.monotonic() - began)
 
 
 async def both(count: int, tactics: int) -> dict[str, object]:

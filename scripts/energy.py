@@ -1,4 +1,4 @@
-"""Train the energy of proof search, where torch is: bash scripts/energy.sh, which finds that Python, says how."""
+"""Train the energy of proof search, where torch is (labs/lean/energy_training.py says how)."""
 
 from labs.lean.energy_training import main
 

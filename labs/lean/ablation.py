@@ -9,7 +9,7 @@ same theorems at equal nodes in several orders; each is compared with log probab
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,13 @@ from core.session.session import Session
 from labs.lean import figures
 from labs.lean.constants import AblationConstants
 from labs.lean.embeddings import text_of
-from labs.lean.guide import ALONE, Guidance, guided
+from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
-from labs.lean.search import State
+from labs.lean.search import Scores
 from labs.lean.searching import Searching
 from labs.lean.served import embedding, need
-from labs.lean.theorem import Theorem
+from labs.lean.theorem import State, Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.world import Scores
 from labs.training.served import Weights, served
 
 LOGPROB, BOTH, ENERGY, RANDOM = "log probability", "both", "energy", "random"
@@ -37,37 +36,29 @@ ORDERS = (LOGPROB, BOTH, ENERGY, RANDOM)
 Found = dict[str, list[list[Outcome]]]  # by order: of each seed the outcomes of all theorems
 
 
-@dataclass
-class Ablation:
-    """Of the `policy` with the energy in a folder, both of one iteration; outcomes go to `folder`, by order and
-    seed."""
-
-    session: Session[AblationConstants]
-    policy: Weights
-    energy: Path
-    theorems: Sequence[Theorem]
-    lean: Toolchain
-    folder: Path
-
-    def run(self) -> Found:
-        """Raises UserError; ends the process where it is stopped."""
-        found: Found = {}
-        config = self.session.config
-        with (
-            embedding(self.policy, self.folder) as embeds,
-            served(self.policy, need(self.policy, config, beside=True), self.folder) as server,
-        ):
-            session = self.session.at(server)
-            by_energy = guided(self.energy, embeds, config)
-            for order in ORDERS:
-                found[order] = []
-                guidance = {LOGPROB: ALONE, RANDOM: Guidance(_random, RANDOM)}.get(order, by_energy)
-                alpha = {LOGPROB: 1.0, BOTH: config.ALPHA}.get(order, 0.0)
-                for seed in range(config.SEED, config.SEED + config.SEEDS):
-                    own = session.but(name=f"{order}, seed {seed}", config=replace(config.exploring(seed), ALPHA=alpha))
-                    out = self.folder / order.replace(" ", "-") / f"seed{seed}"
-                    found[order].append(Searching(own, self.lean, out, guidance).of(self.theorems))
-        return found
+def run(
+    session: Session[AblationConstants],
+    policy: Weights,
+    energy: Path,
+    theorems: Sequence[Theorem],
+    lean: Toolchain,
+    folder: Path,
+) -> Found:
+    """Search with a `policy` and the `energy` in a folder, both of one iteration. Outcomes go to `folder`, by order and
+    seed. Raises UserError; ends the process if it is stopped."""
+    found: Found = {order: [] for order in ORDERS}
+    config = session.config
+    with embedding(policy, folder) as embeds, served(policy, need(policy, config, beside=True), folder) as server:
+        by_energy = guided(energy, embeds, config)
+        for order in ORDERS:
+            guidance = {LOGPROB: ALONE, RANDOM: Guidance(_random, RANDOM)}.get(order, by_energy)
+            alpha = {LOGPROB: 1.0, BOTH: config.ALPHA}.get(order, 0.0)
+            for seed in range(config.SEED, config.SEED + config.SEEDS):
+                constants = replace(config.exploring(seed), ALPHA=alpha)
+                own = session.at(server).but(name=f"{order}, seed {seed}", config=constants)
+                out = folder / order.replace(" ", "-") / f"seed{seed}"
+                found[order].append(Searching(own, lean, out, guidance).of(theorems))
+    return found
 
 
 @asynccontextmanager
@@ -115,7 +106,7 @@ def table(told: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
     rows = [
         Column("order", list(told)),
         *reversed(rates),
-        Column("minus log probability", shifts, short="minus the first"),
+        Column("minus log probability", shifts),
         Column("won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]),
         Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
     ]

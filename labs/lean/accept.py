@@ -11,15 +11,13 @@ import asyncio
 import json
 import re
 import signal
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from core.base.errors import one_line
 from labs.lean import guard
 from labs.lean.session import LONGEST_ERROR, SORRY
-from labs.lean.theorem import GIVEN, NAME, Theorem, proof
+from labs.lean.theorem import GIVEN, NAME, Theorem, Verdict, proof
 from labs.lean.toolchain import Toolchain
 
 SECONDS = 300.0
@@ -28,38 +26,24 @@ NO_AXIOMS = f"'{NAME}' does not depend on any axioms"
 _AXIOMS = re.compile(rf"'{NAME}' depends on axioms: \[([^\]]*)\]", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether Lean proved it, why not ("" where it did), the axioms it depends on, and the seconds that took."""
-
-    proved: bool
-    reason: str
-    axioms: tuple[str, ...]
-    seconds: float
-
-
 async def accept(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
     """Whether `tactics` prove `theorem`. Nothing that the guard refuses reaches Lean."""
-    if why := guard.refused_statement(theorem.statement):
-        return Verdict(False, f"the statement is refused: {why}", (), 0.0)
-    for tactic in tactics:
-        if why := guard.refused(tactic):
-            return Verdict(False, f"refused: {why}", (), 0.0)
+    if why := guard.refused_proof(theorem.statement, tactics):
+        return Verdict(False, f"refused: {why}")
     return await judged(toolchain, theorem, tactics, seconds)
 
 
 async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str], seconds: float = SECONDS) -> Verdict:
     """The same by Lean alone, whatever the tactics are: for texts that one trusts, and for tests."""
-    began = time.monotonic()
     text, line = _file(toolchain, theorem, tactics)
     try:
         status, said = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
         if status == -signal.SIGKILL:  # somebody killed it, for the machine's memory say, and it has judged nothing
             status, said = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
     except TimeoutError:
-        return Verdict(False, "timed out", (), time.monotonic() - began)
+        return Verdict(False, "timed out")
     reason, axioms = _judged(status, said, line)
-    return Verdict(not reason, reason, axioms, time.monotonic() - began)
+    return Verdict(not reason, reason, axioms)
 
 
 def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tuple[str, int]:

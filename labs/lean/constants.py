@@ -1,9 +1,10 @@
 """The constants of proof search in Lean."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from core.base.errors import UserError
 from core.constants import Asking, constant, rules
@@ -78,6 +79,8 @@ class EnergyConstants(Asking):
 class BaselineConstants(LeanConstants):
     """Of searching theorems that nothing is trained on."""
 
+    trial: ClassVar[Mapping[str, Any]] = {"EVAL_THEOREMS": 6, "MAX_NODES": 4, "PROBES": "assumption"}
+
     THEOREMS: str = constant(
         "auto", 'theorems: a file, "minif2f" (or "minif2f:valid"), or "auto", the held-out lemmas of data/lean'
     )
@@ -90,13 +93,8 @@ class BaselineConstants(LeanConstants):
         return budgets(self.MAX_NODES)
 
     def tried(self) -> Self:
-        """What is run: these, or with SMOKE what is left of them."""
-        few = {"EVAL_THEOREMS": 6, "MAX_NODES": 4, "PROBES": "assumption"}
-        return replace(self, **self.smoke(few)) if self.SMOKE else self
-
-    def smoke(self, few: dict[str, Any]) -> dict[str, Any]:
-        """What SMOKE changes besides the `few` constants."""
-        return few
+        """Return the constants of the run: these, or with SMOKE what is left of them."""
+        return replace(self, **self.trial) if self.SMOKE else self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +113,11 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     """Of expert iteration. Training lemmas are searched with EXPLORE and TRAIN_NODES; held-out ones, before and after,
     with PROBES and MAX_NODES alone."""
 
+    trial: ClassVar[Mapping[str, Any]] = {
+        **BaselineConstants.trial,
+        **{"MAX_THEOREMS": 6, "TRAIN_NODES": 4, "EXPLORE": "none", "HARVEST": 4, "STEPS": 20, "GO": 1},
+    }
+
     ITERATION: int = constant(-1, "the only iteration to run; -1: all from 0 up to MAX_ITERATION", -1, 100, free=True)
     MAX_ITERATION: int = constant(2, "the last iteration, counted from 0", 0, 100, free=True)
     TRAIN_THEOREMS: str = constant(
@@ -131,7 +134,7 @@ class IterationConstants(BaselineConstants, EnergyConstants):
     START: str = constant(
         "last", "weights that an iteration trains: the last's, or the first", choices=("last", "base")
     )
-    GUISES: int = constant(0, "copies of each pair, under other names (labs/lean/guises.py); 0: as it is", 0, 1000)
+    GUISES: int = constant(0, "copies of each pair, under other names (labs/lean/pairs.py); 0: as it is", 0, 1000)
     EPOCHS: float = constant(2.0, "times that an iteration trains on each of these", 0.01, 1000)
     RATE: float = constant(2e-4, "peak learning rate, of AdamW", 1e-8, 1)
     LORA_RANK: int = constant(
@@ -151,16 +154,6 @@ class IterationConstants(BaselineConstants, EnergyConstants):
         if self.RESET and self.ITERATION > 0:
             raise UserError("RESET=1 begins with iteration 0. Give it with ITERATION=0, or leave it out")
         _ = self.learning
-
-    def smoke(self, few: dict[str, Any]) -> dict[str, Any]:
-        return few | {
-            "MAX_THEOREMS": few["EVAL_THEOREMS"],
-            "TRAIN_NODES": few["MAX_NODES"],
-            "EXPLORE": "none",
-            "HARVEST": few["MAX_NODES"],
-            "STEPS": 20,
-            "GO": 1,
-        }
 
     @property
     def learning(self) -> LeanConstants:

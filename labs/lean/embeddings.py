@@ -1,39 +1,44 @@
-"""Embeddings of states: a vector for each text, from a server's /v1/embeddings, kept in a folder of parts.
+"""Embeddings of states: asked of a server's /v1/embeddings, and stored by the hashes of their texts.
 
-A part is one .npz file: vectors (float32), the hashes of their texts, which texts were cut to fit, and the model. Parts
-are written as they come, whole or not at all, and never again: what a kill leaves is taken up, and no text in them is
-embedded twice. Texts are those of `text_of`, so that a state has one vector however its lines are spaced.
+A folder contains parts of at most PART texts. A part is one .npz file: vectors (float32), the hashes of their texts,
+which texts were cut to fit, and the model. It is written whole or not at all and never changed, so that the same
+command resumes and embeds no stored text again. Texts are those of `text_of`: a state has one vector however its lines
+are spaced.
 """
 
+import asyncio
 import hashlib
 import io
+import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.base.errors import UserError, one_line
+from core.base.errors import RunFailed, UserError, one_line
 from core.base.files import opened, storable, write_atomically
-from labs.lean.search import plain
+from labs.lean.constants import EnergyConstants
+from labs.lean.search import ended, plain
 
+if TYPE_CHECKING:
+    from core.engines.server import Server
+
+PART = 2000  # texts of a part
+SECONDS = 600.0  # that a request may take
+FEWEST = 128  # characters that a text is not cut below
 # Below these, a warning: mean 1 - cosine of two states of a theorem, and its share of that of two theorems' states.
 SPREAD, SHARE = 0.01, 0.05
 WHAT, REMEDY = "the embeddings", "Remove their folder and embed anew"
 
+_TOO_LONG = re.compile(
+    r"too (?:large|long)|exceed|longer than|maximum (?:context|length|input)|context (?:length|size)"
+)
+
 Vectors = NDArray[np.float32]  # (texts, width)
-
-
-def text_of(state: str) -> str:
-    """What of a state is embedded; "" where nothing is left to prove."""
-    return plain(storable(state))
-
-
-def hash_of(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()
 
 
 class Embedded(NamedTuple):
@@ -43,9 +48,147 @@ class Embedded(NamedTuple):
     cut: NDArray[np.bool_]
 
 
+def text_of(state: str) -> str:
+    """Return what of a state is embedded; "" if nothing is left to prove."""
+    return plain(storable(state))
+
+
+def hash_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
 def is_sound(vectors: Vectors) -> NDArray[np.bool_]:
-    """Of each vector, whether it is finite and not zero."""
+    """Tell of each vector whether it is finite and not zero."""
     return np.asarray(np.isfinite(vectors).all(axis=1) & vectors.any(axis=1))
+
+
+class Embedder:
+    """A client of a `server` that embeds, one of this machine: `batch` texts in a request, `concurrency` requests at
+    once. Use it as a context manager."""
+
+    def __init__(
+        self,
+        server: "Server",
+        batch: int = EnergyConstants.ENCODE_BATCH_SIZE,
+        concurrency: int = EnergyConstants.ENCODE_CONCURRENCY,
+    ) -> None:
+        self.model, self.batch, self._server = server.identity, batch, server
+        self._slots = asyncio.Semaphore(concurrency)
+        self._client: Any = None
+
+    async def __aenter__(self) -> "Embedder":
+        import openai  # takes a second to load, and is missing where an energy is trained
+
+        self._client = openai.AsyncOpenAI(
+            base_url=self._server.base_url,
+            api_key=str(self._server.api_key) or "none",
+            timeout=SECONDS,
+            max_retries=0,  # llama.cpp calls a text that is too long an error of its own
+            http_client=openai.DefaultAioHttpClient(trust_env=False),
+        )
+        return self
+
+    async def __aexit__(self, *about: object) -> None:
+        await self._client.close()
+
+    async def __call__(self, texts: Sequence[str]) -> Embedded:
+        """Embed texts that are not empty. One that the server finds too long loses its middle. Raises RunFailed if the
+        server gives no sound embeddings: all searches that an energy guides need them."""
+        tasks = [
+            asyncio.ensure_future(self._of(texts[begin : begin + self.batch]))
+            for begin in range(0, len(texts), self.batch)
+        ]
+        try:
+            return _joined(await asyncio.gather(*tasks))
+        finally:
+            await ended(tasks)
+
+    async def _of(self, texts: Sequence[str]) -> Embedded:
+        """Embed a batch. If it is too long its texts are sent one by one, and cut."""
+        if (vectors := await self._asked(texts)) is not None:
+            return Embedded(vectors, np.zeros(len(texts), np.bool_))
+        if len(texts) > 1:
+            return _joined([await self._of([text]) for text in texts])
+        if len(texts[0]) < FEWEST:
+            raise self._failed("it finds a short text too long")
+        kept = len(texts[0]) // 4
+        shorter = await self._of([f"{texts[0][:kept]} … {texts[0][-kept:]}"])
+        return Embedded(shorter.vectors, np.ones(1, np.bool_))
+
+    async def _asked(self, texts: Sequence[str]) -> Vectors | None:
+        """Return the vectors of texts that go into one request; None if that is too long."""
+        import openai
+
+        body = {"model": self._server.model, "input": list(texts), "encoding_format": "float"}
+        try:
+            async with self._slots:
+                reply = await self._client.post("/embeddings", body=body, cast_to=object)
+            rows = sorted(reply["data"], key=lambda row: int(row["index"]))
+            vectors = np.array([row["embedding"] for row in rows], np.float32)
+        except openai.APIError as error:
+            if _TOO_LONG.search(error.message.lower()):
+                return None
+            raise self._failed(one_line(str(error), 300)) from None
+        except (TypeError, ValueError, LookupError):
+            raise self._failed("a reply without a vector for each text") from None
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not is_sound(vectors).all():
+            raise self._failed("vectors that are missing, zero or not finite")
+        return vectors
+
+    def _failed(self, why: str) -> RunFailed:
+        return RunFailed(
+            f"the server at {self._server.base_url} gives no embeddings ({why.rstrip('.')}). Run the same command "
+            "again: what is finished is kept"
+        )
+
+
+def _joined(parts: Sequence[Embedded]) -> Embedded:
+    return Embedded(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+async def embed(states: Iterable[str], folder: Path, embedder: Embedder, say: Callable[[str], None] = print) -> int:
+    """Embed the states that have no vector in `folder` yet; return how many those were. Raises UserError."""
+    held = {each: part["model"].item() for part in _parts(folder, "model") for each in part["hashes"]}
+    if other := {model for model in held.values() if model != embedder.model}:
+        raise UserError(f"{WHAT} in {folder} are of {min(other)}, and the server has {embedder.model}. {REMEDY}")
+    texts = dict.fromkeys(filter(None, map(text_of, states)))
+    due = [text for text in texts if hash_of(text) not in held]
+    for begin in range(0, len(due), PART):
+        if begin:
+            say(f"embedding: {begin:,} of {len(due):,} states")
+        part = due[begin : begin + PART]
+        write(folder, embedder.model, part, await embedder(part))
+    return len(due)
+
+
+def write(folder: Path, model: str, texts: Sequence[str], embedded: Embedded) -> None:
+    """Write the next part. Raises UserError."""
+    content = io.BytesIO()
+    np.savez(
+        content,
+        vectors=embedded.vectors,
+        hashes=np.frombuffer(b"".join(map(hash_of, texts)), np.uint8).reshape(len(texts), 32),
+        cut=embedded.cut,
+        model=np.array(model),
+    )
+    write_atomically(folder / f"{len(list(_files(folder))):05}.npz", content.getvalue())
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.glob("*.npz")) if path.stem.isdecimal())
+
+
+def _parts(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
+    """Read the arrays of these names in each part, and its hashes as a list of bytes. Raises UserError."""
+    for path in _files(folder):
+        with opened(path, WHAT, REMEDY) as file:
+            try:
+                with np.load(file, allow_pickle=False) as stored:
+                    found: dict[str, Any] = {name: stored[name] for name in names}
+                    found["hashes"] = [row.tobytes() for row in stored["hashes"]]
+            except (ValueError, LookupError, EOFError, zipfile.BadZipFile, NotImplementedError, MemoryError) as error:
+                raise UserError(f"{WHAT} {path} can't be read ({one_line(str(error), 200)}). {REMEDY}") from None
+        yield found
 
 
 @dataclass(frozen=True)
@@ -58,90 +201,32 @@ class Stored:
     cut: NDArray[np.bool_]
 
     def rows(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """The rows of texts. Raises UserError where some have none."""
+        """Return the rows of texts. Raises UserError if some have none."""
         found = [self.places.get(hash_of(text), -1) for text in texts]
         if missing := found.count(-1):
             raise UserError(f"{missing:,} of {len(found):,} states have no embedding. Embed them: the same command")
         return np.array(found, np.int64)
 
 
-def write(folder: Path, model: str, done: Iterable[tuple[Sequence[str], Embedded]]) -> None:
-    """The next part. Raises UserError."""
-    made = dict(pair for texts, made in done for pair in zip(texts, zip(*made, strict=True), strict=True))
-    texts = sorted(made, key=hash_of)  # whatever came first
-    content = io.BytesIO()
-    np.savez(
-        content,
-        vectors=np.stack([made[text][0] for text in texts]),
-        hashes=np.frombuffer(b"".join(map(hash_of, texts)), np.uint8).reshape(len(texts), 32),
-        cut=np.array([made[text][1] for text in texts], np.bool_),
-        model=np.array(model),
-    )
-    numbers = [int(path.stem) for path in _files(folder)]
-    write_atomically(folder / f"{max(numbers, default=-1) + 1:05}.npz", content.getvalue())
-
-
-@dataclass(frozen=True)
-class _Part:
-    model: str
-    vectors: Vectors
-    hashes: list[bytes]
-    cut: NDArray[np.bool_]
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.npz") if path.stem.isdecimal())
-
-
-def _parts(folder: Path) -> Iterator[_Part]:
-    return map(_read, _files(folder))
-
-
-def known(folder: Path) -> dict[bytes, str]:
-    """By the hash of each text that is embedded in `folder`: the model. Raises UserError."""
-    return {each: part.model for part in _parts(folder) for each in part.hashes}
-
-
-def _read(path: Path) -> _Part:
-    """Raises UserError."""
-    with opened(path, WHAT, REMEDY) as file:
-        try:
-            with np.load(file, allow_pickle=False) as stored:
-                vectors, hashes, cut, model = (stored[name] for name in ("vectors", "hashes", "cut", "model"))
-        except (ValueError, LookupError, EOFError, zipfile.BadZipFile, NotImplementedError, MemoryError) as error:
-            raise UserError(f"{WHAT} {path} can't be read ({one_line(str(error), 200)}). {REMEDY}") from None
-    count = len(vectors) if vectors.ndim == 2 else -1
-    kinds = (
-        vectors.dtype == np.float32 and hashes.dtype == np.uint8 and cut.dtype == np.bool_ and model.dtype.kind == "U"
-    )
-    if not kinds or hashes.shape != (count, 32) or cut.shape != (count,) or model.shape != ():
-        raise UserError(f"{WHAT} {path} are of another shape. {REMEDY}")
-    return _Part(str(model), vectors, [row.tobytes() for row in hashes], cut)
-
-
 def load(folder: Path) -> Stored:
-    """The embeddings in a folder, checked: of one model and width, none zero, not finite, or the same for different
-    texts (but for those that were cut, which may differ in the middle alone). Raises UserError."""
-    parts = list(_parts(folder))
+    """Read the embeddings in a folder and check them: of one model, none zero, not finite, or the same for different
+    texts (but for texts that were cut, which may differ in the middle alone). Raises UserError."""
+    parts = list(_parts(folder, "vectors", "cut", "model"))
     if not parts:
         raise UserError(f"{folder} holds no embeddings. Embed the states first")
-    if len(models := sorted({part.model for part in parts})) > 1:
+    if len(models := sorted({part["model"].item() for part in parts})) > 1:
         raise UserError(f"{WHAT} in {folder} are of several models: {', '.join(models)}. {REMEDY}")
-    if len(widths := sorted({part.vectors.shape[1] for part in parts})) > 1:
-        raise UserError(f"{WHAT} in {folder} are of several widths: {', '.join(map(str, widths))}. {REMEDY}")
-    vectors, cut = np.concatenate([part.vectors for part in parts]), np.concatenate([part.cut for part in parts])
-    hashes = [each for part in parts for each in part.hashes]
+    vectors, cut = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "cut"))
     if bad := int((~is_sound(vectors)).sum()):
         raise UserError(f"{bad:,} of {len(vectors):,} embeddings in {folder} are zero, or not finite. {REMEDY}")
-    places = {each: row for row, each in enumerate(hashes)}
-    once = np.array(sorted(places.values()), np.int64)
-    whole = once[~cut[once]]
-    if same := len(whole) - len(np.unique(vectors[whole], axis=0)):
+    hashes = [each for part in parts for each in part["hashes"]]
+    whole = vectors[~cut]
+    if same := len(whole) - len(np.unique(whole, axis=0)):
         raise UserError(
             f"{same:,} of {len(whole):,} embeddings in {folder} are those of other texts, too: the model, or its "
             f"server, does not tell these states apart. {REMEDY}"
         )
-    return Stored(models[0], vectors, places, cut)
+    return Stored(models[0], vectors, {each: row for row, each in enumerate(hashes)}, cut)
 
 
 @dataclass(frozen=True)
@@ -153,7 +238,7 @@ class Apart:
 
     @property
     def warning(self) -> str:
-        """What is wrong; "" where nothing is."""
+        """What is wrong; "" if nothing is."""
         within, between = 1 - self.within, 1 - self.between
         told = f"states of one theorem have a mean cosine of {self.within:.3f}, of different ones {self.between:.3f}"
         if within < SPREAD or within < SHARE * between:
@@ -162,7 +247,7 @@ class Apart:
 
 
 def apart(vectors: Vectors, theorems: Sequence[Sequence[int]]) -> Apart:
-    """How far the states stand apart, given the rows of each theorem's; nan where there are no such pairs."""
+    """Measure how far the states stand apart, given the rows of each theorem's; nan if there are no such pairs."""
     sums, ns, within = [], [], []
     for rows in theorems:
         units = np.asarray(vectors[np.array(rows, np.int64)], np.float64)

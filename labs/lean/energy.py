@@ -1,80 +1,83 @@
 """The energy: a small head on the embedding of a state, low where a proof is near.
 
-It is trained by torch in a process of its own (`train`, scripts/energy.py) and evaluated here, by numpy. Its folder
-holds energy.safetensors (the mean and the scale that embeddings are brought to, and four layers, in float32) and
+It is trained by torch in a process of its own (`train`, energy_training.py) and evaluated here, by numpy. Its folder
+contains energy.safetensors (the mean and the scale that embeddings are brought to, and four layers, in float32) and
 energy.json: what it was trained on and how well it does.
 """
 
 import json
-import math
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.base.errors import UserError, one_line
-from core.base.files import opened, read_json
-from labs.lean.embeddings import Vectors
-from labs.training.process import supervised
+from core.base.files import opened, read_json, sha256
+from labs.lean.constants import EnergyConstants
+from labs.lean.embeddings import Embedder, Vectors, text_of
+from labs.lean.search import Scores
+from labs.lean.theorem import State
+
+if TYPE_CHECKING:
+    from core.engines.server import Server
 
 LAYERS = (512, 256, 128, 1)  # their outputs
 WEIGHTS, RECORD = "energy.safetensors", "energy.json"  # in the folder of an energy
 MEAN, SCALE = "mean", "scale"
 DIGITS = 6  # that an energy has: what comes behind follows from the batch that it was computed in
-LONGEST_HEADER = 2**20  # bytes
 WHAT, REMEDY = "the energy", "Train it anew"
 
 Tensors = Mapping[str, NDArray[np.float32]]
 
 
 def names(layer: int) -> tuple[str, str]:
-    """Of a layer's weight (outputs, inputs) and its bias (outputs,)."""
+    """Return the names of a layer's weight (outputs, inputs) and of its bias (outputs,)."""
     return f"layers.{layer}.weight", f"layers.{layer}.bias"
 
 
+def shapes(width: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of an energy's tensors by name, for embeddings of this `width`."""
+    found: dict[str, tuple[int, ...]] = {MEAN: (width,), SCALE: (width,)}
+    for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
+        found |= dict(zip(names(layer), ((outputs, inputs), (outputs,)), strict=True))
+    return found
+
+
 class Energy:
-    """`width`: of the embeddings that it takes; `model`: what made those that it learned from."""
+    """An energy of embeddings of this `width`, made by the `model`."""
 
     def __init__(self, tensors: Tensors, model: str = "") -> None:
         """Raises ValueError for tensors that make no head."""
-        wanted = {MEAN, SCALE, *(name for layer in range(len(LAYERS)) for name in names(layer))}
-        if set(tensors) != wanted:
-            raise ValueError(f"it holds {', '.join(sorted(set(tensors) ^ wanted))}, or lacks them")
-        self.model, self.width = model, int(tensors[MEAN].size)
-        shapes: dict[str, tuple[int, ...]] = {MEAN: (self.width,), SCALE: (self.width,)}
-        for layer, (inputs, outputs) in enumerate(zip((self.width, *LAYERS), LAYERS, strict=False)):
-            shapes |= dict(zip(names(layer), ((outputs, inputs), (outputs,)), strict=True))
-        for name, shape in shapes.items():
-            if tensors[name].shape != shape:
-                raise ValueError(f"{name} is {list(tensors[name].shape)} and should be {list(shape)}")
-            if not np.isfinite(tensors[name]).all():
-                raise ValueError(f"{name} is not finite")
-        self._tensors = {name: tensors[name].astype(np.float64) for name in wanted}
+        self.model, self.width = model, tensors[MEAN].size if MEAN in tensors else 0
+        found, wanted = {name: tensor.shape for name, tensor in tensors.items()}, shapes(self.width)
+        if found != wanted:
+            raise ValueError(f"its tensors are {found} and should be {wanted}")
+        if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+            raise ValueError("some of its numbers are not finite")
+        self._tensors = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
 
     @classmethod
     def load(cls, folder: Path) -> "Energy":
-        """The energy in a folder. Raises UserError."""
+        """Read the energy in a folder. Raises UserError."""
         about = read_json(folder / RECORD, WHAT, REMEDY)
-        if not isinstance(about, dict) or not isinstance(about.get("model"), str):
-            raise UserError(f"{WHAT} {folder / RECORD} does not say which model embedded its states. {REMEDY}")
         with opened(folder / WEIGHTS, WHAT, REMEDY) as file:
             content = file.read()
         try:
-            return cls(_tensors_in(content), about["model"])
-        except (ValueError, LookupError, TypeError, RecursionError, struct.error, AttributeError) as error:
-            why = one_line(str(error), 200)
-            raise UserError(f"{WHAT} {folder / WEIGHTS} can't be read ({why}). {REMEDY}") from None
+            return cls(_tensors_in(content), str(about["model"]))
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            why = one_line(str(error), 300)
+            raise UserError(f"{WHAT} in {folder} can't be read ({why}). {REMEDY}") from None
 
     def __call__(self, vectors: Vectors) -> list[float]:
-        """One number for each of `vectors` (states, width); low is good. Raises UserError for another width."""
-        width = vectors.shape[-1]
-        if vectors.ndim != 2 or width != self.width:
+        """Return one number for each of `vectors` (states, width); low is good. Raises UserError for another width."""
+        if vectors.shape[1:] != (self.width,):
             raise UserError(
                 f"an energy of another width: it was trained on embeddings of {self.width:,} numbers, and these have "
-                f"{width:,}. Serve the model that it was trained with, or train it anew"
+                f"{vectors.shape[-1]:,}. Serve the model that it was trained with, or train it anew"
             )
         through = (vectors.astype(np.float64) - self._tensors[MEAN]) / self._tensors[SCALE]
         for layer in range(len(LAYERS)):
@@ -84,33 +87,58 @@ class Energy:
                 through *= 1 / (1 + np.exp(-np.clip(through, -700, 700)))  # SiLU
         return [round(float(energy), DIGITS) for energy in through[:, 0]]
 
-    def check_made_for(self, model: str) -> None:
-        """Raises UserError where embeddings are of another model than those that it learned from."""
-        if model != self.model:
+
+def _tensors_in(content: bytes) -> Tensors:
+    """Return the tensors of a safetensors file in float32: the length of a header of JSON, the header, the values."""
+    begin = 8 + int.from_bytes(content[:8], "little")
+    places = {name: about for name, about in json.loads(content[8:begin]).items() if name != "__metadata__"}
+    values = {name: content[begin:][slice(*about["data_offsets"])] for name, about in places.items()}
+    return {name: np.frombuffer(values[name], "<f4").reshape(about["shape"]) for name, about in places.items()}
+
+
+class Guide:
+    """Energies of states, as World.energy has them, each computed once. Raises UserError if `embedder` asks another
+    model than the one that `energy` was trained with."""
+
+    def __init__(self, energy: Energy, embedder: Embedder) -> None:
+        if embedder.model != energy.model:
             raise UserError(
-                f"the energy was trained on embeddings of {self.model}, and these are of {model}. Serve that model, or "
-                "train the energy anew"
+                f"the energy was trained on embeddings of {energy.model}, and these are of {embedder.model}. Serve "
+                "that model, or train the energy anew"
             )
+        self._energy, self._embedder = energy, embedder
+        self._known: dict[str, float] = {}
+
+    async def __call__(self, states: Sequence[State]) -> list[float]:
+        """Return one number each; lower is nearer to a proof. Raises UserError."""
+        texts = [text_of(state.pp) for state in states]
+        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
+            embedded = await self._embedder(new)
+            self._known |= zip(new, self._energy(embedded.vectors), strict=True)
+        return [self._known[text] for text in texts]
 
 
-def _tensors_in(content: bytes) -> dict[str, NDArray[np.float32]]:
-    """Of a safetensors file: the length of a header of JSON, the header, the values. Raises ValueError and others for
-    what is none, or holds other numbers than float32."""
-    (length,) = struct.unpack_from("<Q", content)
-    if not 2 <= length <= min(LONGEST_HEADER, len(content) - 8):
-        raise ValueError("it is cut off, or no safetensors file")
-    header, values = json.loads(content[8 : 8 + length]), content[8 + length :]
-    header.pop("__metadata__", None)
-    found = {}
-    for name, about in header.items():
-        begin, end = about["data_offsets"]
-        shape = tuple(map(int, about["shape"]))
-        if about["dtype"] != "F32" or min(shape, default=1) < 0 or end - begin != 4 * math.prod(shape):
-            raise ValueError(f"{name} is no tensor of float32")
-        if not 0 <= begin <= end <= len(values):
-            raise ValueError("it is cut off")
-        found[name] = np.frombuffer(values[begin:end], "<f4").reshape(shape)
-    return found
+@dataclass(frozen=True)
+class Guidance:
+    """`opened` gives what scores states, or None; `by` identifies it, "" without."""
+
+    opened: Callable[[], AbstractAsyncContextManager[Scores | None]] = nullcontext
+    by: str = ""
+
+
+ALONE = Guidance()
+
+
+def guided(folder: Path, embeds: "Server", config: EnergyConstants) -> Guidance:
+    """Return the guidance by the energy in a folder; `embeds`: a server that embeds by its policy. Raises UserError."""
+    head = Energy.load(folder)
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Scores]:
+        async with Embedder(embeds, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
+            yield Guide(head, asking)
+
+    return Guidance(opened, str(sha256(folder / WEIGHTS)))
 
 
 def train(
@@ -118,15 +146,17 @@ def train(
     embeddings: Path,
     out: Path,
     *,
-    steps: int = 1500,
-    seed: int = 0,
-    probe: float = -2.0,
+    steps: int,
+    seed: int,
+    probe: float,
     resume: str = "auto",
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Train an energy on searches and the embeddings of their states into the folder `out`, which appears whole or not
-    at all; returns its energy.json. `resume`: "auto" goes on with a training that was broken off, to the same bits,
-    "none" begins anew. As labs.training.process.train, also in what it raises."""
+    at all; return its energy.json. `resume`: "auto" continues a training that was broken off, to the same bits, "none"
+    begins anew. As labs.training.process.train, also in what it raises."""
+    from labs.training.process import supervised  # which starts servers' processes too, and this module is for training
+
     args = ["--trajectories", *map(str, trajectories), "--embeddings", str(embeddings)]
     args += ["--steps", str(steps), "--seed", str(seed), "--resume", resume, f"--probe-logprob={probe!r}"]
     return supervised("energy.py", args, out, RECORD, say)

@@ -1,44 +1,184 @@
-"""Train the energy of proof search: bash scripts/energy.sh --trajectories PATH… --embeddings FOLDER --out FOLDER
+"""Train the energy of proof search, in .venv-train (bash setup.sh train):
+
+    PYTHONPATH=. .venv-train/bin/python scripts/energy.py --trajectories PATH… --embeddings FOLDER --out FOLDER
 
 PATH is a file or a folder of trajectories. The folder of --out appears whole or not at all, with energy.safetensors and
-energy.json. It runs in .venv-train (bash setup.sh train); a training that was broken off is gone on with.
+energy.json. One thread of a CPU trains: equal trees, steps and seed give equal weights, bit by bit, also if the
+training was broken off and continued. This imports torch, and no other module imports it.
+
+The loss is InfoNCE (van den Oord et al. 2018, arXiv 1807.03748) over a state on the path and seven others, with the
+energy's negative as the score and a learned temperature, plus DEPTH_WEIGHT times the squared error of the energy of the
+state on the path against the tactics that are left to the end of its proof, in standard deviations of those: in smaller
+units (the share of the longest way) the first part drowned it, and nothing of depth was learned.
 """
 
+import io
 import json
 import math
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from importlib.metadata import version
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save
+from torch import Tensor, nn
 
 from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
-from core.base.files import remove, sweep, whole
+from core.base.files import remove, sweep, whole, write_atomically
+from core.base.seeds import derive, rng
 from labs.lean import embeddings, trees
-from labs.lean.embeddings import Stored
-from labs.lean.energy import LAYERS, RECORD, WEIGHTS
+from labs.lean.constants import EnergyConstants, LeanConstants
+from labs.lean.embeddings import Vectors
+from labs.lean.energy import LAYERS, MEAN, RECORD, SCALE, WEIGHTS, Energy, names
+from labs.lean.trees import Draws, Forest
+from labs.training.outcome import LINE, TELL_SECONDS
+from labs.training.schedule import Schedule
+
+THREADS = 1  # with more, sums differ from run to run
+BATCH = 32  # states on a path a step, each with its seven others
+RATE = 5e-4  # AdamW's peak
+WEIGHT_DECAY = 0.1
+DROPOUT = 0.1
+CLIP = 1.0  # norm of the gradient
+DEPTH_WEIGHT = 0.3
+TEMPERATURE = 1.0  # at the start
+CHECKPOINT = 100  # steps between checkpoints
+
+
+@dataclass
+class _State:
+    """Everything that a step changes."""
+
+    head: Any
+    temperature: Tensor  # its logarithm
+    optimizer: Any
+    losses: list[float] = field(default_factory=list)
+
+
+def fit(forest: Forest, steps: int, seed: int, checkpoint: Path, resume: bool) -> tuple[dict[str, Tensor], _State, int]:
+    """Train an energy; return its tensors, the last state, and the step that it was continued from. The `checkpoint` is
+    written as the training goes; with `resume` it is continued from, if it belongs to this very training. Raises
+    UserError."""
+    torch.set_num_threads(THREADS)
+    draws = Draws(forest.trees)
+    learned = (tree for tree in forest.trees if not tree.is_held_out)
+    seen = np.array(sorted({number for tree in learned for number in (*tree.on_path, *tree.off_path)}))
+    mean, scale = _standard(forest.vectors[seen])
+    states = torch.from_numpy((forest.vectors - mean) / scale)
+    what = json.dumps({**forest.sha256, "steps": steps, "seed": seed, "torch": torch.__version__})
+    state = _begun(forest.vectors.shape[1], seed)
+    if resume and checkpoint.exists():
+        _continue(state, checkpoint, what)
+    resumed = len(state.losses)
+    schedule, began, told = Schedule.of_finetuning(steps, RATE), time.monotonic(), 0.0
+    state.head.train()
+    for step in range(resumed + 1, steps + 1):
+        loss = _step(state, draws, states, schedule.scale(step - 1, 1), derive("energy", seed, step - 1))
+        if not math.isfinite(loss):
+            raise UserError(f"the training of the energy went astray: its loss is {loss} after step {step:,}")
+        state.losses.append(loss)
+        now = time.monotonic()
+        if now - told >= TELL_SECONDS or step == steps:
+            told, left = now, (steps - step) * (now - began) / (step - resumed)
+            print(f"{LINE}step {step:,} of {steps:,}, loss {loss:.3f}, {left:,.0f} s left", flush=True)
+        if step % CHECKPOINT == 0 and step < steps:
+            _save(state, checkpoint, what)
+    tensors = {MEAN: torch.from_numpy(mean), SCALE: torch.from_numpy(scale)}
+    for layer, module in enumerate(module for module in state.head if isinstance(module, nn.Linear)):
+        tensors |= zip(names(layer), (module.weight.detach(), module.bias.detach()), strict=True)
+    return tensors, state, resumed
+
+
+def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
+    """Mean and deviation of each number of the embeddings; of one that hardly changes, a deviation like the others."""
+    mean, scale = vectors.mean(axis=0, dtype=np.float64), vectors.std(axis=0, dtype=np.float64)
+    usual = float(np.median(scale)) or 1.0
+    return mean.astype(np.float32), np.maximum(scale, 0.01 * usual).astype(np.float32)
+
+
+def head_of(width: int) -> Any:
+    """The head as torch has it."""
+    modules: list[Any] = []
+    for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
+        modules.append(nn.Linear(inputs, outputs))
+        if layer < len(LAYERS) - 1:
+            modules += [nn.SiLU(), nn.Dropout(DROPOUT)]
+    return nn.Sequential(*modules)
+
+
+def _begun(width: int, seed: int) -> _State:
+    torch.manual_seed(derive("energy", seed))
+    head = head_of(width)
+    temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)
+    decayed = [p for p in head.parameters() if p.ndim == 2]
+    others = [*(p for p in head.parameters() if p.ndim != 2), temperature]
+    groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
+    return _State(head, temperature, torch.optim.AdamW(groups, RATE))
+
+
+def _step(state: _State, draws: Draws, states: Tensor, rate: float, seed: int) -> float:
+    """All that is random in a step follows from its `seed`: a checkpoint need not hold the state of a generator."""
+    torch.manual_seed(seed)
+    batch = draws.batch(BATCH, rng("energy", seed))
+    energies = state.head(states[torch.from_numpy(batch.states)]).squeeze(-1)  # (examples, 8)
+    scores = (-energies / state.temperature.exp()).masked_fill(~torch.from_numpy(batch.is_there), -torch.inf)
+    contrast = F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
+    left = torch.from_numpy(batch.remaining / draws.spread).float()
+    loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], left)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_([*state.head.parameters(), state.temperature], CLIP)
+    for group in state.optimizer.param_groups:
+        group["lr"] = rate
+    state.optimizer.step()
+    state.optimizer.zero_grad()
+    return float(loss.item())
+
+
+def _save(state: _State, checkpoint: Path, what: str) -> None:
+    content = io.BytesIO()
+    parts = {"head": state.head.state_dict(), "optimizer": state.optimizer.state_dict()}
+    torch.save({"what": what, "losses": state.losses, "temperature": state.temperature.detach(), **parts}, content)
+    write_atomically(checkpoint, content.getvalue())
+
+
+def _continue(state: _State, checkpoint: Path, what: str) -> None:
+    """Bring `state` to where a checkpoint of this training was written; leave it as it is if that is of another."""
+    held = torch.load(checkpoint, weights_only=True)
+    if held["what"] != what:
+        print(f"note: {checkpoint} belongs to another training, and this one begins anew", flush=True)
+        return
+    state.head.load_state_dict(held["head"])
+    state.optimizer.load_state_dict(held["optimizer"])
+    with torch.no_grad():
+        state.temperature.copy_(held["temperature"])
+    state.losses = held["losses"]
 
 
 def options_of(argv: Sequence[str] | None) -> Namespace:
     """Raises UserError."""
-    parser = Parser(prog="energy.sh", description="Train the energy of proof search.")
+    parser = Parser(prog="energy.py", description="Train the energy of proof search.")
     parser.add_argument("--trajectories", type=Path, nargs="+", required=True, help="files or folders of searches")
     parser.add_argument("--embeddings", type=Path, required=True, help="the folder of their states' embeddings")
     parser.add_argument("--out", type=Path, required=True, help="the folder to make")
-    parser.add_argument("--steps", type=int, default=1500, help="of training")
+    parser.add_argument("--steps", type=int, default=EnergyConstants.STEPS, help="of training")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--probe-logprob", type=float, default=-2.0, help="log probability of tactics that no policy proposed"
+        "--probe-logprob",
+        type=float,
+        default=LeanConstants.PROBE_LOGPROB,
+        help="log probability of tactics that no policy proposed",
     )
     parser.add_argument("--resume", choices=("auto", "none"), default="auto", help="none: begin anew")
     options = parser.parse_args(argv)
-    for name, value, low, high in (("steps", options.steps, 1, 10**6), ("seed", options.seed, 0, 2**63 - 1)):
-        if not low <= value <= high:
-            raise UserError(f"--{name} {value} is not from {low:g} to {high:,}")
+    if options.steps < 1:
+        raise UserError(f"--steps {options.steps} is below 1")
     return options
 
 
@@ -53,64 +193,43 @@ def train(options: Namespace) -> None:
         if apart.warning:
             print(f"warning: {apart.warning}", flush=True)
         folder.mkdir()
-        from safetensors.numpy import save
-
-        from labs.lean import energy_torch  # with torch: what is wrong with a file is said at once
-
         checkpoint = options.out.with_name(f"{options.out.name}.checkpoint")
-        made = energy_torch.train(forest, options.steps, options.seed, checkpoint, options.resume == "auto")
-        energies = np.array(made.energy(forest.vectors))
+        tensors, state, resumed = fit(forest, options.steps, options.seed, checkpoint, options.resume == "auto")
+        energies = np.array(Energy({name: tensor.numpy() for name, tensor in tensors.items()})(forest.vectors))
         held_out = [tree for tree in forest.trees if tree.is_held_out]
-        figures = {
-            "held_out": trees.auc(held_out, energies).to_json(),
-            "held_out_own": trees.auc(held_out, energies, own=True).to_json(),
-            "trained": trees.auc([tree for tree in forest.trees if not tree.is_held_out], energies).to_json(),
-        }
-        (folder / WEIGHTS).write_bytes(save(made.tensors))
+        learned = [tree for tree in forest.trees if not tree.is_held_out]
+        (folder / WEIGHTS).write_bytes(save(tensors))
         record = {
             "model": stored.model,
             "width": int(forest.vectors.shape[1]),
             "layers": list(LAYERS),
-            "temperature": round(made.temperature, 6),
+            "temperature": round(state.temperature.exp().item(), 6),
             "steps": options.steps,
             "seed": options.seed,
-            "resumed": made.resumed,
-            "loss": [[step, round(loss, 4)] for step, loss in _thinned(made.losses)],
-            "auc": figures,
-            "cosine": {"within": _number(apart.within), "between": _number(apart.between)},
+            "resumed": resumed,
+            "loss": [round(float(part.mean()), 4) for part in np.array_split(state.losses, min(100, options.steps))],
+            "auc": {
+                "held_out": trees.auc(held_out, energies).to_json(),
+                "held_out_own": trees.auc(held_out, energies, own=True).to_json(),
+                "trained": trees.auc(learned, energies).to_json(),
+            },
+            "cosine": {
+                name: None if math.isnan(value) else round(value, 6)
+                for name, value in (("within", apart.within), ("between", apart.between))
+            },
             "warning": apart.warning,
-            **_counts(forest, stored, len(held_out)),
+            "theorems": len(forest.trees),
+            "theorems_held_out": len(held_out),
+            "states": len(forest.vectors),
+            "states_on_path": sum(len(tree.on_path) for tree in forest.trees),
+            "states_cut": int(stored.cut.sum()),
             "sha256": forest.sha256,
             "seconds": round(time.monotonic() - began, 1),
-            "device": f"cpu, {energy_torch.THREADS} thread",
-            "versions": {"torch": version("torch"), "numpy": np.__version__},
+            "device": f"cpu, {THREADS} thread",
+            "versions": {"torch": torch.__version__, "numpy": np.__version__},
         }
         (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     remove(checkpoint)
-
-
-def _thinned(losses: Sequence[float]) -> list[tuple[int, float]]:
-    """Means of a hundred stretches, by their last step."""
-    size = math.ceil(len(losses) / 100)
-    return [
-        (begin + len(part), sum(part) / len(part))
-        for begin in range(0, len(losses), size)
-        if (part := losses[begin : begin + size])
-    ]
-
-
-def _counts(forest: trees.Forest, stored: Stored, held_out: int) -> dict[str, int]:
-    return {
-        "theorems": len(forest.trees),
-        "theorems_held_out": held_out,
-        "states": len(forest.vectors),
-        "states_on_path": sum(len(tree.on_path) for tree in forest.trees),
-        "states_cut": int(stored.cut.sum()),
-    }
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 6)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

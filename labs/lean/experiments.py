@@ -15,7 +15,6 @@ from core.plan.work import Task
 from core.session import session
 from core.session.checks import check_context
 from labs.lean import ablation, control, energy, figures, minif2f, plan, served, theorems, toolchain
-from labs.lean.ablation import Ablation
 from labs.lean.constants import (
     AblationConstants,
     BaselineConstants,
@@ -65,7 +64,7 @@ def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]
                 keep(out, outcomes, made)
                 print(f"\n{figures.table(made)}")
                 if beside:
-                    told = beside.compared(searching, chosen, outcomes)
+                    told = control.compared(*beside, searching, chosen, outcomes)
                     record.save(complete=True, **{control.FOLDER: told})
                     print(control.said(told, config.MAX_NODES))
         print(f"results {out}")
@@ -95,10 +94,7 @@ def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: Lean
 
     async def looked() -> list[Theorem]:
         async with Workers(lean, config.NUM_WORKERS, config.TACTIC_SECONDS) as workers:
-            if minif2f.is_named(where):
-                return await theorems.elaborating(chosen, workers, where)
-            await theorems.check(chosen, workers, where)
-            return list(chosen)
+            return await theorems.elaborating(chosen, workers, where, minif2f.is_named(where))
 
     return asyncio.run(looked())
 
@@ -152,7 +148,7 @@ def ablate(experiment: Task[AblationConstants], namespace: Mapping[str, Any]) ->
         run = content_key([made.digest, sha256(own / "energy" / energy.WEIGHTS), known_by, *map(vars, chosen)])
         with session.open(name, config, stop, results, opening=line) as opened:
             record = Record.begun(out, run, config, lean, where)
-            found = Ablation(opened, made, own / "energy", chosen, lean, out).run()
+            found = ablation.run(opened, made, own / "energy", chosen, lean, out)
         told = ablation.compared(found, config.budgets)
         record.save(complete=True, orders=told)
         write_atomically(out / TABLE, f"{ablation.table(told, config.budgets)}\n".encode())

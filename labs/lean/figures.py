@@ -1,14 +1,15 @@
 """What searches of many theorems come to: rates with intervals at several budgets, and tables."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
 from core.base.stats import Paired, mean_by_problem, paired
 from core.report.table import Column, Table
 from core.report.tables import interval, shift
-from labs.lean.outcome import Outcome, summed
+from labs.lean.outcome import Outcome
 from labs.lean.search import REFUSED
 
 LEAST_GAIN = 0.05  # of the rate, by an iteration behind the first: with less, the searches cost more than they give
@@ -36,6 +37,23 @@ def figures(outcomes: Sequence[Outcome], budgets: Sequence[int]) -> dict[str, An
         "seconds_to_proof": median(outcome.seconds["all"] for outcome in proved) if proved else None,
         "longest_proof": max((len(outcome.proof) for outcome in proved), default=None),
         **summed(outcomes),
+    }
+
+
+def summed(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Add up the reasons, failures, requests and seconds of all."""
+
+    def added(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        total: Counter[str] = Counter()
+        for part in parts:
+            total.update(part)
+        return dict(total.most_common())
+
+    return {
+        "reasons": added({of.reason: 1} for of in outcomes if of.reason),
+        "failures": added(of.failures for of in outcomes),
+        "requests": added(of.counts for of in outcomes),
+        "seconds": {name: round(value, 1) for name, value in added(of.seconds for of in outcomes).items()},
     }
 
 

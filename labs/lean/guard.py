@@ -9,6 +9,7 @@ Behind the guard, accept.py trusts nothing that it let through, and cage.py limi
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from labs.lean.theorem import GIVEN, NAME
 
@@ -137,7 +138,12 @@ def refused_statement(statement: str) -> str:
         return "a value"
     if _PROOF.search(statement):
         return "a proof"
-    return "" if ":" in _outside(statement) else "no type"
+    return "" if any(statement[place] == ":" for place in outside(statement)) else "no type"
+
+
+def refused_proof(statement: str, tactics: Iterable[str]) -> str:
+    """Say why a statement or one of its tactics is not let through; "" if all are."""
+    return refused_statement(statement) or next(filter(None, map(refused, tactics)), "")
 
 
 def _characters(text: str) -> str:
@@ -218,10 +224,12 @@ def _is_code(setting: re.Match[str]) -> bool:
     return bool(head and head[1] in SETTABLE) and name not in UNRUN
 
 
-def _outside(text: str) -> str:
-    """What of `text` is in no bracket."""
-    depth, kept = 0, ""
-    for character in text:
-        depth += (character in PAIRS.values()) - (character in PAIRS)
-        kept += character if depth == 0 else ""
-    return kept
+def outside(text: str) -> list[int]:
+    """Return the places of `text` that are in no bracket; a bracket that closes the last one is."""
+    depth, places = 0, []
+    for place, sign in enumerate(text):
+        depth = max(0, depth - (sign in PAIRS))
+        depth += sign in PAIRS.values()
+        if not depth:
+            places.append(place)
+    return places

@@ -4,8 +4,8 @@ what that gives on held-out ones; and learn an energy from the same searches, an
     iteration 0: the first policy searches, noise at a higher temperature beside it -> pairs -> trained -> evaluated
     iteration n: the policy of n - 1 does the same; pairs of all iterations are merged
 
-A stage stands in the record of its iteration once its files are whole; a search that has ended is its file; what was
-asked is in the journal. So the same command goes on wherever it was killed. It ends where the figures say no go.
+A stage is in the record of its iteration once its files are whole; a search that has ended is its file; requests are in
+the journal. So the same command resumes wherever it was killed. It ends if the figures say no go.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from core.generate.journal import content_key
 from core.results import stages
 from core.results.write import put_aside
 from core.session.session import Session
-from labs.lean import embedder, energy, figures, guises, pairs, trees
+from labs.lean import embeddings, energy, figures, pairs, trees
 from labs.lean.constants import IterationConstants
-from labs.lean.embedder import Embedder
-from labs.lean.guide import ALONE, Guidance, guided
+from labs.lean.embeddings import Embedder
+from labs.lean.energy import ALONE, Guidance, guided
 from labs.lean.outcome import Outcome
 from labs.lean.record import NO_GO, Record, keep, read
 from labs.lean.searching import Searching
@@ -41,30 +41,39 @@ from labs.training.served import Weights, served
 
 
 def numbers(config: IterationConstants) -> Sequence[int]:
-    """The iterations that the constants ask for."""
+    """Return the iterations that the constants ask for."""
     return range(config.MAX_ITERATION + 1) if config.ITERATION < 0 else [config.ITERATION]
 
 
 def folder_of(folder: Path, number: int) -> Path:
-    """That of an iteration, in the `folder` of all."""
+    """Return the folder of an iteration, in the `folder` of all."""
     return folder / f"iteration_{number}"
 
 
 def policy_in(folder: Path) -> Path:
-    """The weights that the iteration of a `folder` has trained, a file or a folder, or where they would lie."""
+    """Return the weights that the iteration of a `folder` has trained, a file or a folder, or will train."""
     file = folder / "model" / "model.gguf"
     return file if file.exists() else folder / "model" / "model"
 
 
 def untrained(folder: Path, config: IterationConstants) -> int:
-    """How many iterations have no policy yet, of those that the constants ask for."""
+    """Count the iterations without a policy yet, of those that the constants ask for."""
     return sum(not (folder_of(folder, number) / "model").exists() for number in numbers(config))
+
+
+def reset(folder: Path, say: Callable[[str], None]) -> None:
+    """Put aside everything that the iterations in a `folder` have left."""
+    for number in count():
+        if not (own := folder_of(folder, number)).exists():
+            return
+        kept = put_aside(own, read(own).get("started") if (own / stages.NAME).exists() else None)
+        say(f"note: {own} is kept as {kept}. To continue with what begins now, leave RESET out")
 
 
 @dataclass
 class Iterations:
-    """Of a policy that begins as the weights `start`; `theorems` to learn from, and `held_out` ones. `where`: what
-    these are called. `folder`: of all iterations."""
+    """Iterations that begin with a policy of the weights `start`, on `theorems` to learn from and `held_out` ones.
+    `where`: what these are called. `folder`: of all iterations."""
 
     session: Session[IterationConstants]
     start: Weights
@@ -80,10 +89,10 @@ class Iterations:
         return self.session.config
 
     def run(self) -> None:
-        """Those that the constants ask for, or what is left of them. Raises UserError; ends the process where it is
-        stopped."""
+        """Run the iterations that the constants ask for, or what is left of them. Raises UserError; ends the process
+        if it is stopped."""
         if self.config.RESET:
-            self._reset()
+            reset(self.folder, self.say)
         for number in numbers(self.config):
             before = self._weights(number - 1)
             record = self._record(number, before)
@@ -92,27 +101,22 @@ class Iterations:
                 return
             if not record.stage("searched"):
                 self._search(number, before, record)
-            if number == 0 and outcomes and self.config.ENERGY:
-                self._ablate_first(before, record, outcomes)
+            if number == 0 and outcomes and self.config.ENERGY and not record.stage("guided_before"):
+                own = self.own(0)
+                found = self._with_energy(
+                    "the first policy", 0, before, own / "before", own / "eval_before_energy", outcomes
+                )
+                record.done("guided_before", found)
             made = self._trained(number, before, record)
             if not self._evaluate(number, made, record, outcomes):
                 return
 
-    def _reset(self) -> None:
-        """Put aside what all iterations have left."""
-        for number in count():
-            if not (folder := self.own(number)).exists():
-                return
-            record = folder / stages.NAME
-            kept = put_aside(folder, read(folder).get("started") if record.exists() else None)
-            self.say(f"note: {folder} is kept as {kept}. To go on with what begins now, leave RESET out")
-
     def own(self, number: int) -> Path:
-        """The folder of an iteration."""
+        """Return the folder of an iteration."""
         return folder_of(self.folder, number)
 
     def _weights(self, number: int) -> Weights:
-        """The policy that an iteration has made; that of -1 is the first. Raises UserError where there is none."""
+        """Return the policy that an iteration has made; -1 stands for the first. Raises UserError if there is none."""
         if number < 0:
             return self.start
         made = replace(self.start, path=policy_in(self.own(number)))
@@ -127,7 +131,7 @@ class Iterations:
         return Record.begun(self.own(number), run, self.config, self.lean, " and ".join(self.where))
 
     def _goes(self, said: tuple[bool, str]) -> bool:
-        """Print what the figures say; whether to go on."""
+        """Print what the figures say; return whether to go on."""
         goes, why = said
         self.say(f"{'go' if goes else 'no go'}: {why}" + (" (GO=1 goes on)" if self.config.GO and not goes else ""))
         return goes or bool(self.config.GO)
@@ -137,18 +141,17 @@ class Iterations:
     @contextmanager
     def _served(self, weights: Weights, beside: bool = False) -> Iterator[Session[IterationConstants]]:
         """Serve a policy, `beside` a server that embeds."""
-        self.folder.mkdir(exist_ok=True)
         with served(weights, need(weights, self.config, beside), self.folder) as server:
             yield self.session.at(server)
 
     def _evaluation(
         self, title: str, session: Session[IterationConstants], folder: Path, guidance: Guidance = ALONE
     ) -> list[Outcome]:
-        """Searches of the held-out theorems; those that are there are read."""
+        """Search the held-out theorems, or read the searches that are there."""
         return Searching(session.but(name=title), self.lean, folder, guidance).of(self.held_out)
 
     def _evaluated_before(self, number: int, before: Weights) -> list[Outcome]:
-        """What the policy that an iteration begins with solves; nothing of the first with SKIP_BASELINE."""
+        """Return what the policy that an iteration begins with solves; nothing of the first with SKIP_BASELINE."""
         if not number and self.config.SKIP_BASELINE:
             return []
         folder = self.own(number - 1) / "eval" if number else self.own(0) / "eval_before"
@@ -159,6 +162,7 @@ class Iterations:
         """Search what is learned from, and write the pairs of all iterations so far."""
         own, config = self.own(number), self.config.learning
         helps = bool(number) and self._helps(number - 1)
+        noisy: list[Outcome] = []
         with (
             embedding(before, self.folder) if helps else nullcontext() as embeds,
             self._served(before, beside=helps) as session,
@@ -168,10 +172,8 @@ class Iterations:
             title = f"iteration {number}" + (" with the energy" if helps else "")
             learning = session.but(name=title, config=config)
             outcomes = Searching(learning, self.lean, own / "trajectories", by, harvests).of(self.theorems)
-            noisy: list[Outcome] = []
             if not number and (drawn := self._noisy()):
-                hot = replace(config, TEMPERATURE=self.config.NOISE_TEMPERATURE)
-                noise = session.but(name="noise", config=hot)
+                noise = session.but(name="noise", config=replace(config, TEMPERATURE=self.config.NOISE_TEMPERATURE))
                 noisy = Searching(noise, self.lean, own / "noisy", harvests=harvests).of(drawn)
         found = [each.pairs for each in (*outcomes, *noisy)]
         earlier = [pairs.read(self.own(other) / "pairs.jsonl") for other in range(number)]
@@ -182,7 +184,7 @@ class Iterations:
                 "Give more TRAIN_NODES, or easier theorems"
             )
         pairs.write(own / "pairs.jsonl", merged)
-        guised = islice(guises.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
+        guised = islice(pairs.drawn(merged, self.config.SEED), self.config.GUISES * len(merged))
         pairs.write(own / "taught.jsonl", guised if self.config.GUISES else merged)
         told = figures.figures(outcomes, [self.config.TRAIN_NODES]) | {"pairs": len(merged), "noisy": len(noisy)}
         record.done("searched", told)
@@ -190,7 +192,7 @@ class Iterations:
         self.say(f"iteration {number}: {proved} of {len(outcomes)} training theorems proved, {len(merged)} pairs")
 
     def _noisy(self) -> list[Theorem]:
-        """The theorems that are searched at NOISE_TEMPERATURE too."""
+        """Draw the theorems that are searched at NOISE_TEMPERATURE too."""
         rng = seeds.rng(self.config.SEED, "lean", "noise")
         chosen = rng.choice(len(self.theorems), round(self.config.NOISE * len(self.theorems)), replace=False)
         return [self.theorems[place] for place in sorted(chosen)]
@@ -198,7 +200,7 @@ class Iterations:
     # Training and evaluating
 
     def _trained(self, number: int, before: Weights, record: Record) -> Weights:
-        """The policy that an iteration trains; it is there already where the same was trained before."""
+        """Return the policy that an iteration trains; the same is not trained twice."""
         folder = self.own(number) / "model"
         if known := record.stage("trained"):
             made = self._weights(number)
@@ -221,7 +223,7 @@ class Iterations:
         return made
 
     def _evaluate(self, number: int, made: Weights, record: Record, before: Sequence[Outcome]) -> bool:
-        """Search the held-out theorems with the new policy, without and with an energy; whether to go on."""
+        """Search the held-out theorems with the new policy, without and with an energy; return whether to go on."""
         own, config = self.own(number), self.config
         with self._served(made) as session:
             outcomes = self._evaluation(f"iteration {number}, held out", session, own / "eval")
@@ -235,43 +237,32 @@ class Iterations:
         gained = f", {figures.gained(told['gain'])}" if before else ""
         self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems{gained}")
         if config.ENERGY:
-            self._ablate(number, made, record, outcomes)
+            found = self._with_energy(f"iteration {number}", number, made, own, own / "eval_energy", outcomes)
+            write_atomically(own / "eval.json", figures.as_json(found))
+            record.done("guided", found, complete=True)
+            goes = self._helps(number)
+            self.say(f"{'go' if goes else 'no go'}: the energy {'helps' if goes else 'is not shown to help'}, so that "
+                     f"searches to learn from {'use it' if goes else 'leave it out'}")  # fmt: skip
         return not before or self._goes(figures.risen(told["gain"], number))
 
     # The energy
-
-    def _ablate_first(self, first: Weights, record: Record, alone: Sequence[Outcome]) -> None:
-        """Whether an energy helps the first policy, whose searches iteration 0 has made."""
-        if not record.stage("guided_before"):
-            own = self.own(0)
-            told = self._with_energy("the first policy", 0, first, own / "before", own / "eval_before_energy", alone)
-            record.done("guided_before", told)
-
-    def _ablate(self, number: int, made: Weights, record: Record, alone: Sequence[Outcome]) -> None:
-        """Whether an energy helps the policy that an iteration has made."""
-        own = self.own(number)
-        told = self._with_energy(f"iteration {number}", number, made, own, own / "eval_energy", alone)
-        write_atomically(own / "eval.json", figures.as_json(told))
-        record.done("guided", told, complete=True)
-        goes = self._helps(number)
-        self.say(f"{'go' if goes else 'no go'}: the energy {'helps' if goes else 'is not shown to help'}, so that "
-                 f"searches to learn from {'use it' if goes else 'leave it out'}")  # fmt: skip
 
     def _with_energy(
         self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
     ) -> dict[str, Any]:
         """Learn an energy for a policy, in `home`, from the searches up to an iteration, and search the held-out
-        theorems with it: same policy, same nodes. For the record, with the gain on the outcomes `alone`."""
+        theorems with it: same policy, same nodes. Return the figures, with the gain on the outcomes `alone`."""
         with embedding(policy, self.folder) as embeds:
-            about = self._energy(number, embeds, home)
+            auc = self._energy(number, embeds, home)["auc"]
             with self._served(policy, beside=True) as session:
                 guidance = guided(home / "energy", embeds, self.config)
                 outcomes = self._evaluation(f"{whose}, held out, with the energy", session, searches, guidance)
-        told = figures.figures(outcomes, self.config.budgets) | {"auc": about["auc"]["held_out"]}
-        told["auc_own"] = about["auc"].get("held_out_own")  # None of an energy from before the two were told apart
+        told = figures.figures(outcomes, self.config.budgets)
+        told |= {"auc": auc["held_out"], "auc_own": auc["held_out_own"]}
         told["gain"] = vars(figures.compared(alone, outcomes, self.config.MAX_NODES))
-        aucs = ["unknown" if not each or each["value"] is None else f"{each['value']:.3f}"
-                for each in (told["auc"], told["auc_own"])]  # fmt: skip
+        aucs = [
+            "unknown" if told[name]["value"] is None else f"{told[name]['value']:.3f}" for name in ("auc", "auc_own")
+        ]
         self.say(
             f"{whose} with the energy (AUC on held-out trees: {aucs[0]}, of the policy's own tactics {aucs[1]}): "
             f"{figures.rate(told, self.config.MAX_NODES)}%, {figures.gained(told['gain'])} on the same policy without"
@@ -284,15 +275,15 @@ class Iterations:
         return bool(told and self.config.ENERGY and told["gain"]["low"] > 0)
 
     def _energy(self, number: int, embeds: Server, home: Path) -> dict[str, Any]:
-        """Embed the states of the searches up to an iteration, and train an energy on them, or what is left of that;
-        its energy.json."""
+        """Embed the states of the searches up to an iteration, and train an energy on them, or what is left of that.
+        Return its energy.json."""
         parts = [self.own(each) / part for each in range(number + 1) for part in ("trajectories", "noisy")]
         searches = [part for part in parts if part.is_dir()]
         config = self.config
 
         async def embedded() -> int:
             async with Embedder(embeds, config.ENCODE_BATCH_SIZE, config.ENCODE_CONCURRENCY) as asking:
-                return await embedder.embed(trees.texts_in(searches), home / "embeddings", asking, self.say)
+                return await embeddings.embed(trees.texts_in(searches), home / "embeddings", asking, self.say)
 
         if new := asyncio.run(embedded()):
             self.say(f"{new:,} states embedded by {embeds.model}")

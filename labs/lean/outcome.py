@@ -3,13 +3,10 @@ of it. All nodes are in the parquet file of the same name (trajectories.py)."""
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, structs
 
-from core.base.errors import UserError
 from core.base.fields import Amount, Count, fitted
 from core.base.files import read_json, write_atomically
 from labs.lean import trajectories
@@ -38,12 +35,6 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
     failures: dict[str, Count]
     counts: dict[str, Count]
     seconds: dict[str, Amount]
-
-    def __post_init__(self) -> None:
-        if not len(self.states) == len(self.proof) == self.is_proved * len(self.proof):
-            raise ValueError("a proof has a state for each tactic")
-        if "all" not in self.seconds:
-            raise ValueError("no seconds of all")
 
     @classmethod
     def of(cls, run: str, theorem: Theorem, found: Found, counts: Counter[str]) -> "Outcome":
@@ -98,25 +89,4 @@ def all_in(folder: Path) -> list[Outcome]:
 
 
 def _read(path: Path) -> Outcome:
-    found, wrong = read_json(path, "the file of a search", REMEDY), f"{path} holds no search"
-    outcome = fitted(found, Outcome, wrong, REMEDY)
-    if path_of(path.parent, outcome.name) != path:
-        raise UserError(f"{wrong} (that of {outcome.name!r:.60} has another name). {REMEDY}")
-    return outcome
-
-
-def summed(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Of all together: reasons, failures, requests and seconds, added up."""
-
-    def added(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        total: Counter[str] = Counter()
-        for of in each:
-            total.update(of)
-        return dict(total.most_common())
-
-    return {
-        "reasons": added({outcome.reason: 1} for outcome in outcomes if outcome.reason),
-        "failures": added(outcome.failures for outcome in outcomes),
-        "requests": added(outcome.counts for outcome in outcomes),
-        "seconds": {name: round(value, 1) for name, value in added(of.seconds for of in outcomes).items()},
-    }
+    return fitted(read_json(path, "the file of a search", REMEDY), Outcome, f"{path} holds no search", REMEDY)

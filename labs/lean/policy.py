@@ -7,13 +7,15 @@ energy too, and a server shares the prefix among them.
 
 import asyncio
 import hashlib
+import re
 import textwrap
 from collections import Counter
 
 from core.base.errors import UserError
 from core.types import Ask, Completion, Message
 from labs.lean.constants import LeanConstants
-from labs.lean.search import Candidate, Failed, State, TooLong, merged
+from labs.lean.search import Candidate, Failed, TooLong, merged
+from labs.lean.theorem import State
 
 ASKED = """Lean 4 proof state:
 {state}
@@ -23,12 +25,9 @@ Write the next tactic, and nothing else."""
 # What is counted: requests, and why some of them gave no tactic of their own.
 REQUESTS, FAILED, CUT, EMPTY, UNSUMMED, REPEATED = "requests", "failed", "cut off", "empty", "no sum", "repeated"
 
-OVERFLOW = "context overflow"  # what the error of a prompt that the server's context does not hold begins with
-LONG = 8000  # characters of a state: a longer one is asked about once before it is asked about CANDIDATES times
-WIDEST = 8  # characters that a token of a state stands for, at most: Lean's take 2 to 4
-CONTEXT = 32_768  # tokens, of a server that does not tell its own
+OVERFLOW = "context overflow"  # how the error begins of a prompt that the server's context does not hold
 
-_FENCE, _TAGS = "```", ("lean", "lean4", "tactic", "tactics")
+_FENCED = re.compile(r"\s*```(?:(?:lean4?|tactics?)(?![^\s`]))?(.*?)(?:```)?", re.DOTALL)
 
 
 def asked(state: str) -> list[Message]:
@@ -36,21 +35,11 @@ def asked(state: str) -> list[Message]:
     return [{"role": "user", "content": ASKED.format(state=state)}]
 
 
-def longest(context: int | None) -> int:
-    """Return the characters beyond which no state fits into a context of so many tokens."""
-    return WIDEST * (context or CONTEXT)
-
-
 def tactic_in(text: str) -> str:
-    """The tactic in what a model has written: without code fences, and without the space around it and the indentation
-    that all its lines share. "" where there is none."""
-    text = text.strip("\n").rstrip()
-    if text.lstrip().startswith(_FENCE):
-        first, _, below = text.lstrip().removeprefix(_FENCE).partition("\n")
-        tag = next((tag for tag in _TAGS if first.split()[:1] == [tag]), "")
-        first = first.strip().removeprefix(tag).strip()
-        text = f"{first}\n{below}".rstrip().removesuffix(_FENCE).strip("\n").rstrip()
-    text = textwrap.dedent(text).strip()
+    """Return the tactic in a model's text: without code fences, the space around it and the indentation that all its
+    lines share. "" if there is none."""
+    fenced = _FENCED.fullmatch(text.rstrip())
+    text = textwrap.dedent((fenced[1] if fenced else text).strip("\n")).strip()
     is_quoted = len(text) > 2 and text[0] == text[-1] == "`" and "`" not in text[1:-1]
     return text[1:-1].strip() if is_quoted else text
 
@@ -66,17 +55,21 @@ class Policy:
     async def __call__(self, state: State) -> list[Candidate]:
         """Return different tactics, the likeliest first. Raises TooLong for a state that the server's context does not
         hold, Failed if every request failed, and UserError for a model whose log probabilities are not given."""
-        made = [await self._one(state.pp, 0)] if len(state.pp) > LONG else []
-        if not (made and _overflows(made[0])):
-            others = range(len(made), self.config.CANDIDATES)
-            made += await asyncio.gather(*(self._one(state.pp, number) for number in others))
+        made = await asyncio.gather(*(self._one(state.pp, number) for number in range(self.config.CANDIDATES)))
         self.counts[REQUESTS] += len(made)
         errors = [each.error for each in made if each.error]
         self.counts[FAILED] += len(errors)
         if len(errors) == len(made):
-            raise (TooLong if all(map(_overflows, made)) else Failed)(str(errors[0]))
+            overflows = all(error.startswith(OVERFLOW) for error in errors)
+            raise (TooLong if overflows else Failed)(errors[0])
         said = [each for each in made if not each.error]
-        self._look(said)
+        self._is_summed = self._is_summed or any(each.logprob is not None for each in said)
+        if not self._is_summed and any(_said(each).strip() for each in said):
+            raise UserError(
+                "the policy's server does not give the log probabilities of all tokens that it counts (logprobs), and "
+                "the search orders states by them. Serve the model with SGLang, vLLM or llama.cpp, without "
+                'never = ["logprobs"] in its card'
+            )
         found = [candidate for each in said if (candidate := self._candidate(each))]
         unique = merged(found)
         self.counts[REPEATED] += len(found) - len(unique)
@@ -96,16 +89,6 @@ class Policy:
             sum_logprobs=True,
         )
 
-    def _look(self, made: list[Completion]) -> None:
-        """Raises UserError where nothing has had a sum so far, though something was said."""
-        self._is_summed = self._is_summed or any(each.logprob is not None for each in made)
-        if not self._is_summed and any(_said(each).strip() for each in made):
-            raise UserError(
-                "the policy's server does not give the log probabilities of all tokens that it counts (logprobs), and "
-                "the search orders states by them. Serve the model with SGLang, vLLM or llama.cpp, without "
-                'never = ["logprobs"] in its card'
-            )
-
     def _candidate(self, made: Completion) -> Candidate | None:
         """None, counted, for a completion without a tactic that can be ordered."""
         tactic = tactic_in(_said(made).removeprefix(self.config.OPENING))
@@ -115,10 +98,6 @@ class Policy:
             return tactic, made.logprob
         self.counts[CUT if made.truncated else EMPTY if not tactic else UNSUMMED] += 1
         return None
-
-
-def _overflows(made: Completion) -> bool:
-    return bool(made.error and made.error.startswith(OVERFLOW))
 
 
 def _said(made: Completion) -> str:

@@ -1,74 +1,94 @@
-"""What a real policy is taught first, and theorems to search, from LeanDojo's traced data: bash scripts/prepare_lean.sh
+"""Prepare what a real policy is taught first, and theorems to search: bash scripts/prepare_lean.sh
 
-OUT holds pairs.jsonl (a state and the tactic of its proof, as `pairs.py` has them), theorems.json and
-theorems_test.json (THEOREMS=file), and manifest.json: the source with its checksums, counts, what was left out and why.
+The source is LeanDojo's traced Mathlib (Yang et al., https://arxiv.org/abs/2306.15626): the archive "LeanDojo
+Benchmark 4", or a folder of its shape:
 
-Pairs are of the part "train" alone; what has the name of a theorem of "val" or "test", or a state that one of theirs
-begins with, is left out, and so is a tactic of several lines: a search asks for one line (ENDS). Statements are those
-that the Lean at hand elaborates: a theorem of a library is written in its file's namespaces and variables, and many
-mean nothing outside.
+    random/{train,val,test}.json, novel_premises/{…}.json   theorems: full_name, traced_tactics, …
+    corpus.jsonl                                            files: their premises, each with its source
+    metadata.json                                           the commit of Mathlib and the version of LeanDojo
+
+OUT gets pairs.jsonl (a state and the tactic of its proof, as in pairs.py), theorems.json and theorems_test.json
+(THEOREMS=file), and manifest.json: the source with its checksum, counts, and what was left out and why.
+
+Pairs come from the part "train" alone. A pair is left out if its theorem has the name of one of "val" or "test", or
+its state is the first state of one of theirs. So is a tactic of several lines: a search asks for one line (ENDS).
+Theorems are those whose statements the Lean at hand elaborates: in a library a theorem depends on the namespaces and
+variables of its file, and many mean nothing outside.
 """
 
 import asyncio
 import hashlib
 import json
-import os
-import subprocess
-import tempfile
+import shutil
+import tarfile
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
-from core.base.files import make_folder, results_dir, sweep, whole, write_atomically
+from core.base.files import make_folder, opened, results_dir, sha256, sweep, whole, write_atomically
 from core.base.terminal import aligned
-from core.engines.weights import sha256
-from labs.lean import download, guard, leandojo, pairs, statements, toolchain
-from labs.lean import trace as tracing
-from labs.lean.leandojo import BENCHMARK_4, PARTS, SPLITS, Data
+from labs.lean import guard, pairs, statements, toolchain
+from labs.lean.download import fetched
 from labs.lean.pairs import Pair
 from labs.lean.search import plain
-from labs.lean.toolchain import Toolchain
 from labs.lean.workers import Workers
 
-ABOUT = (
-    "Make pairs of a state and a tactic, and theorems with their statements, from LeanDojo's traced Mathlib: the "
-    'archive "LeanDojo Benchmark 4" (68 MB, fetched and checked), or one that is here already.'
-)
-SCHEMA = 1
-MANIFEST, PAIRS = "manifest.json", "pairs.jsonl"
-THEOREMS = {"train": "theorems.json", "test": "theorems_test.json"}  # by the part that they are of
+# Version 10: Mathlib of July 2024 (29dcec07), Lean 4.10; CC BY 2.0.
+BENCHMARK = "https://zenodo.org/records/12740403/files/leandojo_benchmark_4.tar.gz"
+MD5 = "25e1ee60cd8925b9d2e8673ddcc34b4c"
+SPLITS = ("novel_premises", "random")
+THEOREMS = {"train": "theorems.json", "test": "theorems_test.json"}  # by the part that they belong to
+REMEDY = "Fetch it again, or give another file"
 LONGEST_STATE = 8000  # characters
-MATHLIB = "v4.26.0"  # traced where MATHLIB does not say it
-INSTALL = (
-    "Install it into an environment of its own (pip install lean-dojo; it needs git and elan), and set LEANDOJO_PYTHON "
-    "to that one's python"
-)
-# Statements that are tried at once, and how many for each that is wanted, at most.
-BATCH, TRIES = 64, 8
+BATCH, TRIES = 64, 8  # statements tried at once, and at most for each that is wanted
 KEPT, TWICE, HELD_OUT = "kept", "the same pair again", "of a theorem that is held out"
-SEVERAL, REFUSED = "a tactic of several lines", "a refused tactic"
+
+
+class Tactic(Struct):
+    """A tactic of a traced proof."""
+
+    state_before: str
+    tactic: str
+
+
+class Traced(Struct):
+    """A theorem and the tactics of its proof."""
+
+    full_name: str
+    traced_tactics: list[Tactic]
+
+
+class Premise(Struct):
+    """The source of a definition or a theorem, without its proof."""
+
+    full_name: str
+    code: str
+
+
+class File(Struct):
+    """A file of the corpus."""
+
+    premises: list[Premise]
 
 
 def parser() -> Parser:
-    made = Parser(prog="prepare_lean.sh", description=ABOUT)
-    made.add_argument("--from", dest="source", metavar="PATH", help="an archive (.tar.gz) or a folder that is here")
-    made.add_argument(
-        "--out", metavar="FOLDER", help="a new folder for what is made (default: lean/prepared in results)"
+    made = Parser(
+        prog="prepare_lean.sh",
+        description="Make pairs of a state and a tactic, and theorems with their statements, from LeanDojo's traced "
+        'Mathlib: the archive "LeanDojo Benchmark 4" (68 MB, fetched and checked), or another source.',
     )
-    made.add_argument("--split", choices=SPLITS, help="how theorems are held out (default: novel_premises)")
+    made.add_argument("--from", dest="source", metavar="PATH", help="an archive (.tar.gz) or a folder on this machine")
+    made.add_argument("--out", metavar="FOLDER", help="the folder to make (default: lean/prepared in results)")
+    made.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="how theorems are held out")
     made.add_argument(
-        "--theorems",
-        metavar="N",
-        type=_count,
-        default=500,
-        help="statements to keep of train and of test (500; 0: none)",
-    )
-    made.add_argument(
-        "--trace", action="store_true", help=f"trace Mathlib anew, MATHLIB={MATHLIB}, by LEANDOJO_PYTHON's lean-dojo"
+        "--theorems", metavar="N", type=int, default=500, help="statements to keep of train and of test (0: none)"
     )
     return made
 
@@ -76,221 +96,158 @@ def parser() -> Parser:
 def main(argv: Sequence[str] | None = None) -> None:
     with command():
         args = parser().parse_args(argv)
-        if args.trace and args.source:
-            raise UserError("--trace makes what --from would name. Give one of them")
         here = results_dir() / "lean"
         out = Path(args.out).expanduser() if args.out else here / "prepared"
-        make_folder(here)
         make_folder(out.parent)
         sweep(out)
-        with ExitStack() as stack:
-            made = stack.enter_context(whole(out, "what is prepared"))
+        with whole(out, "the prepared data") as made:
             make_folder(made)
-            path = _traced(here) if args.trace else _source(args.source, here)
-            data = stack.enter_context(leandojo.opened(path))
-            split = args.split or ("random" if args.trace else SPLITS[0])
-            told = prepared(data, split, made, args.theorems) | {"source": about(data)}
-            write_atomically(made / MANIFEST, json.dumps(told, indent=1, ensure_ascii=False).encode() + b"\n")
-        print(table(told))
-        print(f"\nprepared {out}")
+            downloaded = here / "downloads" / Path(BENCHMARK).name
+            path = Path(args.source).expanduser() if args.source else fetched(BENCHMARK, downloaded, MD5)
+            folder = _folder(path, unpacked := made / "unpacked")
+            source = {"path": str(path), "sha256": sha256(path), "metadata": _decoded(folder / "metadata.json", Any)}
+            manifest = prepared(folder, args.split, made, args.theorems) | {"source": source}
+            shutil.rmtree(unpacked, ignore_errors=True)
+            _write(made / "manifest.json", manifest)
+        print(f"{table(manifest)}\n\nprepared {out}")
 
 
-def prepared(data: Data, split: str, out: Path, wanted: int) -> dict[str, Any]:
-    """Write the pairs and the theorems of a split into the folder `out`; what the manifest tells of them. Raises
-    UserError."""
-    names, states = _held_out(data, split)
+def _folder(path: Path, unpacked: Path) -> Path:
+    """Return the folder with the splits. An archive is `unpacked`. Raises UserError."""
+    if not path.is_dir():
+        try:
+            with tarfile.open(path) as archive:
+                archive.extractall(unpacked, filter="data")
+                while archive.fileobj and archive.fileobj.read(2**20):
+                    pass  # to its end, where the checksum is
+        except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+            raise UserError(f"{path} can't be unpacked ({one_line(str(error), 150)}). {REMEDY}") from None
+        path = unpacked
+    found = next(path.rglob(f"{SPLITS[0]}/train.json"), None)
+    if found is None:
+        raise UserError(f"{path} contains no {SPLITS[0]}/train.json: it is not LeanDojo's data. {REMEDY}")
+    return found.parents[1]
+
+
+def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]:
+    """Write the pairs and up to `wanted` theorems of each part of a split to `out`. Return the manifest without its
+    source. Raises UserError."""
+    parts = {part: _decoded(folder / split / f"{part}.json", list[Traced]) for part in ("train", "val", "test")}
+    held_out = [*parts["val"], *parts["test"]]
+    names = {theorem.full_name for theorem in held_out}
+    states = {plain(theorem.traced_tactics[0].state_before) for theorem in held_out if theorem.traced_tactics}
     counts: Counter[str] = Counter()
-    pairs.write(out / PAIRS, _kept(data, split, names, states, counts))
+    pairs.write(out / "pairs.jsonl", _kept(parts["train"], names, states, counts))
     if not counts[KEPT]:
-        raise UserError(f"{data.path} holds no pair that can be used ({dict(counts)}). {leandojo.REMEDY}")
-    found, left, lean = _theorems(data, split, wanted, names)
-    files = [PAIRS]
-    for part, rows in found.items():
-        text = json.dumps({"theorems": rows}, indent=1, ensure_ascii=False)
-        write_atomically(out / THEOREMS[part], f"{text}\n".encode())
-        files.append(THEOREMS[part])
+        raise UserError(f"{folder} contains no usable pair ({dict(counts)}). {REMEDY}")
+    wanted_of = {part: {each.full_name for each in parts[part]} for part in THEOREMS}
+    wanted_of["train"] -= names
+    theorems, left, lean = _theorems(folder, wanted_of, wanted) if wanted > 0 else ({}, Counter[str](), "")
+    for part, rows in theorems.items():
+        _write(out / THEOREMS[part], {"theorems": rows})
     return {
-        "schema": SCHEMA,
+        "schema": 1,
         "split": split,
         "pairs": dict(counts.most_common()),
-        "theorems": {THEOREMS[part]: len(rows) for part, rows in found.items()},
+        "theorems": {THEOREMS[part]: len(rows) for part, rows in theorems.items()},
         "statements": dict(left.most_common()) | {"lean": lean},
-        "files": {name: sha256(out / name) for name in files},
+        "files": {file.name: sha256(file) for file in sorted(out.glob("*.json*"))},
     }
 
 
-def about(data: Data) -> dict[str, Any]:
-    """Where the data are from."""
-    told = {"path": str(data.path), "metadata": data.metadata()}
-    if data.path.is_dir():
-        return told
-    md5 = download.md5(data.path)
-    pinned = {"url": BENCHMARK_4.url, "licence": BENCHMARK_4.licence} if md5 == BENCHMARK_4.md5 else {}
-    return told | {"md5": md5, "sha256": sha256(data.path)} | pinned
-
-
-def table(told: dict[str, Any]) -> str:
-    """What was made and left out, fit to be read."""
-    rows = [["", "count"], *([f"pairs: {name}", f"{count:,}"] for name, count in told["pairs"].items())]
-    rows += [[name, f"{count:,}"] for name, count in told["theorems"].items()]
-    rows += [[f"statements: {name}", f"{n:,}"] for name, n in told["statements"].items() if isinstance(n, int)]
-    known = "" if "url" in told["source"] else "; it is not the archive that is pinned here"
-    several, refused = told["pairs"].get(SEVERAL, 0), _refused(told["pairs"])
-    judged = refused + told["pairs"][KEPT] + told["pairs"].get(TWICE, 0)
-    shares = (
-        f"of several lines: {several / (several + judged):.1%} of {several + judged:,} pairs; "
-        f"refused by the guard: {refused / judged:.1%} of {judged:,} of one line"
-    )
-    lines = [f"{told['source']['path']}, split {told['split']}{known}", "", aligned(rows), shares]
-    return "\n".join([*lines, *filter(None, [told["statements"]["lean"]])])
-
-
-def _refused(counts: dict[str, int]) -> int:
-    return sum(count for name, count in counts.items() if name.startswith(REFUSED))
-
-
-# Pairs
-
-
-def _held_out(data: Data, split: str) -> tuple[set[str], set[str]]:
-    """The names of the theorems that are held out, and the states that they begin with."""
-    names: set[str] = set()
-    states: set[str] = set()
-    for part in PARTS[1:]:
-        for theorem in data.theorems(split, part):
-            names.add(theorem.name)
-            states.update(plain(state) for state, _ in theorem.steps[:1])
-    return names, states
-
-
-def _kept(data: Data, split: str, names: set[str], states: set[str], counts: Counter[str]) -> Iterator[Pair]:
-    """The pairs of "train" that can be used, each once; `counts` gets why others can't."""
-    seen: set[bytes] = set()
-    for theorem in data.theorems(split, PARTS[0]):
-        for state, tactic in theorem.steps:
-            state, tactic = state.strip(), tactic.strip()
-            key = hashlib.sha256(f"{plain(state)}\0{tactic}".encode("utf-8", "surrogatepass")).digest()[:16]
-            is_held_out = theorem.name in names or plain(state) in states
+def _kept(theorems: Sequence[Traced], names: set[str], states: set[str], counts: Counter[str]) -> Iterator[Pair]:
+    """Yield each usable pair once. `counts` gets the reasons of the others. `names` and first `states` are held out."""
+    seen: set[tuple[str, str]] = set()
+    for theorem in theorems:
+        for step in theorem.traced_tactics:
+            state, tactic = step.state_before.strip(), step.tactic.strip()
+            key = plain(state), tactic
+            is_held_out = theorem.full_name in names or key[0] in states
             why = HELD_OUT if is_held_out else _unusable(state, tactic) or (TWICE if key in seen else "")
             counts[why or KEPT] += 1
             if not why:
                 seen.add(key)
-                yield Pair(theorem.name, state, tactic)
+                yield Pair(theorem.full_name, state, tactic)
 
 
 def _unusable(state: str, tactic: str) -> str:
-    """Why a policy is not to learn a pair, in a few words; "" where it may."""
-    if not state or "⊢" not in state:
+    """Return why a policy must not learn a pair, in a few words; "" if it may."""
+    if "⊢" not in state:
         return "no state"
     if len(state) > LONGEST_STATE:
         return f"a state over {LONGEST_STATE} characters"
     if not tactic:
         return "no tactic"
     if "\n" in tactic:
-        return SEVERAL
+        return "a tactic of several lines"
     why = guard.refused(tactic)
-    return f"{REFUSED}: {why}" if why else ""
-
-
-# Theorems
+    return f"a refused tactic: {why}" if why else ""
 
 
 def _theorems(
-    data: Data, split: str, wanted: int, held_out: set[str]
+    folder: Path, parts: dict[str, set[str]], wanted: int
 ) -> tuple[dict[str, list[dict[str, str]]], Counter[str], str]:
-    """Of train and of test, up to `wanted` theorems in an order that their names decide; how many statements were left
-    out and why; and by which Lean. No part where there is no Lean, or the data hold no statements."""
+    """Return up to `wanted` theorems of each part, in an order that their names decide; the numbers and reasons of the
+    statements left out; and the Lean that checked them. There are none without a Lean."""
     left: Counter[str] = Counter()
-    parts = {part: {theorem.name for theorem in data.theorems(split, part)} for part in THEOREMS} if wanted else {}
-    known = {name: said for name, said in _statements(data, left) if any(name in names for names in parts.values())}
-    if not known:
-        return {}, left, "no statements" if wanted else ""
+    known: dict[str, str] = {}
+    for file in _decoded(folder / "corpus.jsonl", File, is_lines=True):
+        for premise in file.premises:
+            if said := statements.theorem_in(premise.code):
+                if why := guard.refused_statement(said[1]):
+                    left[f"refused: {why}"] += 1
+                else:
+                    known[premise.full_name] = said[1]
     try:
         lean = toolchain.find()
     except UserError as error:
         return {}, left, f"no statement was kept: {error}"
-    found = {}
-    for part, names in parts.items():
-        own = sorted(names & known.keys() - (held_out if part == "train" else set()), key=_drawn)
-        rows = asyncio.run(_elaborated(lean, [{"name": name, "statement": known[name]} for name in own], wanted, left))
-        if rows:
-            found[part] = rows
+
+    async def elaborated(names: Sequence[str]) -> list[dict[str, str]]:
+        """Return the first theorems that elaborate; none if none of the first BATCH does, as without Mathlib."""
+        kept: list[dict[str, str]] = []
+        async with Workers(lean, 2) as workers:
+            for place in range(0, min(len(names), TRIES * wanted), BATCH):
+                batch = names[place : place + BATCH]
+                steps = await asyncio.gather(*(workers.run(known[name]) for name in batch))
+                good = [name for name, step in zip(batch, steps, strict=True) if step.state and step.state.goals]
+                left["not elaborated by itself"] += len(batch) - len(good)
+                kept += [{"name": name, "statement": known[name]} for name in good]
+                if len(kept) >= wanted or not kept:
+                    break
+        return kept[:wanted]
+
+    found = {part: asyncio.run(elaborated(sorted(names & known.keys(), key=_drawn))) for part, names in parts.items()}
+    found = {part: rows for part, rows in found.items() if rows}
     remedy = "" if found else ". It takes none: put LEAN=FOLDER in front, of a lake project with Mathlib"
     return found, left, f"statements checked by {lean.name}{remedy}"
 
 
-def _statements(data: Data, left: Counter[str]) -> Iterator[tuple[str, str]]:
-    for name, source in data.sources():
-        if said := statements.theorem_in(source):
-            if why := guard.refused_statement(said[1]):
-                left[f"refused: {why}"] += 1
-            else:
-                yield name, said[1]
-
-
-async def _elaborated(lean: Toolchain, rows: Sequence[dict[str, str]], wanted: int, left: Counter[str]) -> list[Any]:
-    """The first of `rows` whose statements elaborate; none where none of the first BATCH does, as without Mathlib."""
-    kept: list[dict[str, str]] = []
-    async with Workers(lean, 2) as workers:
-        for place in range(0, min(len(rows), TRIES * wanted), BATCH):
-            batch = rows[place : place + BATCH]
-            steps = await asyncio.gather(*(workers.start(row["statement"]) for row in batch))
-            good = [row for row, step in zip(batch, steps, strict=True) if step.state and step.state.goals]
-            left["not elaborated by itself"] += len(batch) - len(good)
-            kept += good
-            if len(kept) >= wanted or not kept:
-                break
-    return kept[:wanted]
-
-
 def _drawn(name: str) -> bytes:
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(name.encode()).digest()
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError
-    return int(text)
+def _decoded(path: Path, model: Any, is_lines: bool = False) -> Any:
+    """Return the JSON in `path`, one value or one a line, as a `model`. Raises UserError."""
+    decoder = msgspec.json.Decoder(model)
+    with opened(path, "LeanDojo's file", REMEDY) as file:
+        try:
+            return (decoder.decode_lines if is_lines else decoder.decode)(file.read())
+        except ValueError as error:
+            raise UserError(f"{path} is not of the known shape ({one_line(str(error), 200)}). {REMEDY}") from None
 
 
-# Sources
+def _write(path: Path, value: Any) -> None:
+    write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
-def _source(named: str | None, here: Path) -> Path:
-    """What --from names, or the pinned archive. Raises UserError."""
-    if not named:
-        return download.fetched(BENCHMARK_4, here / "downloads" / Path(BENCHMARK_4.url).name)
-    path = Path(named).expanduser()
-    if not path.exists():
-        raise UserError(f"--from {path} is not there. Give an archive (.tar.gz) or a folder of LeanDojo's data")
-    return path
-
-
-def _traced(here: Path) -> Path:
-    """The folder of a Mathlib that lean-dojo has traced. Raises UserError."""
-    revision, python = os.environ.get("MATHLIB", MATHLIB), os.environ.get("LEANDOJO_PYTHON", "")
-    folder = here / f"traced-{revision.replace('/', '-')}"
-    if folder.is_dir():
-        return folder
-    if not python:
-        raise UserError(f"--trace needs lean-dojo. {INSTALL}")
-    try:
-        if subprocess.run([python, "-c", "import lean_dojo"], capture_output=True, check=False).returncode:
-            raise UserError(f"LEANDOJO_PYTHON={python} does not import lean_dojo. {INSTALL}")
-    except OSError as error:
-        raise UserError(f"LEANDOJO_PYTHON={python} can't be run ({error.strerror}). {INSTALL}") from None
-    with tempfile.TemporaryDirectory(dir=here, prefix=".tracing-") as name:
-        out = Path(name) / "traced"
-        done = subprocess.run(
-            [python, tracing.__file__, revision, str(out)], stderr=subprocess.PIPE, text=True, check=False
-        )
-        if done.returncode:
-            last = one_line((done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1], 200)
-            raise UserError(
-                f"LeanDojo could not trace Mathlib {revision} ({last}). Name another MATHLIB, or leave --trace"
-            )
-        out.rename(folder)
-    return folder
+def table(manifest: dict[str, Any]) -> str:
+    """Format what was made and left out."""
+    rows = [["", "count"], *([f"pairs: {name}", f"{count:,}"] for name, count in manifest["pairs"].items())]
+    rows += [[name, f"{count:,}"] for name, count in manifest["theorems"].items()]
+    rows += [[f"statements: {name}", f"{n:,}"] for name, n in manifest["statements"].items() if isinstance(n, int)]
+    head = f"{manifest['source']['path']}, split {manifest['split']}"
+    return "\n".join(filter(None, [head, aligned(rows), manifest["statements"]["lean"]]))
 
 
 if __name__ == "__main__":

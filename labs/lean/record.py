@@ -1,14 +1,11 @@
-"""What stands in the folder of a run: its record, its table and its proofs."""
+"""The files in the folder of a run: its record, its table and its proofs."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
-
-from msgspec import Struct
+from typing import Any, ClassVar
 
 from core.base.errors import UserError
-from core.base.fields import Count, Positive, Share, fitted
 from core.base.files import read_json, write_atomically
 from core.constants import rules
 from core.results import provenance, stages
@@ -20,7 +17,6 @@ from labs.lean.policy import ASKED
 from labs.lean.theorem import proof
 from labs.lean.toolchain import Toolchain
 
-SCHEMA = 1
 TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # a baseline whose whole interval is below this leaves nothing to learn from
 
@@ -36,7 +32,7 @@ class Record(stages.Record):
         """Begin or resume a `run` on the theorems of `where`. Another run in `folder` is put aside. Raises
         UserError."""
         head = {
-            "schema": SCHEMA,
+            "schema": 1,
             "run": run,
             "complete": False,
             "started": now(),
@@ -46,74 +42,18 @@ class Record(stages.Record):
             "config": {name: getattr(config, name) for name in rules(type(config))},
             "provenance": provenance.collect((ASKED,)),
         }
-        record = cls.begin(folder, head, _any, {"complete": False}, "theorems")
+        record = cls.begin(folder, head, lambda path: cls(folder, read(folder)), {"complete": False}, "theorems")
         if not record.path.exists():
             record.save(complete=False)
         return record
 
 
-def _any(path: Path) -> Record:
-    """Read a record of any content: one that is no object is another run's."""
-    found = read_json(path, "the record", "Move its folder away")
-    return Record(path.parent, found if isinstance(found, dict) else {})
-
-
 def read(folder: Path, name: str = stages.NAME) -> dict[str, Any]:
-    """The record in a folder. Raises UserError."""
+    """Read the record in a folder. Raises UserError."""
     found = read_json(folder / name, "the record", "Move its folder away, and run the same command again")
     if not isinstance(found, dict):
         raise UserError(f"{folder / name} is no record. Move its folder away, and run the same command again")
     return found
-
-
-class _Rate(Struct):
-    value: Share | None
-    low: Share
-    high: Share
-    n: Count
-
-
-class _Searched(Struct):
-    pairs: Count
-
-
-class _Guided(Struct):
-    auc: _Rate
-    auc_own: _Rate | None = None  # None of an energy from before the two were told apart
-
-
-class _Config(Struct):
-    MAX_NODES: Positive
-
-
-class _Learning(_Config):
-    TRAIN_NODES: Positive
-
-
-class Shown(Struct):
-    """The fields of a record that a report shows."""
-
-    config: _Config
-    complete: Any = False
-
-
-class ShownIteration(Shown):
-    """The same of an iteration, as far as it got."""
-
-    config: _Learning
-    searched: _Searched | None = None
-    guided: _Guided | None = None
-
-
-S = TypeVar("S", bound=Shown)
-
-
-def shown(folder: Path, model: type[S]) -> S | None:
-    """Read the record in a folder for a report; None if it is missing or empty. Raises UserError."""
-    if not (folder / stages.NAME).exists() or not (found := read(folder)):
-        return None
-    begun = {name: value for name, value in found.items() if value}
-    return fitted(begun, model, f"{folder / stages.NAME} is no record of searches", "Move its folder away")
 
 
 def keep(folder: Path, outcomes: Sequence[Outcome], made: dict[str, Any]) -> None:

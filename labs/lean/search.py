@@ -21,9 +21,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from labs.lean.constants import LeanConstants
+from labs.lean.theorem import State, Step, Verdict
 
 # Why a search ended without a proof.
 BUDGET, TIME, EMPTY, START, ERROR = "budget", "time", "frontier empty", "start", "error"
@@ -36,66 +37,40 @@ AS_THEY_ARE = (*PASSING, TOO_LONG)  # errors of a step that are counted under th
 
 T = TypeVar("T")
 Candidate = tuple[str, float]  # a tactic and its log probability
+Runs = Callable[[Sequence[str]], Awaitable[Step]]
+Proposes = Callable[[State], Awaitable[Sequence[Candidate]]]
+Scores = Callable[[Sequence[State]], Awaitable[Sequence[float]]]
 
 
 class Failed(Exception):
-    """What was asked for came to nothing, and why. Raised by what a search is given; the search goes on without it."""
+    """An answer did not come, and why. A World raises it; the search continues without the answer."""
 
 
 class TooLong(Failed):
     """A state that the model's context does not hold: a dead end, as it would be at the next run."""
 
 
-class State(Protocol):
-    """The goals that are left, as normalised text; none where `goals` is 0."""
-
-    @property
-    def pp(self) -> str: ...
-    @property
-    def goals(self) -> int: ...
-
-
-class Step(Protocol):
-    """What a tactic led to: a state, or an error in one line."""
-
-    @property
-    def state(self) -> State | None: ...
-    @property
-    def error(self) -> str: ...
-
-
-class Verdict(Protocol):
-    """Whether the whole proof holds, or why not."""
-
-    @property
-    def proved(self) -> bool: ...
-    @property
-    def reason(self) -> str: ...
-
-
 @dataclass(frozen=True)
 class World:
-    """What a theorem is searched with. `start()` gives the state before any tactic; `propose(state)` tactics for it and
-    their log probabilities, the same whenever it is asked; `apply(tactics, tactic)` what `tactic` leads to behind
-    `tactics`; `accept(tactics)` the verdict on a whole proof; `energy(states)` one number each, lower is nearer to a
-    proof, or None where there are none. Each of these may raise Failed. `refused(tactic)`: "", or why it must not be
-    sent; what is refused is no node."""
+    """What a theorem is searched with. `run(tactics)` gives the result of the last tactic behind the others, and
+    without any the first state; `propose(state)` tactics for it and their log probabilities, the same whenever it is
+    asked; `accept(tactics)` the verdict on a whole proof; `energy(states)` one number each, lower is nearer to a proof.
+    Each of these may raise Failed. `refused(tactic)`: "", or why it must not be sent; such a tactic is no node."""
 
-    start: Callable[[], Awaitable[Step]]
-    propose: Callable[[State], Awaitable[Sequence[Candidate]]]
-    apply: Callable[[Sequence[str], str], Awaitable[Step]]
+    run: Runs
+    propose: Proposes
     accept: Callable[[Sequence[str]], Awaitable[Verdict]]
-    energy: Callable[[Sequence[State]], Awaitable[Sequence[float] | None]] | None = None
+    energy: Scores | None = None
     refused: Callable[[str], str] = lambda tactic: ""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A tactic that was applied, and what it led to; node 0 is the start, without one.
+    """A tactic that was applied, and its result; node 0 is the start, without a tactic.
 
-    `logprob` is the tactic's, `total` that of all on the way from the start. `state` is "" with 0 `goals`; None where
-    there is an `error`. `same_as`: the node that has the same state by a better path, or had it first; a node with one
-    is never expanded. `seconds`: since the search began. `is_harvested`: applied after the proof was found."""
+    `logprob` belongs to the tactic, `total` to all tactics from the start. `state` is "" with 0 `goals`; None if there
+    is an `error`. `same_as`: the node that has the same state by a better path, or had it first; a node with one is
+    never expanded. `seconds`: since the search began."""
 
     number: int
     parent: int | None
@@ -108,25 +83,19 @@ class Node:
     error: str = ""
     same_as: int | None = None
     energy: float | None = None
-    is_probe: bool = False
-    is_harvested: bool = False
     seconds: float = field(default=0.0, compare=False)
-
-    @property
-    def ends(self) -> bool:
-        """Whether nothing is left to prove; acceptance has not refused it."""
-        return self.state is not None and not self.goals and not self.error
 
 
 @dataclass(frozen=True)
 class Found:
-    """A search and its end: `reason` is "" with a proof, else one of BUDGET, TIME, EMPTY, START and ERROR, of which
-    `why` has the words. EMPTY says that all was tried which was proposed; ERROR, that something could not be.
+    """A search and its end: `reason` is "" with a proof, else one of BUDGET, TIME, EMPTY, START and ERROR, explained by
+    `why`. EMPTY: everything proposed was tried; ERROR: something could not be tried.
 
-    `path`: nodes from the start to the proof's end; empty without one. `proposed`: by the node of each expanded state,
-    what was to be applied there, probes first, each tactic once, without those that were refused; `unique`: how many
-    different tactics the model proposed in each. `failures`: how often what went wrong. `seconds` by the clock: in
-    "policy", "lean" (start and tactics), "energy" and "accept", which do not overlap, and in "all".
+    `path`: nodes from the start to the proof's end; empty without one. `applied`: the nodes that MAX_NODES bounds.
+    `proposed`: by the node of each expanded state, the tactics to apply there, probes first, each once, without refused
+    ones; `unique`: how many different tactics the model proposed in each. `failures`: how often each happened.
+    `seconds` by the clock: in "policy", "lean" (start and tactics), "energy" and "accept", which do not overlap, and in
+    "all".
     """
 
     theorem: str
@@ -134,6 +103,7 @@ class Found:
     why: str
     nodes: tuple[Node, ...]
     path: tuple[int, ...]
+    applied: int
     proposed: dict[int, tuple[Candidate, ...]]
     unique: tuple[int, ...]
     failures: dict[str, int]
@@ -147,16 +117,6 @@ class Found:
     def tactics(self) -> list[str]:
         """The proof."""
         return [self.nodes[number].tactic for number in self.path[1:]]
-
-    @property
-    def applied(self) -> int:
-        """Nodes of the search: what MAX_NODES bounds."""
-        return sum(node.parent is not None and not node.is_harvested for node in self.nodes)
-
-    @property
-    def unaccepted(self) -> list[Node]:
-        """Proofs that acceptance refused."""
-        return [node for node in self.nodes if node.error.startswith(f"{UNACCEPTED}: ")]
 
 
 def scaled(column: Sequence[float]) -> list[float]:
@@ -208,21 +168,10 @@ class _Over(Exception):
     """The search has ended without a proof: the reason, and its words."""
 
 
-@dataclass(frozen=True)
-class _Due:
-    """A tactic that is to be applied."""
-
-    parent: int
-    tactic: str
-    logprob: float
-    is_probe: bool
-
-
 class _Search:
     def __init__(self, theorem: str, world: World, config: LeanConstants, clock: Callable[[], float]) -> None:
         self.theorem, self.world, self.config, self._clock = theorem, world, config, clock
         self._began = clock()
-        self._deadline = self._began + config.SECONDS
         self._nodes: list[Node] = []
         self._states: dict[int, State] = {}  # by node
         self._holder: dict[str, int] = {}  # by a state's text: the node that stands for it
@@ -246,6 +195,7 @@ class _Search:
             why,
             tuple(self._nodes),
             tuple(path),
+            max(0, len(self._nodes) - 1),
             self._proposed,
             tuple(self._unique),
             dict(sorted(self._failures.items())),
@@ -253,7 +203,7 @@ class _Search:
         )
 
     async def _proof(self) -> Node:
-        """The end of an accepted proof. Raises _Over."""
+        """Search until a proof is accepted, and return its end. Raises _Over."""
         await self._start()
         while True:
             self._see_time()
@@ -265,7 +215,7 @@ class _Search:
                 return found
 
     async def _start(self) -> None:
-        (step,) = await self._all("lean", [self.world.start()])
+        (step,) = await self._all("lean", [self.world.run(())])
         if isinstance(step, Failed) or step.error or step.state is None:
             why = str(step) if isinstance(step, Failed) else step.error
             raise _Over(ERROR if isinstance(step, Failed) or why in PASSING else START, why)
@@ -281,15 +231,12 @@ class _Search:
         (energies,) = await self._all("energy", [self.world.energy([self._states[number] for number in new])])
         if isinstance(energies, Failed):  # without it, this would be another search than was asked for
             raise _Over(ERROR, f"energy: {energies}")
-        if energies is None:
-            self.world = replace(self.world, energy=None)
-            return
         for number, energy in zip(new, energies, strict=True):
             self._nodes[number] = replace(self._nodes[number], energy=_number(energy))
 
     def _best(self, left: int) -> list[int]:
-        """The states to expand now, which leave the frontier; no more than can use up the nodes that are `left`, for
-        the others can be chosen better when these are known. Raises _Over where there are none."""
+        """Take the states to expand from the frontier; no more than can use up the nodes that are `left`, for the
+        others can be chosen better later. Raises _Over if there are none."""
         if not self._frontier:
             raise _Over(ERROR if self._missed else EMPTY, self._missed or f"after {len(self._nodes) - 1} nodes")
         if not left:
@@ -303,54 +250,51 @@ class _Search:
         self._frontier = [number for number in self._frontier if number not in chosen]
         return chosen
 
-    async def _propose(self, chosen: Sequence[int]) -> list[_Due]:
-        """What is to be applied in the chosen states: the probes, and what the model proposes."""
+    async def _propose(self, chosen: Sequence[int]) -> list[tuple[int, str, float]]:
+        """Return what is to be applied in the chosen states, the probes and the model's tactics: the number of a state,
+        a tactic and its log probability."""
         answers = await self._all("policy", [self.world.propose(self._states[number]) for number in chosen])
         probes = [(probe, self.config.PROBE_LOGPROB) for probe in self.config.probes]
-        due: list[_Due] = []
         for number, proposed in zip(chosen, answers, strict=True):
             if isinstance(proposed, TooLong):
                 self._failures[TOO_LONG] += 1
-                proposed = ()
             elif isinstance(proposed, Failed):
                 self._miss(UNPROPOSED, f"policy: {proposed}")
-                proposed = ()
-            given = [(tactic, min(0.0, _number(logprob))) for tactic, logprob in proposed]
+            answer = () if isinstance(proposed, Failed) else proposed
+            given = [(tactic, min(0.0, _number(logprob))) for tactic, logprob in answer]
             self._unique.append(len(merged(given)))
             allowed = []
-            for place, (tactic, logprob) in enumerate(merged([*probes, *given])):
+            for tactic, logprob in merged([*probes, *given]):
                 if why := self.world.refused(tactic):
                     self._failures[f"{REFUSED}: {why}"] += 1
                 else:
                     allowed.append((tactic, logprob))
-                    due.append(_Due(number, tactic, logprob, is_probe=place < len(probes)))
             self._proposed[number] = tuple(allowed)
-        return due
+        return [(number, *each) for number in chosen for each in self._proposed[number]]
 
-    async def _apply(self, due: Sequence[_Due]) -> Node | None:
-        """Apply tactics beside each other and note what came of each, in their order, up to the first accepted proof,
-        whose end comes back. What the time runs out for is no node. Raises what `apply` and `accept` raise."""
+    async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
+        """Apply tactics beside each other and add the nodes, in their order, up to the end of the first accepted proof,
+        which is returned. A tactic that the time runs out for is no node. Raises the errors of `run` and `accept`."""
         self._see_time()
-        tasks = [begun(self.world.apply(self._tactics(each.parent), each.tactic)) for each in due]
+        tasks = [begun(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
         try:
-            for each, task in zip(due, tasks, strict=True):
+            for (parent, tactic, logprob), task in zip(due, tasks, strict=True):
                 with self._timed("lean"):
                     await asyncio.wait([task], timeout=self._left)
                 if not task.done():
                     self._failures[UNFINISHED] += 1
                     continue  # one behind it may be done, and a proof
-                node = self._noted(each, task.result())
-                if node.ends and await self._is_accepted(node):
+                node = self._noted(parent, tactic, logprob, task.result())
+                if not node.error and not node.goals and await self._is_accepted(node):
                     return node
         finally:
             await ended(tasks)
         return None
 
-    def _noted(self, due: _Due, step: Step | Failed) -> Node:
-        """The node of what came of a tactic."""
-        parent = self._nodes[due.parent]
-        total, depth = parent.total + due.logprob, parent.depth + 1
-        node = Node(len(self._nodes), due.parent, due.tactic, due.logprob, total, depth, None, is_probe=due.is_probe)
+    def _noted(self, number: int, tactic: str, logprob: float, step: Step | Failed) -> Node:
+        """Add the node of a tactic that was applied, and count its failure."""
+        parent = self._nodes[number]
+        node = Node(len(self._nodes), number, tactic, logprob, parent.total + logprob, parent.depth + 1, None)
         if isinstance(step, Failed):
             self._miss(LEAN, str(step))
             return self._add(replace(node, error=str(step) or LEAN))
@@ -360,8 +304,8 @@ class _Search:
         return self._add(replace(node, state=step.state.pp, goals=step.state.goals), step.state)
 
     def _add(self, node: Node, state: State | None = None) -> Node:
-        """Take in a node. Its state stands in the frontier if it is new, or if the one who had it has a worse path and
-        was not expanded: what is below that one was made by its path."""
+        """Add a node. Its state enters the frontier if it is new, or if the one who had it has a worse path and was not
+        expanded: the tree below that one was made by its path."""
         node = replace(node, seconds=self._clock() - self._began)
         if state is not None and state.goals:
             self._states[node.number] = state
@@ -413,7 +357,7 @@ class _Search:
         self._missed = why
 
     async def _all(self, what: str, asked: Sequence[Awaitable[T]]) -> list[T | Failed]:
-        """What comes of all that is asked for at once. Raises _Over where the time runs out."""
+        """Return the answers to all that is asked at once. Raises _Over if the time runs out."""
         tasks = [begun(each) for each in asked]
         try:
             with self._timed(what):
@@ -428,7 +372,7 @@ class _Search:
 
     @property
     def _left(self) -> float:
-        return max(0.0, self._deadline - self._clock())
+        return max(0.0, self._began + self.config.SECONDS - self._clock())
 
     def _see_time(self) -> None:
         if not self._left:

@@ -21,14 +21,13 @@ from core.session.session import Session, stopped
 from core.types import Completion, Message, Sampling
 from labs.lean import outcome, trajectories
 from labs.lean.constants import LeanConstants
-from labs.lean.guide import ALONE, Guidance
+from labs.lean.energy import ALONE, Guidance
 from labs.lean.outcome import Outcome
-from labs.lean.policy import Policy, longest
-from labs.lean.search import ERROR, search
+from labs.lean.policy import Policy
+from labs.lean.search import ERROR, Proposes, Scores, search
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.lean.workers import Workers
-from labs.lean.world import Bench, Proposes, Scores
 
 A_WORKER = 2  # theorems in flight for each of Lean's processes: while one's tactics are thought of, the other's run
 
@@ -77,25 +76,25 @@ class Searching:
         most = config.MAX_NODES * config.CANDIDATES
         with Bar(self.session.name, most * len(owed)) as bar:
 
-            async def one(theorem: Theorem, generator: Generator, own: tuple[Bench, Scores | None]) -> None:
+            async def one(theorem: Theorem, generator: Generator, own: tuple[Workers, Scores | None]) -> None:
                 ended[theorem.name] = found = await self._one(theorem, generator, *own)
                 bar.total -= most - found.counts.get("requests", 0)
 
             def so_far(_: object) -> str:
                 return f"{sum(each.is_proved for each in ended.values())} of {len(ended)} proved"
 
-            await self.session.each(owed, one, bar, A_WORKER * config.NUM_WORKERS, so_far, self._bench())
+            await self.session.each(owed, one, bar, A_WORKER * config.NUM_WORKERS, so_far, self._workers())
         return [ended[theorem.name] for theorem in theorems]
 
     @asynccontextmanager
-    async def _bench(self) -> AsyncIterator[tuple[Bench, Scores | None]]:
-        """The workers of Lean, and an energy if one guides."""
+    async def _workers(self) -> AsyncIterator[tuple[Workers, Scores | None]]:
+        """Give the workers of Lean, and an energy if one guides."""
         config = self.session.config
-        workers = Workers(self.toolchain, config.NUM_WORKERS, config.TACTIC_SECONDS)
+        workers = Workers(self.toolchain, config.NUM_WORKERS, config.TACTIC_SECONDS, config.ACCEPT_SECONDS)
         async with workers, self.guidance.opened() as energy:
-            yield Bench(self.toolchain, workers, config.ACCEPT_SECONDS, longest(self.session.server.context)), energy
+            yield workers, energy
 
-    async def _one(self, theorem: Theorem, generator: Generator, bench: Bench, energy: Scores | None) -> Outcome:
+    async def _one(self, theorem: Theorem, generator: Generator, workers: Workers, energy: Scores | None) -> Outcome:
         config = self.session.config
         sampling = Sampling.of(self.session.server.card.sampled(config))
 
@@ -103,10 +102,10 @@ class Searching:
             return await generator(messages, seeds.derive(config.SEED, *names), replace(sampling, **changes))
 
         policy, began = Policy(theorem.name, ask, config), time.time()
-        world = bench.world(theorem, self.proposing or policy, energy)
+        world = workers.world(theorem, self.proposing or policy, energy)
         found = await search(theorem.name, world, config)
         if self.harvests and found.is_proved:
-            found = await trajectories.harvest(found, world.apply, self.harvests)
+            found = await trajectories.harvest(found, world.run, self.harvests)
         trajectories.write(self.folder, found, round(1000 * began))
         made = Outcome.of(self.run, theorem, found, policy.counts)
         outcome.write(self.folder, made)

@@ -9,45 +9,29 @@ reach Lean.
 
 import asyncio
 import json
+import math
 import re
 import time
 from asyncio.subprocess import Process
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from core.base.errors import UserError, one_line
 from labs.lean import guard
-from labs.lean.theorem import opening, proof
+from labs.lean.search import TOO_LONG
+from labs.lean.theorem import State, Step, opening, proof
 from labs.lean.toolchain import Toolchain
 
 TACTIC_SECONDS = 30.0  # for one tactic
 START_SECONDS = 300.0  # for the first file of a process: Mathlib is read from the disk
 LONGEST_ERROR = 300  # characters
+LONGEST_STATE = 200_000  # characters: no model's context holds more
 ERROR = 1  # a severity
 FATAL = 2  # of progress: the worker has died
 SORRY = re.compile(r"declaration uses .sorry.")
 UNSOLVED = "unsolved goals"
-
-
-@dataclass(frozen=True)
-class State:
-    """What is left to prove. `pp`: the goals as Lean prints them, an empty line between two; "" where none is left.
-    `goals`: how many."""
-
-    pp: str
-    goals: int
-
-
-@dataclass(frozen=True)
-class Step:
-    """What came of a tactic: the state behind it, or an error, "" where there is none: Lean's first message in one
-    line, "refused: …", "timed out", "died"."""
-
-    state: State | None
-    error: str = ""
 
 
 class _Died(Exception):
@@ -56,14 +40,12 @@ class _Died(Exception):
 
 class Session:
     """A Lean server, started when it is first asked and again after it died or was ended: one request at a time.
-    `requests` and `born` (time.monotonic) are those of the present process; `restarts` counts its predecessors."""
+    `requests` and `born` (time.monotonic) belong to the present process."""
 
     def __init__(self, toolchain: Toolchain, seconds: float = TACTIC_SECONDS) -> None:
         self.toolchain = toolchain
         self.seconds = seconds
-        self.requests = 0
-        self.restarts = -1
-        self.born = 0.0
+        self.requests, self.born = 0, math.inf
         self.open: tuple[str, ...] = ()  # statement and tactics of the file that is open
         self._stack = AsyncExitStack()
         self._process: Process | None = None
@@ -85,25 +67,12 @@ class Session:
     ) -> None:
         await self.end()
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it has a process."""
-        return self._process is not None
-
-    async def start(self, statement: str) -> Step:
-        """The state before the first tactic; an error where the statement does not elaborate."""
-        if why := guard.refused_statement(statement):
+    async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
+        """Return the state after `tactics`, of which all but the last are known to work; without any, the first state,
+        or an error if the statement does not elaborate."""
+        if why := guard.refused_proof(statement, tactics):
             return Step(None, f"refused: {why}")
-        return await self._ask(statement, ())
-
-    async def apply(self, statement: str, tactics: Sequence[str], tactic: str) -> Step:
-        """The state after `tactics`, which are known to work, and then `tactic`."""
-        for text in (*tactics, tactic):
-            if why := guard.refused(text):
-                return Step(None, f"refused: {why}")
-        if why := guard.refused_statement(statement):
-            return Step(None, f"refused: {why}")
-        return await self._ask(statement, (*tactics, tactic))
+        return await self._ask(statement, tuple(tactics))
 
     async def end(self) -> None:
         """End the process and all that it started; the next request starts another."""
@@ -116,6 +85,7 @@ class Session:
         self._fail_waiting()
         self._waiting.clear()
         self.open = ()
+        self.requests, self.born = 0, math.inf
         if process:
             await self._stack.aclose()
 
@@ -168,7 +138,6 @@ class Session:
         self.requests, self.born, self._version = 0, time.monotonic(), 1
         self._done, self._is_gone = 0, False
         self._said.clear()
-        self.restarts += 1
         self._lines = self.toolchain.head.splitlines()
         self._uri = (folder / "proof.lean").as_uri()
         settings = {
@@ -216,7 +185,10 @@ class Session:
         if shown is None:
             return Step(None, "it ends the proof's block")
         goals = ["\n".join(line.rstrip() for line in goal.split("\n")) for goal in shown["goals"]]
-        return Step(State("\n\n".join(goals), len(goals))) if bool(goals) == bool(left) else None
+        if bool(goals) != bool(left):
+            return None
+        state = State("\n\n".join(goals), len(goals))
+        return Step(None, TOO_LONG) if len(state.pp) > LONGEST_STATE else Step(state)
 
     async def _change(self, lines: list[str]) -> None:
         """Have the file hold `lines`: all from the first that differs is sent."""

@@ -2,9 +2,8 @@
 
 import re
 
-from labs.lean.guard import PAIRS
+from labs.lean.guard import outside
 
-OPENING = frozenset(PAIRS.values())
 _MODIFIERS = re.compile(r"(?:(?:private|protected|public|nonrec|noncomputable)\s+)*(?:theorem|lemma)\s+")
 _NAME = re.compile(r"(?P<name>[^\s(\[{⦃:]+?)(?:\.\{[^}]*\})?(?=[\s(\[{⦃:])")
 _NO_PROOF = re.compile(r":=\s*(?:by(?:\s+sorry)?|sorry)?\s*\Z")  # what stands for one: nothing, `by`, a sorry
@@ -20,9 +19,9 @@ def theorem_in(source: str) -> tuple[str, str] | None:
         return None
     body = text[named.end() :]
     ends = _NO_PROOF.search(body)
-    values = [place for place in _outside(body) if body.startswith(":=", place)]
+    values = [place for place in outside(body) if body.startswith(":=", place)]
     statement = body[: ends.start() if ends else values[0] if values else len(body)]
-    colons = [place for place in _outside(statement) if statement[place] == ":" and statement[place + 1 :][:1] != "="]
+    colons = [place for place in outside(statement) if statement[place] == ":" and statement[place + 1 :][:1] != "="]
     return (named["name"], " ".join(statement.split())) if colons else None
 
 
@@ -41,18 +40,6 @@ def _behind_attributes(text: str) -> str:
     """`text` from the first word behind its `@[…]`."""
     text = text.lstrip()
     while text.startswith("@["):
-        closed = next((place for place in _outside(text) if text[place] == "]"), len(text))
+        closed = next((place for place in outside(text) if text[place] == "]"), len(text))
         text = text[closed + 1 :].lstrip()
     return text
-
-
-def _outside(text: str) -> list[int]:
-    """The places of `text` that are in no bracket; a bracket that closes the last one is."""
-    depth, places = 0, []
-    for place, sign in enumerate(text):
-        if sign in PAIRS:
-            depth = max(0, depth - 1)
-        if not depth and sign not in OPENING:
-            places.append(place)
-        depth += sign in OPENING
-    return places

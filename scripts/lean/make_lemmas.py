@@ -52,7 +52,7 @@ Lemma = tuple[str, list[str]]
 
 async def found(workers: Workers, statement: str) -> Lemma | None:
     """The statement with its shortest proof out of numbers.tries; None where MOST_CALLS do not find one."""
-    first = await workers.start(statement)
+    first = await workers.run(statement)
     if first.state is None:
         raise UserError(f"{statement}: {first.error}")
     paths: list[tuple[list[str], str]] = [([], first.state.pp)]
@@ -63,7 +63,7 @@ async def found(workers: Workers, statement: str) -> Lemma | None:
             calls += 1
             if calls > MOST_CALLS:
                 return None
-            step = await workers.apply(statement, path, tactic)
+            step = await workers.run(statement, [*path, tactic])
             if step.state is None or step.state.pp in seen:
                 continue
             if not step.state.goals:
@@ -77,7 +77,7 @@ async def shortened(workers: Workers, lemma: Lemma) -> Lemma:
     """Without the tactics behind the one that ends the proof: `rw` also closes a goal by `rfl`."""
     statement, tactics = lemma
     for count in range(len(tactics)):
-        step = await workers.apply(statement, tactics[:count], tactics[count])
+        step = await workers.run(statement, tactics[: count + 1])
         if step.state is None:
             raise UserError(f"{statement}: {tactics[count]}: {step.error}")
         if not step.state.goals:

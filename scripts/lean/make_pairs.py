@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import command
+from core.base.errors import UserError, command
 from core.base.files import DATA, read_json
 from labs.lean import pairs, toolchain
+from labs.lean.control import of_lemma
 from labs.lean.pairs import Pair
-from labs.lean.taught import of_lemma, tried
 from labs.lean.workers import Workers
 
 # What stands in a variable's place, by its type; x and y are variables.
@@ -50,8 +50,9 @@ async def of_lemmas(lemmas: Sequence[dict[str, Any]], variants: int, count: int,
     others = {one["statement"]: one for one in drawn if one}
 
     async with Workers(toolchain.find(), count) as workers:
-        made = await asyncio.gather(*(of_lemma(workers, lemma) for lemma in lemmas))
-        made += await asyncio.gather(*(tried(workers, lemma) for lemma in others.values()))
+        made = await asyncio.gather(*(of_lemma(workers, lemma) for lemma in [*lemmas, *others.values()]))
+    if not all(made[: len(lemmas)]):
+        raise UserError("Lean does not take the proofs of all lemmas. Make them anew")
     print(f"{sum(map(bool, made[len(lemmas) :]))} of {len(others)} variants were proved by the same proof")
     return pairs.merged(made)
 

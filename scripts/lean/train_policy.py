@@ -21,8 +21,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from core.base.errors import command
 from labs.lean import pairs
-from labs.lean.guises import drawn
-from labs.lean.pairs import Pair
+from labs.lean.pairs import Pair, drawn
 from labs.lean.policy import asked
 from labs.training.architectures import QWEN2_SPLIT
 from labs.training.loop import POOL, THREADS, Batch, Tokens, cut, train

@@ -12,9 +12,9 @@ from tests.test_house import loads_none
     ("module", "heavy"),
     [
         ("labs.training.process", ["torch", "transformers", "trl", "peft", "tokenizers"]),
-        ("labs.lean.guide", ["torch", "safetensors", "pyarrow", "xllamacpp"]),
-        ("labs.lean.energy_training", ["torch", "openai", "aiohttp", "core.generate"]),
-        ("labs.lean.tree_page", ["torch", "openai", "aiohttp", "xllamacpp", "matplotlib", "core.engines"]),
+        ("labs.lean.energy", ["torch", "safetensors", "pyarrow", "xllamacpp", "openai"]),
+        ("labs.lean.trees", ["torch", "openai", "aiohttp", "core.generate", "msgspec"]),
+        ("labs.lean.report", ["torch", "openai", "aiohttp", "xllamacpp", "matplotlib", "core.engines"]),
     ],
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:
@@ -30,7 +30,7 @@ def test_what_trains_alone_imports_torch_and_nothing_imports_that_as_it_is_loade
     }
     found = {name for name, text in files.items() if heavy.search(text)}
     theirs = {f"labs/training/{name}.py" for name in ("encode", "loop", "network", "sft")}
-    assert found == theirs | {"labs/lean/energy_torch.py"}
-    modules = r"(?:training(?:\.| import )(?:encode|loop|network|sft)|lean(?:\.| import )energy_torch)"
+    assert found == theirs | {"labs/lean/energy_training.py"}
+    modules = r"(?:training(?:\.| import )(?:encode|loop|network|sft)|lean(?:\.| import )energy_training)"
     imports = re.compile(rf"^(?:import|from) labs\.{modules}\b", re.MULTILINE)
     assert {name for name, text in files.items() if imports.search(text)} <= found

@@ -13,14 +13,13 @@ from core.engines.dialects import sglang
 from core.engines.need import Need
 from core.engines.server import Server
 from core.types import Sampling
-from labs.lean import embedding, served
+from labs.lean import served
 from labs.lean.policy import asked
 from labs.training import to_hf
 from tests.conftest import ROOT, environment
 from tests.labs.conftest import lean
-from tests.labs.lean.test_door import written
-from tests.labs.lean.test_embeddings import asked as asked_of
-from tests.labs.lean.test_iterate import HELD_OUT, LEARNED
+from tests.labs.lean.embedding import asked as asked_of
+from tests.labs.lean.small import HELD_OUT, LEARNED, written
 from tests.labs.training import helpers as training
 from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, serving, within
 from tests.real.test_vllm import ask, run
@@ -66,7 +65,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_embeds_by_the_last_token(
     launching_sglang: dict[str, str], policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with within(launching_sglang, monkeypatch), embedding.on_gpu(sglang.DIALECT, policy, tmp_path / "log") as server:
+    with within(launching_sglang, monkeypatch), served.on_gpu(sglang.DIALECT, policy, tmp_path / "log") as server:
         assert server.model.startswith("policy-last@") and server.context == 2048
         made = asked_of(server, lambda embedder: embedder([*TEXTS, "h : p\n" * 2000]), batch=3)
     args = [str(SGLANG_VENV / "python"), "-c", LAST, str(policy), json.dumps(TEXTS)]

@@ -28,12 +28,12 @@ from core.problems import sets
 from core.scaffolds import prompts
 from core.scaffolds.verification import p_true
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
-from labs.lean import embedding
+from labs.lean import served
 from tests.conftest import ROOT, environment, heed_signals, python
 from tests.fakes.http import Proxy, answer
 from tests.faults.conftest import kill, wait
 from tests.helpers.runs import journal_lines, load
-from tests.labs.lean.test_embeddings import asked as asked_of
+from tests.labs.lean.embedding import asked as asked_of
 from tests.real.conftest import FIGURES, RUNNING, within
 
 pytestmark = pytest.mark.engines
@@ -221,10 +221,10 @@ def test_it_embeds_by_the_mean_as_llama_cpp_does(
     def vectors(server: Server) -> Any:
         return asked_of(server, lambda embedder: embedder(texts), batch=3).vectors
 
-    with within(launching, monkeypatch), embedding.on_gpu(vllm.DIALECT, folder, tmp_path / "log") as server:
+    with within(launching, monkeypatch), served.on_gpu(vllm.DIALECT, folder, tmp_path / "log") as server:
         assert server.model.startswith("tiny-qwen3-thinking-mean@") and server.context == 2048
         there = vectors(server)
-    with embedding.on_llamacpp() as server:
+    with served.on_llamacpp() as server:
         here = vectors(server)
     off = np.abs(there - here).max()
     FIGURES.append(f"vLLM, embeddings: off llama.cpp's by {off:.1e} at most")

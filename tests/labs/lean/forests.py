@@ -1,16 +1,20 @@
 """Searches that never were, with embeddings that hold as much of a signal as a test wants."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from core.base.seeds import rng
 from labs.lean import embeddings, trajectories
 from labs.lean.embeddings import Embedded, text_of
+from labs.lean.energy import shapes
 from labs.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
+from tests.labs.lean.embedding import MODEL
 
 WIDTH = 24
-MODEL = "toy@000000000000"
 
 
 def rows(theorem: str, depth: int = 3, beside: int = 3, is_proved: bool = True) -> list[Row]:
@@ -72,4 +76,21 @@ def written(folder: Path, theorems: int = 40, signal: float = 3.0, seed: int = 0
 
 def store(folder: Path, drawn: dict[str, "np.typing.NDArray[np.float64]"], model: str = MODEL) -> None:
     made = Embedded(np.array(list(drawn.values()), np.float32), np.zeros(len(drawn), np.bool_))
-    embeddings.write(folder, model, [(list(drawn), made)])
+    embeddings.write(folder, model, list(drawn), made)
+
+
+def head(width: int = WIDTH, seed: int = 0) -> dict[str, Any]:
+    """The tensors of an energy that nobody trained."""
+    rng = np.random.default_rng(seed)
+    made = {
+        name: (rng.normal(0, shape[1] ** -0.5, shape) if len(shape) > 1 else np.zeros(shape)).astype(np.float32)
+        for name, shape in shapes(width).items()
+    }
+    return made | {"scale": np.ones(width, np.float32)}
+
+
+def kept(folder: Path, tensors: dict[str, Any] | None = None, model: str = MODEL) -> Path:
+    folder.mkdir()
+    save_file(tensors or head(), folder / "energy.safetensors")
+    (folder / "energy.json").write_text(json.dumps({"model": model}))
+    return folder

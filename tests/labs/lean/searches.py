@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from core.base.files import storable
 from labs.lean import outcome, trajectories
 from labs.lean.outcome import Outcome
@@ -11,6 +13,12 @@ from labs.lean.trajectories import NEGATIVE, OFF_PATH, POSITIVE, Row
 
 NODES = 8
 SECONDS = {"lean": 1.0, "policy": 2.0, "energy": 0.0, "accept": 1.0, "all": 4.0}
+
+
+def outcomes(*ats: int | None) -> list[Outcome]:
+    """Make outcomes of theorems that were proved within so many nodes, or not."""
+    made = Outcome("run", "", "(p : Prop) : p", "", "", 8, None, [], [], [], {}, {}, {"lean": 1.0, "all": 2.0})
+    return [replace(made, name=str(n), at=at, reason="" if at else "budget") for n, at in enumerate(ats)]
 
 
 def search(folder: Path, name: str, at: int | None = None, energy: float | None = None, **changes: Any) -> Outcome:

@@ -53,7 +53,6 @@ TRAPS = [
 def test_proofs_are_accepted(lean: Toolchain, statement: str, tactics: list[str], axioms: tuple[str, ...]) -> None:
     verdict = asyncio.run(accept(lean, Theorem("a", statement), tactics))
     assert (verdict.proved, verdict.reason, verdict.axioms) == (True, "", axioms)
-    assert verdict.seconds > 0
 
 
 def test_none_of_the_traps_is_accepted(lean: Toolchain) -> None:

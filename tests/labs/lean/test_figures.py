@@ -1,14 +1,9 @@
 """What figures say, go or no go: by paired intervals, not by the bare rates."""
 
 import pytest
-from msgspec.structs import replace
 
 from labs.lean import figures
-from tests.labs.lean.test_ablation import SEARCHED, outcomes
-
-
-def gain(low: float, high: float) -> dict[str, float]:
-    return {"difference": (low + high) / 2, "low": low, "high": high}
+from tests.labs.lean.searches import outcomes
 
 
 @pytest.mark.parametrize(
@@ -24,7 +19,8 @@ def gain(low: float, high: float) -> dict[str, float]:
     ],
 )
 def test_an_iteration_goes_on_by_its_whole_interval(number: int, low: float, high: float, goes: bool) -> None:
-    assert figures.risen(gain(low, high), number)[0] is goes
+    gain = {"difference": (low + high) / 2, "low": low, "high": high}
+    assert figures.risen(gain, number)[0] is goes
 
 
 @pytest.mark.parametrize(
@@ -36,5 +32,5 @@ def test_a_baseline_that_proves_nothing_or_too_little_is_no_go(proved: int, of: 
 
 
 def test_other_theorems_are_not_compared() -> None:
-    with pytest.raises(ValueError, match="other theorems"):
-        figures.compared(outcomes(1), [replace(SEARCHED, statement="(q : Prop) : q")], 8)
+    with pytest.raises(ValueError, match="other"):
+        figures.compared(outcomes(1), outcomes(1, 2), 8)

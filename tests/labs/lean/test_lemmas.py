@@ -9,7 +9,6 @@ from labs.lean.accept import accept
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from labs.lean.workers import Workers
-from scripts.lean import logic
 from scripts.lean.make_lemmas import TAUGHT, is_held_out
 
 FOLDER = DATA / "lean"
@@ -63,18 +62,10 @@ def test_the_false_statements_elaborate_and_no_tactic_proves_them(lean: Toolchai
 
     async def body() -> None:
         async with Workers(lean, 2) as workers:
-            await theorems.check(false, workers, "the file")
+            await theorems.elaborating(false, workers, "the file")
             for theorem in false[::3]:
                 for tactic in tactics:
-                    step = await workers.apply(theorem.statement, [], tactic)
+                    step = await workers.run(theorem.statement, [tactic])
                     assert step.state is None or step.state.goals, (theorem, tactic)
 
     asyncio.run(body())
-
-
-def test_the_search_for_proofs_finds_the_shortest() -> None:
-    p, q = logic.Formula("atom", ("p",)), logic.Formula("atom", ("q",))
-    pair = logic.Formula("and", (p, q))
-    assert logic.proof(logic.Formula("imp", (pair, p))) == ["intro h1", "rcases h1 with ⟨h2, h3⟩", "assumption"]
-    middle = logic.Formula("or", (p, logic.Formula("not", (p,))))
-    assert logic.is_true(middle) and logic.proof(middle) is None

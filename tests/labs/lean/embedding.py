@@ -1,0 +1,49 @@
+"""What tests of embeddings share: an embedder in an event loop of its own, a server that dies, and given vectors."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from core.engines.server import Server
+from labs.lean.embeddings import Embedded, Embedder
+from tests.fakes.http import Proxy, Request, answer
+
+T = TypeVar("T")
+Given = Callable[[Embedder], Coroutine[Any, Any, T]]
+MODEL = "toy@000000000000"
+
+
+def asked(server: Server, given: "Given[T]", batch: int = 64) -> T:
+    """Return what `given` makes of an embedder of `server`."""
+
+    async def within() -> T:
+        async with Embedder(server, batch) as embedder:
+            return await given(embedder)
+
+    return asyncio.run(within())
+
+
+class Mortal(Proxy):
+    """A proxy that passes `life` requests on, and refuses all others."""
+
+    life = 10**9
+
+    def post(self, request: Request, body: bytes) -> None:
+        self.life -= 1
+        if self.life < 0:
+            answer(503, {"error": {"message": "gone"}})(request)
+        else:
+            super().post(request, body)
+
+
+class Told(Embedder):
+    """An embedder of the vectors that `of` gives, without a server."""
+
+    def __init__(self, of: Callable[[str], Any], model: str = MODEL) -> None:
+        self.model, self.asked, self._given = model, list[str](), of
+
+    async def __call__(self, texts: Sequence[str]) -> Embedded:
+        self.asked += texts
+        return Embedded(np.array([self._given(text) for text in texts], np.float32), np.zeros(len(texts), np.bool_))

@@ -1,0 +1,90 @@
+"""The control without a model: what is near proposes, and the policy is compared with it by theorem."""
+
+import asyncio
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.base.errors import UserError
+from labs.lean import control
+from labs.lean.constants import ControlledConstants
+from labs.lean.control import Index, bag, taught
+from labs.lean.pairs import Pair
+from labs.lean.search import merged
+from labs.lean.theorem import State, Theorem
+from labs.lean.toolchain import Toolchain
+
+KNOWN = [
+    Pair("a", "p q : Prop\nh1 : p\nh2 : q\n⊢ p ∧ q", "exact ⟨h1, h2⟩"),
+    Pair("b", "p q : Prop\nh1 : p ∧ q\n⊢ p", "exact h1.left"),
+    Pair("b", "p q : Prop\nh1 : p ∧ q\n⊢ p", "rcases h1 with ⟨h2, h3⟩"),
+    Pair("c", "n : Nat\n⊢ n + 1 = 1 + n", "rw [Nat.add_comm]"),
+]
+
+
+def proposed(state: str, known: list[Pair] = KNOWN, count: int = 8) -> list[tuple[str, float]]:
+    return asyncio.run(Index(known, count)(State(state)))
+
+
+def test_the_tactics_of_the_nearest_state_come_first() -> None:
+    assert [tactic for tactic, _ in proposed("m : Nat\n⊢ m + 2 = 2 + m", count=1)] == ["rw [Nat.add_comm]"]
+    assert [tactic for tactic, _ in proposed(KNOWN[1].state, count=2)] == ["exact h1.left", "rcases h1 with ⟨h2, h3⟩"]
+    assert len(proposed(KNOWN[0].state)) == len(KNOWN)
+    assert Index(KNOWN, 1).cosines(KNOWN[0].state)[0] == pytest.approx(1)
+
+
+STATES = st.text(st.sampled_from("pqh12 ∧⊢:\n+NatProp"), min_size=1, max_size=40)
+
+
+@given(
+    st.lists(st.builds(Pair, st.just("t"), STATES, st.text(min_size=1, max_size=5)), min_size=1),
+    STATES,
+    st.integers(1, 9),
+)
+def test_any_states_have_cosines_and_log_probabilities_in_order(known: list[Pair], state: str, count: int) -> None:
+    index = Index([pair for pair in known if bag(pair.state)] or KNOWN, count)
+    near = index.cosines(state)
+    assert np.isfinite(near).all() and (near >= 0).all() and (near <= 1 + 1e-9).all()
+    found = asyncio.run(index(State(state)))
+    logprobs = [logprob for _, logprob in found]
+    assert 0 < len(found) <= count and len({tactic for tactic, _ in found}) == len(found)
+    assert logprobs == sorted(logprobs, reverse=True) and math.isclose(sum(map(math.exp, logprobs)), 1)
+    assert merged(found)
+
+
+def test_the_taught_lemmas_are_known_as_lean_shows_them(lean: Toolchain) -> None:
+    known = taught(lean, 2)
+    assert len({pair.theorem for pair in known}) > 100 and all("⊢" in pair.state for pair in known)
+
+
+def test_a_baseline_is_compared_with_the_index_by_theorem(baseline: Path) -> None:
+    folder = baseline / "lean" / "baseline"
+    record = json.loads((folder / "record.json").read_text())
+    found = record["index"]
+    assert record["complete"] and (found["of"], found["pairs"], found["states"]) == ("known.jsonl", 4, 4)
+    assert found["figures"]["theorems"] == found["gain"]["n"] == 4
+    assert (folder / "index" / "table.txt").exists()
+    proved = {each["name"] for each in json.loads((folder / "index" / "proofs.json").read_text())["theorems"]}
+    assert proved == {"identity", "falsity"}
+    assert "index of 4 pairs of known.jsonl" in (baseline / "printed").read_text()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, "", "{]\n", "[1]\n", '{"theorem": "t", "state": 3, "output": "x"}\n',
+     '{"theorem": "searched", "state": "s", "output": "x"}\n'],
+)  # fmt: skip
+def test_another_index_is_refused(content: str | None, lean: Toolchain, tmp_path: Path) -> None:
+    path = tmp_path / "index.jsonl"
+    if content is not None:
+        path.write_text(content)
+    config = ControlledConstants(INDEX=str(path))
+    with pytest.raises(UserError, match=str(path)):
+        control.given(config, [Theorem("searched", ": True")], lean)
+    assert control.given(replace(config, INDEX="auto", THEOREMS="mine.json"), [], lean) is None
