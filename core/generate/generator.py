@@ -10,10 +10,9 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from core.base.errors import RunFailed, UserError, one_line
@@ -60,18 +59,6 @@ REASON = 100  # characters that are kept of why an answer was not forced: more w
 NEW_TURN = "the server began a new turn instead of going on with the answer that was opened"
 
 DEFAULTS = vars(Sampling())  # what keys leave out
-# The fields of Sampling that keys of version 2 held, whatever their values.
-FIELDS_2 = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "max_tokens",
-    "answer_tokens",
-    "answer_opening",
-    "opening",
-    "top_logprobs",
-)
 
 
 def split_thinking(content: str, reasoning: str | None, cut_while_thinking: bool = False) -> tuple[str, str]:
@@ -217,42 +204,24 @@ class Generator:
         told = [self.server.told] if self.server.told else []
         return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *told, *more])
 
-    def _older_keys(self, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any) -> Iterator[str]:
-        """Keys under which earlier versions kept the same completion, none where they could not ask for it. The last
-        names no more of the server than its model. What a card changes came later than they."""
-        if self.server.card.told or any(
-            value != DEFAULTS[name] for name, value in vars(sampling).items() if name not in FIELDS_2
-        ):
-            return
-        fields = {name: getattr(sampling, name) for name in FIELDS_2}
-        asked = [2, self.server.identity, list(messages), fields, seed]
-        if self.server.told:
-            yield content_key([*asked, self.server.told, *more])
-        yield content_key([*asked, *more])
-
-    def _kept(
-        self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, *more: Any
-    ) -> Completion | None:
-        """The completion in the journal, under its `key` or an older one. Until November 2026 keys held no more of a
-        server than its model's name; such a record answers for every server, and is known by having no origin."""
-        for number, each in enumerate(chain([key], self._older_keys(messages, seed, sampling, *more))):
-            record = self.journal.get(each)
-            if record is None or (number == 2 and self.server.told and "origin" in record):
-                continue
-            try:
-                found = from_record(each, record)
-            except ValueError as error:
-                self.journal.doubt(each, str(error))
-                continue
-            rests_on = self.server.rests_on
-            if rests_on and rests_on not in self.journal.cautions and self.journal.is_earlier(each):
-                self.journal.cautions.add(rests_on)
-                self._say(
-                    f"note: completions from the journal are matched by {rests_on} alone: whether the same weights "
-                    "made them is not known"
-                )
-            return found
-        return None
+    def _kept(self, key: str) -> Completion | None:
+        """Return the completion that the journal has under `key`."""
+        record = self.journal.get(key)
+        if record is None:
+            return None
+        try:
+            found = from_record(key, record)
+        except ValueError as error:
+            self.journal.doubt(key, str(error))
+            return None
+        rests_on = self.server.rests_on
+        if rests_on and rests_on not in self.journal.cautions and self.journal.is_earlier(key):
+            self.journal.cautions.add(rests_on)
+            self._say(
+                f"note: completions from the journal are matched by {rests_on} alone: whether the same weights "
+                "made them is not known"
+            )
+        return found
 
     async def __call__(
         self,
@@ -266,7 +235,7 @@ class Generator:
         Raises Late for one that would be sent after `until`, and UserError when the server is lost, or refuses us
         altogether."""
         key = self.key(messages, seed, sampling)
-        if found := self._kept(key, messages, seed, sampling):
+        if found := self._kept(key):
             self.on_completion(found, False)
             return found
         if sampling.opening and (why := self.server.cannot_continue):
@@ -289,7 +258,7 @@ class Generator:
         """The completion, kept or asked for. One with waits is that with one wait less, gone on with: each is kept by
         itself, so that a run with more waits begins where one with fewer ended."""
         key = self.key(messages, seed, sampling)
-        if found := self._kept(key, messages, seed, sampling):
+        if found := self._kept(key):
             return found
         if sampling.waits:
             before = await self._made(messages, seed, sampling.with_one_wait_less, hold)
@@ -629,7 +598,7 @@ class Generator:
         sampling = Sampling(max_tokens=min(tokens, self.server.context // 2 if self.server.context else tokens))
         as_it_came = ["as it came"] if self.server.told else [{}, "as it came"]
         key = self.key(messages, seed, sampling, *as_it_came)
-        if found := self._kept(key, messages, seed, sampling, *as_it_came):
+        if found := self._kept(key):
             return found
         can = money.most(messages, sampling.max_tokens, self.server.context)
         for attempt in range(TRIES):

@@ -54,11 +54,10 @@ def content_key(content: Any) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept under a key: the fields of a completion, and the `messages` of its request (None: an earlier version
-    wrote the record, and kept none)."""
+    """The fields of a completion, and the `messages` of its request."""
 
     completion: dict[str, Any]
-    messages: list[Message] | None
+    messages: list[Message]
 
 
 class Records:
@@ -198,8 +197,6 @@ class Journal(Records):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
-            if self._mode == 0o600:
-                os.fchmod(self._fd, 0o600)  # an earlier version may have left it open to all
         except OSError as error:
             raise UserError(
                 f"the journal {self.path} can't be written ({error.strerror}). Set RESULTS_DIR to a folder you own"
@@ -231,10 +228,10 @@ class Journal(Records):
             self._put_back()
         self._close()
 
-    def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message] | None = None) -> None:
+    def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message]) -> None:
         """Keep `completion` (JSON-able) under `key`, with the `messages` that it answers. A full disk raises UserError
         and leaves the journal whole."""
-        record = {"key": key, "completion": completion} | ({} if messages is None else {"messages": list(messages)})
+        record = {"key": key, "completion": completion, "messages": list(messages)}
         head = json.dumps(record, ensure_ascii=True, separators=(",", ":"))[:-1].encode()
         line = head + _END % zlib.crc32(head)
         try:
@@ -332,15 +329,15 @@ class _Index:
 
 
 def _record(line: bytes) -> Record:
-    """What a whole line holds. Raises ValueError where it holds no completion; messages of another shape are none."""
+    """Read a whole line. Raises ValueError if it holds no completion with its messages."""
     try:
         fields = json.loads(line)
-        completion, messages = fields["completion"], fields.get("messages")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
-    if not isinstance(completion, dict):
-        raise ValueError(f"completion: {completion!r:.40}")
-    return Record(completion, messages if are_messages(messages) else None)
+    completion, messages = fields["completion"], fields.get("messages")
+    if not isinstance(completion, dict) or not are_messages(messages):
+        raise ValueError(f"completion: {completion!r:.40}, messages: {messages!r:.40}")
+    return Record(completion, messages)
 
 
 def _short(key: str | bytes) -> int:

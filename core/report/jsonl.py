@@ -180,10 +180,10 @@ def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] |
             messages.append({"role": "assistant", "content": None, "error": call.error} | at)
             continue
         kept = _kept(journals, call)
-        if kept is None or kept[1].messages is None:
+        if kept is None:
             return None
         completion, record = kept
-        messages += [message | at for message in record.messages or ()]
+        messages += [message | at for message in record.messages]
         said = {"role": "assistant", "content": completion.text, "thinking": completion.thinking}
         graded = (
             {"answer": member.answer, "correct": member.correct} | _grade(member) if member else {"side_call": True}

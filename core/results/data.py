@@ -71,8 +71,8 @@ class Results:
         return from_record(member.cost.key, self._record(member).completion)
 
     def messages(self, member: MemberResult) -> list[Message]:
-        """The prompt as it was sent; none where the journal was written before it kept them."""
-        return self._record(member).messages or []
+        """Return the prompt as it was sent. Raises UserError if no journal holds it."""
+        return self._record(member).messages
 
     def _record(self, member: MemberResult) -> Record:
         record = self._journals.record(member.cost.key)

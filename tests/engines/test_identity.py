@@ -19,7 +19,7 @@ from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.generate import generator
-from core.generate.generator import FIELDS_2, Generator
+from core.generate.generator import Generator
 from core.generate.journal import Archive, Journal, content_key
 from core.report import compare, page, texts
 from core.results import warnings
@@ -330,32 +330,6 @@ def test_the_embedded_engine_shares_its_completions_with_one_attached_to(engine:
     assert status == 0 and "8 completions came from the journal" in out and "were not made by" not in out, err
 
 
-# Journals of before
-
-
-def made_old(path: Path, name: str) -> None:
-    """Rewrite a journal as it was kept before origins were: keys with no more than the model's name."""
-    lines = []
-    for line in path.read_text().splitlines():
-        completion = json.loads(line)["completion"]
-        del completion["origin"]
-        fields = {field: getattr(SHORT, field) for field in FIELDS_2}
-        asked = [2, name, MESSAGES, fields, completion["seed"]]
-        head = json.dumps({"key": content_key(asked), "completion": completion}, separators=(",", ":"))[:-1].encode()
-        lines.append(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
-    path.write_bytes(b"".join(lines))
-
-
-@pytest.mark.parametrize("pages", ONE.values(), ids=ONE)
-def test_a_journal_of_before_is_read_and_its_origin_is_unknown(serve: Any, tmp_path: Path, pages: Any) -> None:
-    server = serve(pages).probed()
-    made = complete(server, tmp_path)
-    made_old(tmp_path / "test.jsonl", "default")
-    again = complete(server, tmp_path, (1, 2, 3, 4))
-    assert reused(again) == [True, True, True, False] and [c.answer for c in again[:3]] == [c.answer for c in made]
-    assert [c.origin for c in again] == ["", "", "", server.origin]
-
-
 def test_results_count_what_was_reused_by_origin_and_warn(serve: Any, results: Path, tmp_path: Path) -> None:
     problems = tmp_path / "problems.json"
     problems.write_text(json.dumps([{"problem": f"{i}+1?", "answer": 1} for i in range(2)]))
@@ -372,18 +346,6 @@ def test_results_count_what_was_reused_by_origin_and_warn(serve: Any, results: P
     assert note in document["warnings"] and f"note: {note}" in out
     run_page = page.read(results / "01_baseline.json")
     assert note in run_page.head.warnings
-    journal = results / "journal" / "01_baseline.jsonl"
-    lines = []
-    for line in journal.read_text().splitlines():  # a journal of before, under the same keys
-        completion = json.loads(line)["completion"]
-        del completion["origin"]
-        head = json.dumps({"key": json.loads(line)["key"], "completion": completion}, separators=(",", ":"))[:-1]
-        lines.append(head.encode() + b',"crc":"%08x"}\n' % zlib.crc32(head.encode()))
-    journal.write_bytes(b"".join(lines))
-    status, out, err = run("01_baseline", *constants, BASE_URL=new.url)
-    document = load(results, "01_baseline")
-    assert document["metrics"]["reused"] == {"unknown": 8} and "8 by unknown" in out, err
-    jsonschema.validate(document, SCHEMA)
 
 
 def test_comparing_results_of_different_weights_under_one_name_says_so(
@@ -570,7 +532,8 @@ def test_pages_that_fail_while_a_server_is_asked_again_are_no_other_weights(serv
 
 
 def put_raw(path: Path, key: str, completion: str) -> None:
-    head = f'{{"key":"{key}","completion":{{{completion}'.encode()
+    messages = "" if "messages" in completion else ',"messages":[]'
+    head = f'{{"key":"{key}","completion":{{{completion}{messages}'.encode()
     with open(path, "ab") as file:
         file.write(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
 
@@ -578,6 +541,8 @@ def put_raw(path: Path, key: str, completion: str) -> None:
 WRONG = {
     "a field of another version": '"seed":1,"answer":"x","colour":"red"}',
     "no seed": '"answer":"x"}',
+    "messages of another shape": '"seed":1,"answer":"x"},"messages":[3]',
+    "no messages": '"seed":1,"answer":"x"},"messages":null',
     "a text that is a number": '"seed":1,"answer":3}',
     "a text that is nothing": '"seed":1,"thinking":null}',
     "a count that is a text": '"seed":1,"completion_tokens":"12"}',
@@ -634,7 +599,7 @@ def test_it_is_told_in_a_line(serve: Any, results: Path, tmp_path: Path) -> None
 def kept(path: Path, *answers: str, **more: Any) -> None:
     with Journal(path) as journal:
         for i, said in enumerate(answers):
-            journal.put(content_key(i), {"seed": i, "answer": said, "seconds": 1.0} | more)
+            journal.put(content_key(i), {"seed": i, "answer": said, "seconds": 1.0} | more, [])
 
 
 def test_journals_that_disagree_say_so_and_the_runs_own_counts(tmp_path: Path) -> None:

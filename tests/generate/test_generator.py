@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from core.base.errors import UserError
 from core.engines.server import Server
 from core.generate import generator
 from core.generate.generator import Generator, split_thinking
-from core.generate.journal import Archive, Journal, content_key, to_record
+from core.generate.journal import Archive, Journal, content_key
 from core.scaffolds import prompts
 from core.types import FORCED_ANSWER, Completion, Message, Problem, Sampling
 from tests.fakes.http import HttpFake, Proxy, Request, answer, reset, silence
@@ -78,7 +78,7 @@ def test_what_is_in_the_journal_is_not_asked_again(engine: Server, proxy: Proxy,
     assert len(proxy.bodies) == 4
 
 
-# What keys leave out. Who changes a default changes the meaning of keys: raise KEY_VERSION, and look the old keys up.
+# What keys leave out. Who changes a default changes the meaning of keys: raise KEY_VERSION.
 LEFT_OUT = {
     "temperature": 0.7,
     "top_p": 1.0,
@@ -104,40 +104,6 @@ def test_keys_hold_the_sampling_that_differs_from_the_defaults(engine: Server, t
         expected = content_key([3, engine.identity, MESSAGES, {"max_tokens": 300}, 5, *told])
         assert made.key(MESSAGES, 5, SHORT) == expected
         assert made.key(MESSAGES, 5, Sampling()) == content_key([3, engine.identity, MESSAGES, {}, 5, *told])
-
-
-@pytest.mark.parametrize("told", [{}, {"weights": "/models/one"}], ids=["name alone", "with weights"])
-def test_a_journal_keyed_by_version_2_is_reused_without_a_request(
-    engine: Server, proxy: Proxy, tmp_path: Path, told: dict[str, str]
-) -> None:
-    """Keys of version 2 hashed all fields of Sampling: as core/generate/generator.py of 2026-11-22 did."""
-    through = replace(engine, base_url=proxy.url, weights=told)
-    samplings = [SHORT, Sampling(max_tokens=300, temperature=0.6), Sampling(max_tokens=12, answer_tokens=16)]
-    made = ask(through, tmp_path / "new", [(5, sampling) for sampling in samplings])
-    asked = len(proxy.bodies)
-    with Journal(tmp_path / "old" / "test.jsonl") as journal:
-        for one, sampling in zip(made, samplings, strict=True):
-            fields = {name: vars(sampling)[name] for name in generator.FIELDS_2}
-            content = [2, engine.identity, MESSAGES, fields, 5] + ([through.told] if through.told else [])
-            journal.put(content_key(content), to_record(one))
-    again = ask(through, tmp_path / "old", [(5, sampling) for sampling in samplings])
-    assert len(proxy.bodies) == asked and all(one.reused for one in again)
-    assert [(one.answer, one.forced) for one in again] == [(one.answer, one.forced) for one in made]
-
-
-def test_a_field_that_older_versions_did_not_know_has_no_older_key(engine: Server, tmp_path: Path) -> None:
-    @dataclass(frozen=True)
-    class Newer(Sampling):
-        grammar: str = ""
-
-    with Journal(tmp_path / "a.jsonl") as journal, pytest.MonkeyPatch.context() as patch:
-        made = Generator(engine, journal, 1, 60)
-        before = made.key(MESSAGES, 5, SHORT)
-        patch.setattr(generator, "DEFAULTS", vars(Newer()))
-        plain, changed = Newer(max_tokens=300), Newer(max_tokens=300, grammar="x")
-        assert made.key(MESSAGES, 5, plain) == before != made.key(MESSAGES, 5, changed)
-        assert list(made._older_keys(MESSAGES, 5, plain)) == list(made._older_keys(MESSAGES, 5, SHORT)) != []
-        assert list(made._older_keys(MESSAGES, 5, changed)) == []
 
 
 def test_the_journal_keeps_the_messages_of_each_first_request(engine: Server, tmp_path: Path) -> None:
