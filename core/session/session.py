@@ -259,14 +259,11 @@ def taken_by(grader: Grader | None) -> str:
 
 @contextmanager
 def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
-    """The journal in `path`; prints which lines are damaged, which journals disagree and, at the end, which records
-    were not completions."""
+    """The journal in `path`; prints which lines are damaged and, at the end, which records were not completions."""
     with Journal(path, is_private) as journal:
         if journal.damaged:
             places = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
             print(f"note: {journal.path} has {places}; their completions are made again", file=sys.stderr)
-        if journal.differing:
-            print(f"note: {journal.disagreement()}", file=sys.stderr)
         try:
             yield journal
         finally:
