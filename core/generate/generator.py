@@ -11,14 +11,13 @@ import random
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from core.base.errors import RunFailed, UserError, one_line
 from core.engines.server import CANNOT, MARK, Server
-from core.generate import budget as money
-from core.generate.budget import Budget, Hold, Most, Spent
+from core.generate.budget import Budget, Hold, Spent, most_read
 from core.generate.journal import Journal, content_key, from_record, to_record
 from core.generate.queue import Slots
 from core.generate.rates import Rates
@@ -98,12 +97,11 @@ class _Over(RunFailed):
 
 @dataclass(frozen=True)
 class _Payment:
-    """What a request is paid from, what it can take at most, and what a later one can, for which there is to be room;
-    None where there is none."""
+    """The money of a request: the `most` dollars that it can cost, and those of a `later` one behind it."""
 
-    hold: Hold | None
-    can: Most
-    later: Most | None = None
+    hold: Hold
+    most: float
+    later: float = 0.0
 
 
 class Generator:
@@ -183,7 +181,7 @@ class Generator:
         if self._rates.waiting:
             return f"rate limit: {self._rates.waiting} wait, next in {math.ceil(self._rates.seconds_left)} s"
         if self._budget and self._budget.waiting:
-            return f"MAX_DOLLARS: {self._budget.waiting} wait for what others cost"
+            return f"{self._budget.waiting} requests waiting for budget (MAX_DOLLARS)"
         if not self._again:
             return ""
         soon = min(again.due for again in self._again.values()) - time.monotonic()
@@ -254,7 +252,7 @@ class Generator:
         self.on_completion(completion, not completion.reused)
         return completion
 
-    async def _made(self, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold | None) -> Completion:
+    async def _made(self, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold) -> Completion:
         """The completion, kept or asked for. One with waits is that with one wait less, gone on with: each is kept by
         itself, so that a run with more waits begins where one with fewer ended."""
         key = self.key(messages, seed, sampling)
@@ -266,38 +264,42 @@ class Generator:
         else:
             completion, is_final = await self._ask(key, messages, seed, sampling, hold)
         if is_final:
-            self.journal.put(key, to_record(completion), messages)
+            self.journal.put(key, to_record(completion), messages, paid=-hold.settled())
         return completion
 
-    def _hold(self, may_wait: bool = True) -> AbstractContextManager[Hold | None]:
-        """The money for the requests of one completion; None where they cost none that we know of."""
-        prices = self.server.card.price
-        return self._budget.hold(prices, may_wait) if self._budget and prices else nullcontext()
+    def _hold(self, may_wait: bool = True) -> Hold:
+        """Open the money for the requests of one completion."""
+        return Hold(self._budget, self.server.card.price, may_wait)
+
+    def _most(self, hold: Hold, messages: Sequence[Message], written: int, opening: str = "", more: int = 0) -> float:
+        """Return the most dollars of a request with these messages, an answer that is opened and `more` tokens."""
+        read = most_read([*messages, {"role": "assistant", "content": opening}], self.server.context, more)
+        return hold.most(read, written)
+
+    def _forced_most(self, hold: Hold, messages: Sequence[Message], sampling: Sampling) -> float:
+        """Return the most dollars of forcing an answer behind a completion of these messages."""
+        return self._most(hold, messages, sampling.answer_tokens, sampling.answer_opening, sampling.max_tokens)
 
     async def _send(self, body: dict[str, Any], patience: float, pay: _Payment) -> Reply:
         """One request over the wire: when the rates allow, and where there is money for it."""
 
         def send() -> Coroutine[Any, Any, Reply]:
-            return self._wire.exchange(body, patience, self.timeout, pay.can.tokens)
+            return self._wire.exchange(body, patience, self.timeout)
 
-        return await (pay.hold.pay(send, pay.can, pay.later) if pay.hold else send())
+        return await pay.hold.pay(send, pay.most, pay.later)
 
     async def _ask(
-        self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold | None
+        self, key: str, messages: Sequence[Message], seed: int, sampling: Sampling, hold: Hold
     ) -> tuple[Completion, bool]:
         """The completion, and whether it is final: a passing failure is not, and is owed again at the next run."""
         began = time.monotonic()
         since = asyncio.get_running_loop().time()
         error, is_final, prompt = None, True, content_key(list(messages))
         try:
-            first = money.most(
-                [*messages, {"role": "assistant", "content": sampling.opening}],
-                sampling.max_tokens,
-                self.server.context,
-            )
+            first = self._most(hold, messages, sampling.max_tokens, sampling.opening)
             may_be_forced = sampling.answer_tokens and not (sampling.opening or self.server.cannot_continue)
-            forced = first.followed(sampling.answer_opening, sampling.answer_tokens, self.server.context)
-            paying = _Payment(hold, first, forced if may_be_forced else None)
+            forced = self._forced_most(hold, messages, sampling)
+            paying = _Payment(hold, first, forced if may_be_forced else 0.0)
             reply = await self._patiently(self._body(messages, seed, sampling), paying, prompt)
             completion = self._read(reply, key, seed, sampling, await self._is_cut_thinking(reply, sampling))
             is_cut = completion.truncated and not completion.answer and not sampling.opening
@@ -600,13 +602,13 @@ class Generator:
         key = self.key(messages, seed, sampling, *as_it_came)
         if found := self._kept(key):
             return found
-        can = money.most(messages, sampling.max_tokens, self.server.context)
         for attempt in range(TRIES):
             try:
                 # Others may wait for what this finds out: it waits for nobody's money.
                 with self._hold(may_wait=False) as hold:
                     body = self._body(messages, seed, sampling)
-                    reply = await self._send(body, self.stall, _Payment(hold, can))
+                    most = self._most(hold, messages, sampling.max_tokens)
+                    reply = await self._send(body, self.stall, _Payment(hold, most))
             except Failure:
                 await asyncio.sleep(_backoff(attempt))
                 continue
@@ -653,7 +655,7 @@ class Generator:
         )
 
     async def _wait(
-        self, key: str, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold | None
+        self, key: str, before: Completion, messages: Sequence[Message], sampling: Sampling, hold: Hold
     ) -> tuple[Completion, bool]:
         """`before` after one wait more, and whether that is to be kept under `key`; as it is where nothing can be gone
         on with, because it failed, hit the cap, or has no room left under it."""
@@ -675,10 +677,8 @@ class Generator:
         goes_on = self.server.dialect.left_open  # it asks for the server's template
         body |= await asyncio.to_thread(goes_on, self.server, messages, thinking)
         try:
-            read: list[Message] = [*messages, {"role": "assistant", "content": thinking}]
-            first = money.most(read, left, self.server.context)
-            forced = first.followed(sampling.answer_opening, sampling.answer_tokens, self.server.context)
-            paying = _Payment(hold, first, forced if sampling.answer_tokens else None)
+            forced = self._forced_most(hold, messages, sampling)
+            paying = _Payment(hold, self._most(hold, messages, left, thinking), forced if sampling.answer_tokens else 0)
             reply = await self._patiently(body, paying)
         except (Refused, Overtime, Oversized, Stalled, Malformed) as error:
             why = one_line(f"{type(error).__name__.lower()} {error}".strip(), REASON)

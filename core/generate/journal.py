@@ -10,6 +10,10 @@ A line reaches the operating system as soon as its completion is there (it survi
 SYNC_SECONDS (it survives a power cut, but for the last second). A torn last line is cut off and simply owed again;
 so is a line whose checksum is wrong. The checksum is a line's last field and covers every byte before it, so that a
 journal is checked as it stands, without parsing. Memory holds the place of each record (some 100 bytes), and no text.
+
+If prices are known, lines have a field "paid", in dollars (core/generate/budget.py). A line of that alone comes before
+a request, with the most that it can cost. The record of its completion gives back, as a negative amount, what was not
+taken. The sum over a journal is what its experiment has spent.
 """
 
 import fcntl
@@ -38,6 +42,8 @@ READ_BYTES = 8192  # read at a time when a record is looked up; most are shorter
 _BEGINNING = re.compile(rb'\{"key":"([0-9a-f]{32})","completion":\{')
 _END = b',"crc":"%08x"}\n'
 _END_BYTES = len(_END % 0)
+_PAID = re.compile(rb'"paid":(-?\d+(?:\.\d+)?(?:e-\d+)?),"crc":"[0-9a-f]{8}"\}\n$')
+_PAID_BYTES = 80  # at the end of a line, in which that is looked for
 
 
 def content_key(content: Any) -> str:
@@ -56,7 +62,7 @@ class Record:
 
 class _File:
     """A journal that is open for reading. `places`: the offset of each record by its key. `end`: the offset after the
-    last whole line that was scanned. `damaged`: numbers of lines that can't be read."""
+    last whole line that was scanned. `damaged`: numbers of lines that can't be read. `paid`: dollars."""
 
     def __init__(self, path: Path, fd: int | None = None) -> None:
         try:
@@ -66,19 +72,22 @@ class _File:
         self.places: dict[int, int] = {}
         self.end = 0
         self.damaged: list[int] = []
+        self.paid = 0.0
         self.scan()
 
     def scan(self) -> None:
-        """Note the places of the records after `end`."""
+        """Note the records after `end`, and what was paid."""
         with open(self.fd, "rb", buffering=1 << 20, closefd=False) as file:
             file.seek(self.end)
             for count, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     break
+                if not _is_whole(line):
+                    self.damaged.append(count)
                 if key := _key(line):
                     self.places[key] = self.end
-                else:
-                    self.damaged.append(count)
+                if paid := _PAID.search(line, max(0, len(line) - _PAID_BYTES)):
+                    self.paid += float(paid[1])
                 self.end += len(line)
 
     def line(self, offset: int) -> bytes:
@@ -126,7 +135,6 @@ class Records:
     def _close(self) -> None:
         for file in self._files:
             os.close(file.fd)
-        self._files.clear()
 
 
 class Archive(Records):
@@ -203,12 +211,26 @@ class Journal(Records):
             self._put_back()
         self._close()
 
-    def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message]) -> None:
-        """Keep `completion` (JSON-able) under `key`, with the `messages` that it answers. A full disk raises UserError
-        and leaves the journal whole."""
-        record = {"key": key, "completion": completion, "messages": list(messages)}
-        head = json.dumps(record, ensure_ascii=True, separators=(",", ":"))[:-1].encode()
-        line = head + _END % zlib.crc32(head)
+    def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message], paid: float = 0.0) -> None:
+        """Keep `completion` (JSON-able) under `key`, with the `messages` that it answers, and the dollars `paid` for
+        it since the last line about it. A full disk raises UserError and leaves the journal whole."""
+        place = self._own.end
+        self._append({"key": key, "completion": completion, "messages": list(messages)}, paid)
+        self._own.places[int(key, 16)] = place
+
+    def pay(self, amount: float) -> None:
+        """Note that so many dollars are paid; a negative amount is given back. Raises UserError as `put` does."""
+        self._append({}, amount)
+
+    @property
+    def paid(self) -> float:
+        """Return the dollars that this journal has as paid."""
+        return self._own.paid
+
+    def _append(self, record: dict[str, Any], paid: float) -> None:
+        paid = round(paid, 12)
+        head = json.dumps(record | ({"paid": paid} if paid else {}), ensure_ascii=True, separators=(",", ":"))[:-1]
+        line = head.encode() + _END % zlib.crc32(head.encode())
         try:
             if self._refused:
                 raise self._refused
@@ -218,8 +240,8 @@ class Journal(Records):
         except OSError as error:
             os.ftruncate(self._fd, self._own.end)
             raise trouble(self.path, error, f"the {len(self)} completions kept so far are safe") from None
-        self._own.places[int(key, 16)] = self._own.end
         self._own.end += len(line)
+        self._own.paid += paid
         self._dirty.set()
 
     def is_earlier(self, key: str) -> bool:
@@ -261,9 +283,12 @@ def _record(line: bytes) -> Record:
 
 def _key(line: bytes) -> int | None:
     """The key of a whole record; None where it is damaged, or no record at all."""
-    is_whole = line[-_END_BYTES:] == _END % zlib.crc32(memoryview(line)[:-_END_BYTES])
-    found = _BEGINNING.match(line) if is_whole else None
+    found = _BEGINNING.match(line) if _is_whole(line) else None
     return int(found[1], 16) if found else None
+
+
+def _is_whole(line: bytes) -> bool:
+    return line[-_END_BYTES:] == _END % zlib.crc32(memoryview(line)[:-_END_BYTES])
 
 
 # Completions as records

@@ -42,7 +42,7 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
                 f"{tool.name} of {rows.name}: {total:,} requests by {server.model}, prompt {prompt.name}, engine "
                 f"{server.kind} at {server.base_url} because {server.why}"
             )
-            with session.open(name, config, stop, folder, server, opening=line, on=name) as opened:
+            with session.open(name, config, stop, folder, server, opening=line) as opened:
                 told = opened.asked(each(job, total, opened), "what was answered is kept")
             write_columns(tool, rows, told, opened)
 

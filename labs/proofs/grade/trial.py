@@ -67,7 +67,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
             ways, left_out = ways_of(chosen, prompts, attacks)
             totals = [checked(way, config, way.prompt) for way in ways]
             line = _opening(name, server, chosen, ways, totals)
-            with session.open(name, config, stop, folder, server, opening=line, on=chosen.sha256) as opened:
+            with session.open(name, config, stop, folder, server, opening=line) as opened:
                 points = opened.asked(_grade(ways, totals, opened), "what is graded is kept")
             document = _document(name, config, server, chosen, list(zip(ways, points, strict=True)))
             document |= {"started": started, "ended": write.now(), "left_out": left_out}

@@ -183,7 +183,7 @@ def test_a_verdict_that_breaks_its_form_is_none(old: str, new: str) -> None:
 
 def wait_for_lines(process: "subprocess.Popen[str]", journal: Path, count: int) -> None:
     """Until what was answered is in the journal."""
-    while journal.read_bytes().count(b"\n") < count:
+    while journal.read_bytes().count(b'"completion":') < count:
         assert process.poll() is None
         time.sleep(0.01)
 
