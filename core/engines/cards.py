@@ -195,8 +195,6 @@ class Card:
     continues: bool | None = _field(_yes_or_no, None)
     streams: bool = _field(_yes_or_no, True)
     concurrency: int | None = _field(_whole, None)
-    requests_per_minute: int | None = _field(_whole, None)
-    tokens_per_minute: int | None = _field(_whole, None)
     problem_set: str = _field(_text, "aime_2025")
     proof_set: str = _field(_text, "imo_proofbench")
     graded_set: str = _field(_text, "proofbench_graded")

@@ -125,7 +125,7 @@ class Generator:
     ) -> None:
         self.server = server
         self._budget = budget if server.card.price else None
-        self._rates = Rates(server.card.requests_per_minute, server.card.tokens_per_minute, _pause_for)
+        self._rates = Rates(_pause_for)
         self._is_told_of_pauses = self._doubted_counts = self._noted_cut = False
         self.journal = journal
         self.timeout, self.stall = timeout, stall
@@ -456,7 +456,7 @@ class Generator:
             self._is_told_of_pauses = True
             self._say(
                 f"note: the server at {address} limits our rate ({refusal.said.rstrip('.')}): all requests wait for "
-                f"{waits} s now, and whenever it says so (requests_per_minute and tokens_per_minute in its card keep "
+                f"{waits} s now, and whenever it says so (a lower CONCURRENCY keeps "
                 "below its limits)"
             )
         if since is not None and asyncio.get_running_loop().time() - since > THROTTLED_SECONDS:

@@ -108,7 +108,7 @@ class Wire:
 
     def __init__(self, server: Server, limit: int, rates: Rates | None = None) -> None:
         _allow(limit, server)
-        self._rates = rates or Rates()
+        self._rates = rates or Rates(lambda round, wait: 0.0)
         self._ways = _WAYS if server.streams else ({},)
         self._way = self._ways[0]  # the one that was taken last
         addresses = (server.base_url, *server.replicas)
@@ -152,18 +152,18 @@ class Wire:
         for client in (*self._clients, self._aside):
             await client.close()
 
-    async def exchange(self, body: Mapping[str, Any], patience: float, limit: float, tokens: int = 0) -> Reply:
-        """The reply to `body`, the JSON object of a chat request that takes so many `tokens` at most. It is sent when
-        the rates allow, and given up when no byte has come for `patience` seconds from then on, or when it is not
-        complete after `limit` seconds. It is asked for in the first of our ways that the server takes: each request
-        looks for itself, and what it found is kept; while a server is new to us, many are on their way at once.
+    async def exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
+        """The reply to `body`, the JSON object of a chat request. It is sent when the rates allow, and given up when no
+        byte has come for `patience` seconds from then on, or when it is not complete after `limit` seconds. It is asked
+        for in the first of our ways that the server takes: each request looks for itself, and what it found is kept;
+        while a server is new to us, many are on their way at once.
 
         Raises Lost, Malformed, Refused, Stalled or Overtime, and Elsewhere where the server sends us on to another.
         """
         ways = [self._way, *(way for way in self._ways if way is not self._way)]
         for way in ways:
             try:
-                reply = await self._in_time({**body, **way}, patience, limit, tokens)
+                reply = await self._in_time({**body, **way}, patience, limit)
             except Refused as refusal:
                 if way is ways[-1] or not refusal.is_of_streaming:
                     raise
@@ -172,20 +172,17 @@ class Wire:
                 return reply
         raise AssertionError("the last way returns or raises")
 
-    async def _in_time(self, body: Mapping[str, Any], patience: float, limit: float, tokens: int) -> Reply:
-        entry = await self._rates.enter(tokens)
+    async def _in_time(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
+        entered = await self._rates.enter()
         try:
             reply = await self._exchange(body, patience, limit)
         except Refused as refusal:
-            if refusal.is_free:
-                self._rates.correct(entry, 0)
             if refusal.status == THROTTLED and not refusal.is_too_large:
-                self._rates.refused(entry, refusal.wait)
+                self._rates.refused(entered, refusal.wait)
             raise
         finally:
             self._rates.leave()
-        prompt, _, completion = reply.counted
-        self._rates.took(entry, None if prompt is None or completion is None else prompt + completion)
+        self._rates.answered()
         return reply
 
     async def post(self, path: str, body: Mapping[str, Any], limit: float) -> Any:

@@ -1,5 +1,5 @@
-"""The plan of a run at a provider's: tokens, dollars at the prices of the model's card, and the time that the card's
-rates take at least. How fast a provider's model writes is not known."""
+"""The plan of a run at a provider's: tokens, and dollars at the prices of the model's card. How fast a provider's model
+writes is not known."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from dataclasses import replace
 from core.base.prices import shown
 from core.constants import Constants
 from core.engines.cards import Card
-from core.plan.estimate import aligned_rows, hours, token_rows
+from core.plan.estimate import aligned_rows, token_rows
 from core.plan.lengths import Lengths
 from core.plan.loads import at_most, loads
 from core.plan.roofline import Load
@@ -23,9 +23,7 @@ def text(card: Card, model: str, config: Constants, count: int, lengths: Lengths
         *token_rows(config, count, made, lengths, planned),
         ("cost", cost(card, model, config, count, made, lengths, planned)),
     ]
-    least = _least_seconds(card, config, made)
-    at_least = f"{hours([least, least])} at least, at the rates of the card"
-    rows.append(("time", at_least if least else "not planned: how fast the server writes is not known"))
+    rows.append(("time", "not planned: how fast the server writes is not known"))
     return aligned_rows(rows)
 
 
@@ -52,11 +50,3 @@ def cost(
 
 def _prompts(config: Constants, made: Sequence[Load]) -> float:
     return config.RUNS * sum(load.prompts for load in made)
-
-
-def _least_seconds(card: Card, config: Constants, made: Sequence[Load]) -> float:
-    """0 where the card has no rates."""
-    requests = config.RUNS * sum(load.count * (1 + load.cut) for load in made)
-    tokens = _prompts(config, made) + config.RUNS * sum(load.tokens for load in made)
-    rates = ((requests, card.requests_per_minute), (tokens, card.tokens_per_minute))
-    return max((60 * amount / rate for amount, rate in rates if rate), default=0.0)
