@@ -233,6 +233,8 @@ class Card:
     def remedy(self, is_named: Callable[[str], bool]) -> str:
         """How a card takes account of a refusal that names fields of our requests; "" where it names none."""
         fields = [f'never = ["{name}"]' for name in NEVER if is_named(name)]
+        if self.streams and (is_named("stream") or is_named("stream_options")):
+            fields.append("streams = false")
         if is_named(CAPS[1]) and self.cap != CAPS[1]:
             fields.insert(0, f'cap = "{CAPS[1]}"')
         said = f"the card {self.name} has to say" if self.name else "a card of the model has to say"

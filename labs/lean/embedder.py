@@ -86,7 +86,7 @@ class Embedder:
                 first, second = await self._of(texts[:middle]), await self._of(texts[middle:])
                 return Embedded(*(np.concatenate(both) for both in zip(first, second, strict=True)))
             if len(texts[0]) < 2 * FEWEST:
-                raise UserError(f"the server at {self._at} finds a short text too long ({refusal.said})") from None
+                raise UserError(f"the server at {self._at} finds a short text too long ({refusal})") from None
             kept = len(texts[0]) // 4
             shorter = await self._of([texts[0][:kept] + _CUT + texts[0][-kept:]])
             return Embedded(shorter.vectors, np.ones(1, np.bool_))
@@ -106,13 +106,13 @@ class Embedder:
             except Malformed as error:
                 raise self._none(str(error)) from None
             except Refused as refusal:
-                if _TOO_LONG.search(refusal.said.lower()):
+                if _TOO_LONG.search(str(refusal).lower()):
                     raise
                 if refusal.status in (401, 403):
                     raise UserError(f"the server at {self._at} refuses the key. {self._server.key.remedy}") from None
                 if refusal.status not in PASSING and (refusal.status < 500 or refusal.status == 501):
-                    raise self._none(f"status {refusal.status}: {refusal.said}") from None
-                why = f"status {refusal.status}: {refusal.said}"
+                    raise self._none(f"status {refusal.status}: {refusal}") from None
+                why = f"status {refusal.status}: {refusal}"
             if wait is not None:
                 await asyncio.sleep(wait)
         raise Failed(f"the server at {self._at} gives no embeddings ({why.rstrip('.')})")

@@ -18,7 +18,7 @@ from core.engines.attach import probe
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
-from core.generate import generator
+from core.generate import retry
 from core.generate.generator import Generator
 from core.generate.journal import Archive, Journal, content_key
 from core.report import compare, page, texts
@@ -99,7 +99,7 @@ def serve() -> Iterator[Callable[..., StandIn]]:
 
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.01)
+    monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.01)
     for name in ("BASE_URL", "MODEL", "API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -499,7 +499,7 @@ def test_after_a_pause_it_is_asked_who_it_is(serve: Any, tmp_path: Path, monkeyp
     server = here.probed()
     here.pages = sglang("/models/two")
     assert not complete(server, tmp_path, (1,))[0].error, "without a pause nobody looks"
-    monkeypatch.setattr(generator, "IDLE_SECONDS", -1.0)
+    monkeypatch.setattr(retry, "IDLE_SECONDS", -1.0)
     with pytest.raises(UserError, match="/models/two now"):
         complete(server, tmp_path, (2,))
 
@@ -644,13 +644,6 @@ def parsed(prompt: str, cap: int, seed: int) -> Said:
     return cut(prompt, cap, seed) if seed == 1 else ("\\boxed{42}", "6*7, so 42", "stop")
 
 
-def parsed_at_the_end(prompt: str, cap: int, seed: int) -> Said:
-    """A server that looks for the closing tag: what was cut off before it stands in the content."""
-    if cap < 50 or seed == 1:
-        return "6*7 is the sum \\boxed{4", "", "length"
-    return "\\boxed{42}", "6*7, so 42", "stop"
-
-
 OTHER = {"/v1/models": {"data": [{"id": "QED-Nano-Thinking-qwen3-r1", "owned_by": "me"}]}}
 SEEN = {
     "instruct": (instruct, False),
@@ -658,7 +651,6 @@ SEEN = {
     "no parser, an open template": (without_parser, True),
     "tags of its own": (tagged, False),
     "a parser": (parsed, False),
-    "a parser that needs the end": (parsed_at_the_end, True),
 }
 
 

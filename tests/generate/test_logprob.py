@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal, from_record, to_record
-from core.generate.reply import assembled, reply_from
+from core.generate.reply import found_in, reply_from
 from core.types import Completion, Sampling
 from tests.fakes.http import Proxy, answer
-from tests.generate.test_generator import MESSAGES, SHORT, ask, chat
+from tests.fakes.moody import chat
+from tests.helpers.asking import MESSAGES, SHORT, ask
 
 SUMMED = replace(SHORT, sum_logprobs=True)
 LINE = replace(SUMMED, stop="\n")
@@ -164,7 +165,7 @@ async def streamed(chunks: Sequence[dict[str, Any]]) -> dict[str, Any]:
             yield b"data: " + json.dumps(chunk).encode() + b"\n\n"
         yield b"data: [DONE]\n\n"
 
-    return await assembled(b"", rest())
+    return await found_in(rest())
 
 
 def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed() -> None:

@@ -18,7 +18,7 @@ from core.session.bar import Bar, fitting
 from core.types import Completion
 from tests.conftest import ROOT, environment, heed_signals, python, run
 from tests.fakes.http import HttpFake, Request, answer, reset
-from tests.generate.test_retry import MODELS, chat
+from tests.fakes.moody import MODELS, chat
 
 
 @given(st.lists(st.text(st.characters(categories=["L"]), max_size=30), max_size=6), st.integers(0, 90))

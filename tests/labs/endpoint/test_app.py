@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from core.base import seeds
 from core.engines.server import Server
-from core.generate import generator
+from core.generate import retry
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import groups
@@ -33,8 +33,8 @@ from labs.endpoint import app, chat
 from labs.endpoint.guard import Refusal
 from tests.conftest import python
 from tests.fakes.http import Proxy, answer, reset
-from tests.generate.test_retry import Moody
-from tests.generate.test_retry import chat as chat_reply
+from tests.fakes.moody import Moody
+from tests.fakes.moody import chat as chat_reply
 
 STATEMENT = "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000."
 ASKED = [{"role": "user", "content": STATEMENT}]
@@ -520,7 +520,7 @@ def test_a_cap_that_does_not_fit_the_servers_context_is_refused(engine: Server, 
 def test_a_lost_server_is_told_with_503_and_in_a_stream_as_an_error(
     engine: Server, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.01)
+    monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.01)
     before = start(engine)
     made = before.ask().choices
     before.close()
@@ -537,12 +537,12 @@ def test_a_lost_server_is_told_with_503_and_in_a_stream_as_an_error(
 def test_a_server_lost_in_the_middle_leaves_nothing_running(
     engine: Server, proxy: Proxy, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.01)
+    monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.01)
     running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, N=8)
     proxy.script = [reset] * 1000
     with pytest.raises(openai.InternalServerError, match="does not answer any more"):
         running.ask()
-    assert len(proxy.bodies) <= generator.RETRIES + 2, "the others are not asked for once one is lost"
+    assert len(proxy.bodies) <= retry.RETRIES + 2, "the others are not asked for once one is lost"
 
 
 @pytest.mark.parametrize("stream", [True, False])

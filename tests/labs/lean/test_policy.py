@@ -21,7 +21,7 @@ from labs.lean.policy import Policy, asked, tactic_in
 from labs.lean.search import Failed, TooLong, search
 from tests.fakes.http import Proxy, answer
 from tests.fakes.model import Jumbled, Model
-from tests.generate.test_generator import chat
+from tests.fakes.moody import chat
 from tests.labs.lean.worlds import PROOF, State, Toy, constants
 
 STATE = State("p q : Prop\nh : p\n⊢ p ∨ q")
