@@ -25,7 +25,7 @@ from tests.conftest import ROOT, environment, heed_signals, run, start
 from tests.engines.test_process import is_alive
 from tests.engines.test_server import QED_NANO_CONFIG, Pages, models, stand_in
 from tests.engines.test_server import SGLANG as STAND_IN
-from tests.session.test_run import load, timeless
+from tests.helpers.runs import load, timeless
 
 pytest.importorskip("sglang_router", reason="the gateway is not installed: bash setup.sh fleet")
 SMALL = ("LIMIT=4", "N=4", "T=2", "MAX_TOKENS=300", "CONCURRENCY=12")

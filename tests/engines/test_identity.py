@@ -27,8 +27,8 @@ from core.results.data import archive
 from core.types import Completion, Sampling
 from tests.conftest import ROOT, python, run
 from tests.fakes.http import Answer, HttpFake, Request, answer, reset
-from tests.results.test_results import SCHEMA
-from tests.session.test_run import load
+from tests.helpers.documents import SCHEMA
+from tests.helpers.runs import load
 
 MESSAGES: list[Any] = [{"role": "user", "content": "How much is 6*7?"}]
 SHORT = Sampling(max_tokens=100)

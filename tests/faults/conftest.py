@@ -18,7 +18,7 @@ import pytest
 from core.engines.server import Server
 from tests.conftest import ROOT, environment, heed_signals
 from tests.faults.recorder import Recorder
-from tests.session.test_run import load, timeless
+from tests.helpers.runs import load, timeless
 
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 FIGURES: list[str] = []  # lines for the end of the report

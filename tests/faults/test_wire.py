@@ -29,7 +29,7 @@ from core.types import Completion, Problem, Sampling
 from tests.conftest import python, start
 from tests.faults import proxy as wire
 from tests.faults.proxy import Chunk, Fault, Proxy
-from tests.session.test_run import load, timeless
+from tests.helpers.runs import load, timeless
 
 LONG = pytest.mark.faults
 SEED = int(os.environ.get("FAULTS_SEED", "0"))

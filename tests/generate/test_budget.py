@@ -26,8 +26,8 @@ from core.generate.reply import Failure, Lost, Malformed, Refused, Reply, Stalle
 from core.types import Sampling
 from tests.conftest import run, start
 from tests.fakes.http import Answer, HttpFake, Request, answer, reset
-from tests.results.test_results import SCHEMA
-from tests.session.test_run import load
+from tests.helpers.documents import SCHEMA
+from tests.helpers.runs import load
 
 PRICES = Prices(read=1.0, cached=0.1, written=10.0, on="2026-11-23")
 

@@ -12,7 +12,8 @@ from core.generate.retry import Over
 from tests.conftest import ROOT, ended, python
 from tests.fakes.http import Answer, Request, answer, reset
 from tests.fakes.moody import Moody, chat, good
-from tests.helpers.asking import ask_each, document
+from tests.helpers.asking import ask_each
+from tests.helpers.runs import load
 
 QUOTA = {"error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": None}}
 USELESS: dict[str, tuple[Answer, str]] = {
@@ -193,7 +194,7 @@ def test_a_run_without_a_usable_reply_ends_soon_with_status_1(moody: Moody, resu
     assert status == 1 and "log in first" in error_of(err) and "partial.json" in error_of(err)
     assert err.count("note: the server at") == 1
     assert len(moody.prompts) < 500, "of 1,440 requests with nine tries each"
-    assert not (results / "02_rsa_basic.json").exists() and not document(results, "02_rsa_basic.partial")["complete"]
+    assert not (results / "02_rsa_basic.json").exists() and not load(results, "02_rsa_basic.partial")["complete"]
 
 
 def test_a_run_that_failed_whole_ends_with_status_1_and_replaces_nothing(moody: Moody, results: Path) -> None:
@@ -207,7 +208,7 @@ def test_a_run_that_failed_whole_ends_with_status_1_and_replaces_nothing(moody: 
         assert status == 1 and "context overflow" in error_of(err)
         assert "results " not in out and (results / "02_rsa_basic.json").read_bytes() == before
         assert [path.name for path in results.glob("02_rsa_basic.*.json")] == ["02_rsa_basic.partial.json"]
-        partial = document(results, "02_rsa_basic.partial")
+        partial = load(results, "02_rsa_basic.partial")
         assert not partial["complete"] and any("100.0% of 32" in warning for warning in partial["warnings"])
 
 

@@ -32,8 +32,9 @@ from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.fakes.moody import Moody, chat
 from tests.helpers import documents, reports
 from tests.helpers.asking import ask_each
-from tests.results.test_results import SCHEMA, document, graded, member
-from tests.session.test_run import load
+from tests.helpers.documents import SCHEMA
+from tests.helpers.graded import document, graded, member
+from tests.helpers.runs import load
 
 
 def uncounted(answer: str = "\\boxed{42}") -> Member:

@@ -1,10 +1,8 @@
 """Ask a server through a Generator, with a journal in a folder."""
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from core.engines.server import Server
 from core.generate.generator import Generator
@@ -56,8 +54,3 @@ def ask_each(
                 return list(await asyncio.gather(*asked))
 
     return asyncio.run(all_of_them()), lines
-
-
-def document(results: Path, name: str) -> Any:
-    """Read the results file of an experiment."""
-    return json.loads((results / f"{name}.json").read_text(encoding="utf-8"))

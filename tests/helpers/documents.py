@@ -1,8 +1,13 @@
 """Results documents made up for tests: whole ones, as readers demand, of which a test says only what it is about."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from core.results import write
+
+SCHEMA: dict[str, Any] = json.loads(Path(write.__file__).with_name("schema.json").read_text(encoding="utf-8"))
 KEY = "0" * 32
 RATE = {"value": 0.5, "low": 0.25, "high": 0.75, "n": 1}
 
@@ -62,7 +67,8 @@ def document(problems: Sequence[dict[str, Any]] = (), steps: Sequence[dict[str, 
         "engine": {"kind": "other", "version": None, "context": None, "concurrency": 8, "why": "test"},
         "problem_set": {"name": "s", "n": max(1, len(problems)), "sha256": "0" * 64},
         "config": {"MAX_TOKENS": 100, "TEMPERATURE": 0.7, "SEED": 0},
-        "provenance": {},
+        "grader": "by_answer",
+        "provenance": {"prompts_sha256": "0" * 64},
         "metrics": {
             "steps": list(steps),
             "final": {},

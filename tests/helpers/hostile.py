@@ -36,7 +36,8 @@ from core.scaffolds.rsa import RSA, RsaConstants
 from core.types import Sampling
 from tests.conftest import python
 from tests.fakes.http import HttpFake, Request, answer
-from tests.results.test_results import SCHEMA, save
+from tests.helpers.documents import SCHEMA
+from tests.helpers.graded import save
 
 # What must hold
 

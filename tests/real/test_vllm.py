@@ -32,9 +32,9 @@ from labs.lean import embedding
 from tests.conftest import ROOT, environment, heed_signals, python
 from tests.fakes.http import Proxy, answer
 from tests.faults.conftest import kill, wait
+from tests.helpers.runs import journal_lines, load
 from tests.labs.lean.test_embeddings import asked as asked_of
 from tests.real.conftest import FIGURES, RUNNING, within
-from tests.session.test_run import journal_lines, load
 
 pytestmark = pytest.mark.engines
 SUMS = sets.load("sums").problems

@@ -20,7 +20,7 @@ from core.scaffolds.rsa import RSA
 from core.session.run import solve_sync
 from tests.fakes.server import ScriptedServer
 from tests.helpers import documents, reports
-from tests.session.test_python import TWO
+from tests.helpers.runs import TWO
 
 
 @pytest.fixture

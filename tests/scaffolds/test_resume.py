@@ -23,7 +23,7 @@ from tests import conftest
 from tests.conftest import ROOT
 from tests.fakes.model import PROBLEM, SCAFFOLDS, Model, graded_step, run
 from tests.fakes.server import ScriptedServer, stated
-from tests.session.test_run import load, timeless
+from tests.helpers.runs import load, timeless
 
 Names = tuple[str | int, ...]
 SIZES: dict[str, Any] = {

@@ -15,7 +15,7 @@ from core.scaffolds import experiment_file, prompts, rsa_paper
 from tests import conftest
 from tests.fakes.model import PROBLEM, Model, constants_with, run
 from tests.fakes.server import ScriptedServer
-from tests.session.test_run import load
+from tests.helpers.runs import load
 
 SIZES: dict[str, Any] = {"N": 6, "K": 4, "T": 2, "CARRY": "full"}
 

@@ -10,7 +10,7 @@ import pytest
 from tests.engines.test_fleet import ended, slurm, submit, wait_until
 from tests.engines.test_server import stand_in
 from tests.fakes.grader import GradingServer
-from tests.session.test_run import load
+from tests.helpers.runs import load
 
 __all__ = ["slurm"]  # a fixture
 PROOFS = ("18_proofs", "SCAFFOLD=baseline", "N=2", "RUNS=1", "LIMIT=2", "MAX_TOKENS=300")

@@ -15,9 +15,9 @@ from tests import conftest
 from tests.conftest import python
 from tests.fakes.grader import GradingServer, points_of
 from tests.fakes.server import ScriptedServer
+from tests.helpers.runs import load
 from tests.labs.proofs.grade.conftest import grade, the_error
 from tests.labs.proofs.grade.test_lines import wait_for_lines
-from tests.session.test_run import load
 
 MakeCard = Callable[..., str]
 PROOFS = [{"id": f"p{i}", "problem": f"Show that {i} is {i}.", "grading_scheme": f"7: say {i}"} for i in range(3)]

@@ -1,0 +1,39 @@
+"""What runs leave behind, as tests read it; and problems to run on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from tests.helpers.documents import SCHEMA
+
+SMALL = ("LIMIT=2", "T=2", "MAX_TOKENS=300")
+SMALLER = (*SMALL, "N=4", "K=2")
+TIMES = {"started", "ended", "seconds", "generation_seconds", "cached_tokens", "cached", "reused", "reused_by"}
+REUSE = " from the journal were matched by "  # in a warning
+TWO: list[dict[str, Any]] = [
+    {"problem": "What is 1+1?", "answer": 2},
+    {"id": "second", "problem": "What is 2+1?", "answer": "3"},
+]
+
+
+def load(folder: Path, name: str) -> dict[str, Any]:
+    """Read the results `name` in `folder`, and check them against the schema."""
+    document: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
+    jsonschema.validate(document, SCHEMA)
+    return document
+
+
+def timeless(value: Any) -> Any:
+    """Return `value` as a resumed run must equal it: without times, counts of what came from the journal, and cached
+    tokens, which depend on the order of arrival."""
+    if isinstance(value, dict):
+        return {key: timeless(item) for key, item in value.items() if key not in TIMES}
+    if isinstance(value, list):
+        return [timeless(item) for item in value if not (isinstance(item, str) and REUSE in item)]
+    return value
+
+
+def journal_lines(folder: Path, name: str) -> list[str]:
+    return (folder / "journal" / f"{name}.jsonl").read_text().splitlines()
