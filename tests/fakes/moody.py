@@ -29,11 +29,12 @@ class Moody(HttpFake):
     def __init__(self) -> None:
         self.prompts: list[str] = []
         self.bodies: list[dict[str, Any]] = []
+        self.models: dict[str, Any] = MODELS
         self.choose: Callable[[int, str], Answer] = lambda n, prompt: good(prompt)
         super().__init__()
 
     def get(self, request: Request) -> None:
-        answer(200 if request.path == "/v1/models" else 404, MODELS)(request)
+        answer(200 if request.path == "/v1/models" else 404, self.models)(request)
 
     def post(self, request: Request, body: bytes) -> None:
         asked = json.loads(body)
