@@ -1,4 +1,4 @@
-"""Client cost: CPU time that one request takes in our generator, in bare HTTP and openai clients, and in two harnesses.
+"""Client cost: CPU time that one request takes in our generator, in bare aiohttp and openai clients, and in lm_eval.
 
     bash benchmarks/run.sh client_cost [--rounds 5] [--sizes 500 2500] [--pieces 1] [--only NAME …]
 
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,34 +76,10 @@ async def bare_aiohttp(url: str, n: int) -> None:
         await drive(n, ask)
 
 
-async def bare_httpx2(url: str, n: int) -> None:
-    import httpx2
-
-    async with httpx2.AsyncClient() as client:
-
-        async def ask(seed: int) -> str:
-            reply = await client.post(f"{url}/chat/completions", json=body(seed))
-            return str(reply.json()["choices"][0]["message"]["content"])
-
-        await drive(n, ask)
-
-
-async def bare_httpx(url: str, n: int) -> None:
-    import httpx  # type: ignore[import-not-found, unused-ignore]
-
-    async with httpx.AsyncClient() as client:
-
-        async def ask(seed: int) -> str:
-            reply = await client.post(f"{url}/chat/completions", json=body(seed))
-            return str(reply.json()["choices"][0]["message"]["content"])
-
-        await drive(n, ask)
-
-
-async def bare_openai(url: str, n: int, on_aiohttp: bool = False, stream: bool = False) -> None:
+async def bare_openai(url: str, n: int, streamed: bool = False) -> None:
     import openai
 
-    http_client = openai.DefaultAioHttpClient() if on_aiohttp else None
+    http_client = openai.DefaultAioHttpClient() if streamed else None
     async with openai.AsyncOpenAI(base_url=url, api_key="none", http_client=http_client) as client:
         create: Any = client.chat.completions.create
 
@@ -118,7 +95,7 @@ async def bare_openai(url: str, n: int, on_aiohttp: bool = False, stream: bool =
                     pieces.append(event.choices[0].delta.content or "")
             return "".join(pieces)
 
-        await drive(n, listen if stream else ask)
+        await drive(n, listen if streamed else ask)
 
 
 async def ours(url: str, n: int) -> None:
@@ -139,29 +116,6 @@ async def ours(url: str, n: int) -> None:
             await drive(n, ask)
         if len(journal) != n:
             raise SystemExit(f"the journal holds {len(journal)} of {n} completions")
-
-
-def inspect(url: str, n: int, **options: Any) -> None:
-    os.environ |= {"STUB_API_KEY": "none", "STUB_BASE_URL": url}
-    from inspect_ai import Task, eval  # type: ignore[import-not-found, unused-ignore]
-    from inspect_ai.dataset import MemoryDataset, Sample  # type: ignore[import-not-found, unused-ignore]
-    from inspect_ai.solver import generate  # type: ignore[import-not-found, unused-ignore]
-
-    with tempfile.TemporaryDirectory() as folder:
-        log = eval(
-            Task(dataset=MemoryDataset([Sample(input=PROMPT) for _ in range(n)]), solver=generate()),
-            model=f"openai-api/stub/{MODEL}",
-            max_connections=IN_FLIGHT,
-            display="none",
-            log_dir=folder,
-            **SETTINGS,
-            **options,
-        )[0]
-        samples = log.samples or []
-        if log.status != "success" or len(samples) != n:
-            raise SystemExit(f"inspect_ai: {log.status}, {log.error}")
-        for sample in samples:
-            check(sample.output.completion)
 
 
 def lm_eval(url: str, n: int, keep: bool = False) -> None:
@@ -208,18 +162,13 @@ class Client(NamedTuple):
 
 CLIENTS = {
     "aiohttp, bare": Client(HERE, bare_aiohttp, ["aiohttp"]),
-    "httpx2, bare": Client(HERE, bare_httpx2, ["httpx2"]),
-    "httpx, bare": Client(PEERS, bare_httpx, ["httpx"]),
     "openai, bare": Client(HERE, bare_openai, ["openai"]),
-    "openai on aiohttp": Client(HERE, lambda url, n: bare_openai(url, n, on_aiohttp=True), ["openai", "aiohttp"]),
-    "openai on aiohttp, streamed": Client(HERE, lambda url, n: bare_openai(url, n, True, True), ["openai", "aiohttp"]),
+    "openai on aiohttp, streamed": Client(HERE, partial(bare_openai, streamed=True), ["openai", "aiohttp"]),
     "**ours, journal on**": Client(HERE, ours, []),
     "lm_eval": Client(PEERS, lm_eval, ["lm_eval"]),
-    "lm_eval, answers kept": Client(PEERS, lambda url, n: lm_eval(url, n, keep=True), ["lm_eval"]),
-    "inspect_ai": Client(PEERS, inspect, ["inspect_ai"]),
-    "inspect_ai, log_realtime off": Client(PEERS, lambda url, n: inspect(url, n, log_realtime=False), ["inspect_ai"]),
+    "lm_eval, answers kept": Client(PEERS, partial(lm_eval, keep=True), ["lm_eval"]),
 }
-OURS, OPENAI, HARNESSES = "**ours, journal on**", "openai, bare", ("lm_eval", "inspect_ai")
+OURS, OPENAI, LM_EVAL = "**ours, journal on**", "openai, bare", "lm_eval"
 
 
 def child(name: str, url: str, n: int) -> None:
@@ -266,7 +215,7 @@ def shown(values: Sequence[float], digits: int = 2) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="CPU time per request: ours, bare clients and two harnesses.")
+    parser = argparse.ArgumentParser(description="CPU time per request: ours, bare clients and lm_eval.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs=2, default=[500, 2500], metavar="N", help="requests of the two runs")
     parser.add_argument("--pieces", type=int, default=1, help="events that a streamed text comes in")
@@ -315,7 +264,7 @@ def main() -> None:
     if OURS in middle:
         if OPENAI in middle:
             print(f"Ours takes {middle[OURS] / middle[OPENAI]:.2f} of bare openai's CPU (goal: at most {GOAL_OPENAI}).")
-        for name in (name for name in middle if name.startswith(HARNESSES)):
+        for name in (name for name in middle if name.startswith(LM_EVAL)):
             ratio = middle[name] / middle[OURS]
             print(f"Ours does {ratio:.1f} times the requests/s per core of {name} (goal: at least {GOAL_HARNESS:.0f}).")
 

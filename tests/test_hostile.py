@@ -152,14 +152,13 @@ def test_a_damaged_journal_never_gives_a_wrong_completion(folder: Path, data: st
 
 def test_a_run_on_hostile_answers_ends_and_judges_rightly(document: dict[str, Any]) -> None:
     assert document["complete"]
-    uncounted, warning = document["warnings"]
-    assert "did not report the tokens of" in uncounted  # its counts contradict its texts
+    (warning,) = document["warnings"]
     assert "34 of 72 members repeat another" in warning  # whatever the seed, a case has one answer
 
 
 def test_a_reply_of_any_shape_is_a_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.generate.generator._backoff", lambda attempt: 0.0)
-    monkeypatch.setattr("core.generate.generator.RETRIES", 1)
+    monkeypatch.setattr("core.generate.retry._backoff", lambda attempt: 0.0)
+    monkeypatch.setattr("core.generate.retry.RETRIES", 1)
     asyncio.run(hostile.check_shapes(tmp_path, hostile.odd_shapes()))
 
 

@@ -28,15 +28,11 @@ class Prices:
     def cost(self, counted: Counted) -> int | None:
         """The same in whole picodollars."""
         dollars = self.dollars(counted)
-        return None if dollars is None else picodollars(dollars)
+        return None if dollars is None else round(dollars * PICO)
 
-    def most(self, prompt: int, completion: int) -> int:
-        """The most that so many tokens can cost, in picodollars: some providers ask more for what they cache."""
-        return picodollars((prompt * max(self.read, self.cached) + completion * self.written) / 1e6)
-
-
-def picodollars(dollars: float) -> int:
-    return round(dollars * PICO)
+    def most(self, prompt: int, completion: int) -> float:
+        """Return the most dollars that so many tokens can cost: some providers ask more for what they cache."""
+        return (prompt * max(self.read, self.cached) + completion * self.written) / 1e6
 
 
 def shown(dollars: float) -> str:

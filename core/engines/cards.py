@@ -195,8 +195,6 @@ class Card:
     continues: bool | None = _field(_yes_or_no, None)
     streams: bool = _field(_yes_or_no, True)
     concurrency: int | None = _field(_whole, None)
-    requests_per_minute: int | None = _field(_whole, None)
-    tokens_per_minute: int | None = _field(_whole, None)
     problem_set: str = _field(_text, "aime_2025")
     proof_set: str = _field(_text, "imo_proofbench")
     graded_set: str = _field(_text, "proofbench_graded")
@@ -235,6 +233,8 @@ class Card:
     def remedy(self, is_named: Callable[[str], bool]) -> str:
         """How a card takes account of a refusal that names fields of our requests; "" where it names none."""
         fields = [f'never = ["{name}"]' for name in NEVER if is_named(name)]
+        if self.streams and (is_named("stream") or is_named("stream_options")):
+            fields.append("streams = false")
         if is_named(CAPS[1]) and self.cap != CAPS[1]:
             fields.insert(0, f'cap = "{CAPS[1]}"')
         said = f"the card {self.name} has to say" if self.name else "a card of the model has to say"

@@ -3,14 +3,17 @@
 One file per experiment, one JSON object a line, keyed by a hash of everything that determines a completion. A record
 holds the completion and the messages of its request, as they were sent. A run looks each request up before it asks the
 server; so a stopped run goes on where it was, and T raised from 5 to 10 reuses every earlier step. Journals of other
-experiments beside it are read too (never written): step 0 of an RSA run is the eight samples of the baseline. Where two
-journals say different things under one key, the run's own counts (else the last by name), and the number of such keys
-is reported.
+experiments beside it are read too (never written): step 0 of an RSA run is the eight samples of the baseline. If two
+journals hold the same key, the run's own counts (else the last by name).
 
 A line reaches the operating system as soon as its completion is there (it survives kill -9), and the disk within
 SYNC_SECONDS (it survives a power cut, but for the last second). A torn last line is cut off and simply owed again;
 so is a line whose checksum is wrong. The checksum is a line's last field and covers every byte before it, so that a
-journal is checked as it stands, without parsing. Memory holds 16 bytes a record, where it lies, and no text.
+journal is checked as it stands, without parsing. Memory holds the place of each record (some 100 bytes), and no text.
+
+If prices are known, lines have a field "paid", in dollars (core/generate/budget.py). A line of that alone comes before
+a request, with the most that it can cost. The record of its completion gives back, as a negative amount, what was not
+taken. The sum over a journal is what its experiment has spent.
 """
 
 import fcntl
@@ -29,21 +32,18 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_origin, get_type_hints
 
-import numpy as np
-
 from core.base.errors import UserError
 from core.base.files import trouble
 from core.types import Completion, Message, are_messages
 
 SYNC_SECONDS = 1.0
 READ_BYTES = 8192  # read at a time when a record is looked up; most are shorter
-SAID = ("thinking", "answer", "forced", "finish_reason", "error")  # of a completion: what a run goes on with
-OFFSET_BITS = 44  # of a place: 16 TiB a file; the bits above them number the file
-RECENT = 1 << 16  # records noted before they are sorted in with the others
 
 _BEGINNING = re.compile(rb'\{"key":"([0-9a-f]{32})","completion":\{')
 _END = b',"crc":"%08x"}\n'
 _END_BYTES = len(_END % 0)
+_PAID = re.compile(rb'"paid":(-?\d+(?:\.\d+)?(?:e-\d+)?),"crc":"[0-9a-f]{8}"\}\n$')
+_PAID_BYTES = 80  # at the end of a line, in which that is looked for
 
 
 def content_key(content: Any) -> str:
@@ -54,26 +54,59 @@ def content_key(content: Any) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept under a key: the fields of a completion, and the `messages` of its request (None: an earlier version
-    wrote the record, and kept none)."""
+    """The fields of a completion, and the `messages` of its request."""
 
     completion: dict[str, Any]
-    messages: list[Message] | None
+    messages: list[Message]
+
+
+class _File:
+    """A journal that is open for reading. `places`: the offset of each record by its key. `end`: the offset after the
+    last whole line that was scanned. `damaged`: numbers of lines that can't be read. `paid`: dollars."""
+
+    def __init__(self, path: Path, fd: int | None = None) -> None:
+        try:
+            self.fd = os.open(path, os.O_RDONLY) if fd is None else fd  # kept open: records are read one by one
+        except OSError as error:
+            raise UserError(f"the journal {path} can't be read ({error.strerror}). Fix that, or move it away") from None
+        self.places: dict[int, int] = {}
+        self.end = 0
+        self.damaged: list[int] = []
+        self.paid = 0.0
+        self.scan()
+
+    def scan(self) -> None:
+        """Note the records after `end`, and what was paid."""
+        with open(self.fd, "rb", buffering=1 << 20, closefd=False) as file:
+            file.seek(self.end)
+            for count, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    break
+                if not _is_whole(line):
+                    self.damaged.append(count)
+                if key := _key(line):
+                    self.places[key] = self.end
+                if paid := _PAID.search(line, max(0, len(line) - _PAID_BYTES)):
+                    self.paid += float(paid[1])
+                self.end += len(line)
+
+    def line(self, offset: int) -> bytes:
+        """Read the whole line there; it is empty if the file has become shorter."""
+        line = os.pread(self.fd, READ_BYTES, offset)
+        while b"\n" not in line and (more := os.pread(self.fd, len(line), offset + len(line))):
+            line += more
+        return line[: line.find(b"\n") + 1]
 
 
 class Records:
     """Records of journals, found by their keys."""
 
     def __init__(self) -> None:
-        self._index = _Index()
-        self._files: list[int] = []  # descriptors, kept open: records are looked up one by one
-        self._names: list[str] = []  # of the files
-        self.differing: set[bytes] = set()  # keys under which two files hold different completions,
-        self._differ: set[str] = set()  # and those files
+        self._files: list[_File] = []  # of two that hold a key, the later counts
         self.doubted: dict[str, str] = {}  # by key: what is wrong with a record whose checksum is right
 
     def __len__(self) -> int:
-        return len(self._index)
+        return sum(len(file.places) for file in self._files)
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The fields of the completion kept under `key`, or None."""
@@ -82,74 +115,26 @@ class Records:
 
     def record(self, key: str) -> Record | None:
         """All that is kept under `key`, or None."""
-        place = self._index.get(_short(key))
-        if place is None:
-            return None
-        line = self._line(place)
-        if _key(line) != key.encode():  # another key that starts alike, or changed since it was scanned
-            return None
-        try:
-            return _record(line)
-        except ValueError as error:
-            self.doubt(key, str(error))
-            return None
+        number = int(key, 16)
+        for file in reversed(self._files):
+            if (offset := file.places.get(number)) is not None:
+                line = file.line(offset)
+                if _key(line) != number:  # changed since it was scanned
+                    return None
+                try:
+                    return _record(line)
+                except ValueError as error:
+                    self.doubt(key, str(error))
+                    return None
+        return None
 
     def doubt(self, key: str, why: str) -> None:
         """Note that the record of `key` is whole and yet holds no completion."""
         self.doubted[key] = why
 
-    def disagreement(self) -> str:
-        """Where journals differ, in a line."""
-        where, count = " and ".join(sorted(self._differ)), len(self.differing)
-        return f"{count:,} completions differ between {where}; {self._names[-1]} is believed before the others"
-
-    def _add(self, path: Path, fd: int) -> int:
-        """Take in a file; its number comes back."""
-        self._files.append(fd)
-        self._names.append(path.name)
-        return len(self._files) - 1
-
-    def _compare(self) -> None:
-        """Whether files that share a key say the same under it. The seconds it took, and who made it, may differ."""
-        for places in self._index.shared():
-            files = {self._names[place >> OFFSET_BITS] for place in places}
-            one, other = lines = [self._line(place) for place in places]
-            if len(files) < 2 or one == other or not (key := _key(one)) or key != _key(other):
-                continue
-            with suppress(ValueError):  # what can't be read says nothing
-                said, also = ({name: _record(line).completion.get(name) for name in SAID} for line in lines)
-                if said != also:
-                    self.differing.add(key)
-                    self._differ |= files
-
-    def _scan(self, number: int, start: int = 0) -> tuple[int, list[int]]:
-        """Note where each record of file `number` lies, from `start` on. The offset after its last whole line comes
-        back, with the numbers of the lines that can't be read."""
-        first, offset, damaged = number << OFFSET_BITS, start, []
-        with open(self._files[number], "rb", buffering=1 << 20, closefd=False) as file:
-            file.seek(start)
-            for count, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    break
-                if key := _key(line):
-                    self._index.add(_short(key), first + offset)
-                else:
-                    damaged.append(count)
-                offset += len(line)
-        return offset, damaged
-
-    def _line(self, place: int) -> bytes:
-        """The whole line there; empty where there is none any more."""
-        fd, offset = self._files[place >> OFFSET_BITS], place & (1 << OFFSET_BITS) - 1
-        line = os.pread(fd, READ_BYTES, offset)
-        while b"\n" not in line and (more := os.pread(fd, len(line), offset + len(line))):
-            line += more
-        return line[: line.find(b"\n") + 1]
-
     def _close(self) -> None:
-        for fd in self._files:
-            os.close(fd)
-        self._files.clear()
+        for file in self._files:
+            os.close(file.fd)
 
 
 class Archive(Records):
@@ -159,7 +144,7 @@ class Archive(Records):
     def __init__(self, folder: Path, first: str = "") -> None:
         super().__init__()
         self.folder, self._first = folder, first
-        self._known: dict[Path, tuple[int, int]] = {}  # of each file its number, and how far it was scanned
+        self._known: dict[Path, _File] = {}
 
     def __enter__(self) -> "Archive":
         self.refresh()
@@ -170,15 +155,13 @@ class Archive(Records):
 
     def refresh(self) -> None:
         """Take in what was written since. Raises UserError where a journal can't be read."""
-        for path in sorted(self.folder.glob("*.jsonl"), key=lambda path: (path.stem == self._first, path)):
-            if not path.is_file():
-                continue
-            if path not in self._known:
-                self._known[path] = self._add(path, _opened(path)), 0
-            number, scanned = self._known[path]
-            if os.fstat(self._files[number]).st_size > scanned:
-                self._known[path] = number, self._scan(number, scanned)[0]
-        self._compare()
+        for path in filter(Path.is_file, self.folder.glob("*.jsonl")):
+            if path in self._known:
+                self._known[path].scan()
+            else:
+                self._known[path] = _File(path)
+        paths = sorted(self._known, key=lambda path: (path.stem == self._first, path))
+        self._files = [self._known[path] for path in paths]
 
 
 class Journal(Records):
@@ -198,8 +181,6 @@ class Journal(Records):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
-            if self._mode == 0o600:
-                os.fchmod(self._fd, 0o600)  # an earlier version may have left it open to all
         except OSError as error:
             raise UserError(
                 f"the journal {self.path} can't be written ({error.strerror}). Set RESULTS_DIR to a folder you own"
@@ -212,13 +193,12 @@ class Journal(Records):
                 f"another run is writing {self.path}. Wait for it, stop it, or give this one a RESULTS_DIR of its "
                 "own (in Python, a name)"
             ) from None
-        for other in sorted(self.path.parent.glob("*.jsonl")):
-            if other != self.path and other.is_file():
-                self._scan(self._add(other, _opened(other)))
-        self._end, self.damaged = self._scan(self._add(self.path, self._fd))
-        self._first = (len(self._files) - 1 << OFFSET_BITS) + self._end  # the place of the first record of this process
-        self._compare()
-        os.ftruncate(self._fd, self._end)  # a torn last line: cut off, so that the next record starts a line
+        others = sorted(self.path.parent.glob("*.jsonl"))
+        self._files = [_File(other) for other in others if other != self.path and other.is_file()]
+        self._own = _File(self.path, self._fd)
+        self._files.append(self._own)
+        self.damaged, self._first = self._own.damaged, self._own.end
+        os.ftruncate(self._fd, self._own.end)  # a torn last line: cut off, so that the next record starts a line
         self._syncer = threading.Thread(target=self._sync, name="journal-sync", daemon=True)
         self._syncer.start()
         return self
@@ -231,12 +211,26 @@ class Journal(Records):
             self._put_back()
         self._close()
 
-    def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message] | None = None) -> None:
-        """Keep `completion` (JSON-able) under `key`, with the `messages` that it answers. A full disk raises UserError
-        and leaves the journal whole."""
-        record = {"key": key, "completion": completion} | ({} if messages is None else {"messages": list(messages)})
-        head = json.dumps(record, ensure_ascii=True, separators=(",", ":"))[:-1].encode()
-        line = head + _END % zlib.crc32(head)
+    def put(self, key: str, completion: dict[str, Any], messages: Sequence[Message], paid: float = 0.0) -> None:
+        """Keep `completion` (JSON-able) under `key`, with the `messages` that it answers, and the dollars `paid` for
+        it since the last line about it. A full disk raises UserError and leaves the journal whole."""
+        place = self._own.end
+        self._append({"key": key, "completion": completion, "messages": list(messages)}, paid)
+        self._own.places[int(key, 16)] = place
+
+    def pay(self, amount: float) -> None:
+        """Note that so many dollars are paid; a negative amount is given back. Raises UserError as `put` does."""
+        self._append({}, amount)
+
+    @property
+    def paid(self) -> float:
+        """Return the dollars that this journal has as paid."""
+        return self._own.paid
+
+    def _append(self, record: dict[str, Any], paid: float) -> None:
+        paid = round(paid, 12)
+        head = json.dumps(record | ({"paid": paid} if paid else {}), ensure_ascii=True, separators=(",", ":"))[:-1]
+        line = head.encode() + _END % zlib.crc32(head.encode())
         try:
             if self._refused:
                 raise self._refused
@@ -244,16 +238,15 @@ class Journal(Records):
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
-            os.ftruncate(self._fd, self._end)
+            os.ftruncate(self._fd, self._own.end)
             raise trouble(self.path, error, f"the {len(self)} completions kept so far are safe") from None
-        self._index.add(_short(key), (len(self._files) - 1 << OFFSET_BITS) + self._end)
-        self._end += len(line)
+        self._own.end += len(line)
+        self._own.paid += paid
         self._dirty.set()
 
     def is_earlier(self, key: str) -> bool:
         """Whether the record of `key` was kept before this journal was opened."""
-        place = self._index.get(_short(key))
-        return place is not None and place < self._first
+        return self._own.places.get(int(key, 16), -1) < self._first
 
     def _put_back(self) -> None:
         """Someone removed the file while it was written to: what it held can still be read, and is not lost."""
@@ -276,82 +269,26 @@ class Journal(Records):
             self._stop.wait(SYNC_SECONDS)
 
 
-def _opened(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise UserError(f"the journal {path} can't be read ({error.strerror}). Fix that, or move it away") from None
-
-
-class _Index:
-    """Where records lie, by the first 64 bits of their keys: whoever follows a place compares the whole key."""
-
-    def __init__(self) -> None:
-        self._keys = np.empty(0, np.uint64)  # sorted
-        self._places = np.empty(0, np.uint64)
-        self._recent: dict[int, int] = {}
-        self._shared: list[tuple[int, int]] = []  # places that have a key in common, the later one last
-
-    def __len__(self) -> int:
-        self._sort_in()
-        return len(self._keys)
-
-    def get(self, key: int) -> int | None:
-        if (place := self._recent.get(key)) is not None:
-            return place
-        at = self._keys.searchsorted(np.uint64(key))
-        return int(self._places[at]) if at < len(self._keys) and self._keys[at] == key else None
-
-    def add(self, key: int, place: int) -> None:
-        """Of two places for one key, the later counts."""
-        if (before := self._recent.get(key)) is not None:
-            self._shared.append((before, place))
-        self._recent[key] = place
-        if len(self._recent) >= RECENT:
-            self._sort_in()
-
-    def shared(self) -> list[tuple[int, int]]:
-        """Pairs of places for one key that were not given before."""
-        self._sort_in()
-        shared, self._shared = self._shared, []
-        return shared
-
-    def _sort_in(self) -> None:
-        count = len(self._recent)
-        keys = np.fromiter(self._recent.keys(), np.uint64, count)
-        places = np.fromiter(self._recent.values(), np.uint64, count)[keys.argsort()]
-        keys.sort()
-        at = self._keys.searchsorted(keys)
-        is_new = at == self._keys.searchsorted(keys, "right")
-        known = at[~is_new]
-        self._shared += zip(self._places[known].tolist(), places[~is_new].tolist(), strict=True)
-        self._places[known] = places[~is_new]
-        self._keys = np.insert(self._keys, at[is_new], keys[is_new])
-        self._places = np.insert(self._places, at[is_new], places[is_new])
-        self._recent.clear()
-
-
 def _record(line: bytes) -> Record:
-    """What a whole line holds. Raises ValueError where it holds no completion; messages of another shape are none."""
+    """Read a whole line. Raises ValueError if it holds no completion with its messages."""
     try:
         fields = json.loads(line)
-        completion, messages = fields["completion"], fields.get("messages")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
-    if not isinstance(completion, dict):
-        raise ValueError(f"completion: {completion!r:.40}")
-    return Record(completion, messages if are_messages(messages) else None)
+    completion, messages = fields["completion"], fields.get("messages")
+    if not isinstance(completion, dict) or not are_messages(messages):
+        raise ValueError(f"completion: {completion!r:.40}, messages: {messages!r:.40}")
+    return Record(completion, messages)
 
 
-def _short(key: str | bytes) -> int:
-    return int(key[:16], 16)
-
-
-def _key(line: bytes) -> bytes | None:
+def _key(line: bytes) -> int | None:
     """The key of a whole record; None where it is damaged, or no record at all."""
-    is_whole = line[-_END_BYTES:] == _END % zlib.crc32(memoryview(line)[:-_END_BYTES])
-    found = _BEGINNING.match(line) if is_whole else None
-    return found[1] if found else None
+    found = _BEGINNING.match(line) if _is_whole(line) else None
+    return int(found[1], 16) if found else None
+
+
+def _is_whole(line: bytes) -> bool:
+    return line[-_END_BYTES:] == _END % zlib.crc32(memoryview(line)[:-_END_BYTES])
 
 
 # Completions as records

@@ -1,11 +1,11 @@
-"""What a server sends, as a Reply, and what can be wrong with it. It knows no client: importing it loads none."""
+"""Read what a server sends as a Reply, or name what is wrong with it. It knows no client: importing it loads none."""
 
 import json
 import math
 import re
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -13,38 +13,19 @@ from typing import Any
 from core.base.errors import one_line
 from core.base.files import storable
 from core.base.prices import Counted
-from core.types import BROKEN, CUT, end_of
+from core.types import BROKEN, CUT, Message, end_of
 
 LONGEST_WORDS = 300  # characters of a server's own words that are shown
 MOST_TOKENS = 10**12  # that one reply may claim to have taken
-BOM = b"\xef\xbb\xbf"  # may stand before anything, and means nothing
-EVENT = re.compile(rb"\s*(?:data|event|id|retry)?:")  # how server-sent events begin; JSON begins otherwise
-LONGEST_FIELD = 6  # bytes of "event:": so many distinguish them
-_STREAM = re.compile(r"\bstream(?:s|ed|ing|_options)?\b|include_usage")
-_CANNOT = re.compile(r"stream_options|support|implement|allow|permit|disabled")  # of a 5xx: not what passes by itself
 PASSING = (408, 409, 425, 429)  # besides 5xx: states that pass by themselves
 THROTTLED = 429
 PASSED_ON = (408, 502, 504, 524)  # what a gateway says of a request that a model may be at work on
 _UNPAID = re.compile(
-    r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|billing|payment[ _]required|quota[ _]exhausted"
+    r"insufficient[ _-]?(?:quota|credit|balance|fund)|credit balance|payment[ _]required"
+    r"|billing_(?:hard_limit|not_active)"
 )
-# These do not pass, even if the server gives a time: Google gives seconds for limits of a day.
-_USED_UP = re.compile(
-    r"insufficient_quota|billing_(?:hard_limit|not_active)|exceeded_current_quota|perday|limit: 0\b(?![.,]\d)"
-)
-# Whole numbers of tokens, without others between them but what is used up: "Limit 30,000, Used 0, Requested 36,500".
-_SIZES = re.compile(
-    r"\blimit:? (\d[\d,]{0,15})(?![\d.]|,?\d| ?[kmb]\b)(?: tokens)?[^\w\n]{1,3}(?:used:? [\d,]{1,15}[^\w\n]{1,3})?"
-    r"requested:? (\d[\d,]{0,15})(?![\d.]*\d| ?[kmb]\b)"
-)
-_UNIT = r"(?:ms|s|seconds?|secs?|m|minutes?|mins?|h|hours?|d|days?)(?![a-z])"
-_LATER = re.compile(rf"(?:retry|try again|wait)\D{{0,20}}((?:[\d.]+ ?{_UNIT}\s?)+)")
-_SPAN = re.compile(rf"([\d.]++) ?({_UNIT})?\s?")  # "6m0s", "20 seconds", "1.5s", "90"
-_SECONDS_IN = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_EPOCH = 1e9  # a larger number is no span of seconds but a moment since 1970, above a thousand times that in ms
+_FILTERED = re.compile(r"content[ _-]?(?:filter|management|policy)|moderation")
 _WORDS = ("message", "msg", "detail", "error", "errors", "title", "reason")  # where errors say what is wrong
-_CODES = ("code", "type", "param", "status", "quotaId", "raw")
-_INNER = ("error", "detail", "details", "violations", "metadata")  # where an error holds others
 _DEEPEST = 5  # levels of an error, or of a message's parts, that are looked into
 LEAST_CUT = 200  # tokens of a prompt; shorter ones are cut by no server
 _KINDS = {"thinking": "reasoning", "reasoning": "reasoning", "refusal": "refusal"}  # of parts, by their types
@@ -65,8 +46,6 @@ class Reply:
     completion_tokens: int
     logprobs: dict[str, float]  # alternatives for the first token -> natural log of its probability
     logprob: float | None = None  # the sum of the natural logs of all tokens' probabilities; None: not all are given
-    doubt: str = ""  # why the tokens that the server gives are not taken
-    unread: bool = False  # the server counts fewer prompt tokens than the prompt has words
 
     @property
     def counted(self) -> Counted:
@@ -77,97 +56,92 @@ class Reply:
 
 
 class Failure(Exception):
-    """A request came to nothing. `is_free`: it can't be charged, for it was refused before any token, or never arrived.
-    `counted`: the tokens that the server says it took all the same."""
+    """A request that came to nothing; the text says why."""
 
-    is_free: bool = False
-    counted: Counted = (None, None, None)
+    is_free = False  # it can't be charged, for it was refused before any token, or never arrived
+    may_pass = True  # by itself: then the request is asked again,
+    tries = math.inf  # so often at most, of its kind
+    is_final = False  # this very request can never succeed: that is kept
+
+    @property
+    def words(self) -> str:
+        """Return what a completion records of it."""
+        return str(self)
 
 
 class Lost(Failure):
     """The connection was refused, or ended before the reply did."""
 
-
-class Hung(Lost):
-    """The server keeps its connections open, sends nothing and answers no new one."""
+    @property
+    def words(self) -> str:
+        return f"no connection: {self}"
 
 
 class Malformed(Failure):
     """The server said that all is well, and what it sent is not a chat completion."""
 
+    @property
+    def words(self) -> str:
+        return f"the server's answer could not be read: {self}"
+
 
 class Oversized(Failure):
     """The reply was ended: it is larger than its cap allows."""
 
+    may_pass = False
+
 
 class Stalled(Failure):
-    """No byte came for as long as patience lasted."""
+    """No byte came for as long as patience lasted, which is longer each time."""
+
+    tries = 3
 
 
 class Overtime(Failure):
     """The reply took longer than a request may take in all."""
 
+    tries = 2
+
 
 class Refused(Failure):
-    """The server answered with an error: its status, its own words on one line, and how long it asks us to wait, in
-    seconds (None: it does not say)."""
+    """The server answered with an error; the text is its own words on one line. `wait`: the seconds that it asks us to
+    wait (None: it does not say)."""
 
-    def __init__(
-        self, status: int, error: Any, headers: Mapping[str, str], text: str = "", is_within: bool = False
-    ) -> None:
-        """`error`: as JSON where it is that; `text`: the whole body as it came; `is_within`: it came in a reply that
-        had begun well, of which tokens may have to be paid."""
-        words = _words(error) or text
-        self.status, self.said = status, one_line(words or f"Error code: {status}", LONGEST_WORDS)
-        super().__init__(self.said)
-        self._all = f"{words} {_codes(error)}".lower()
-        self.wait = _wait(status, {name.lower(): value for name, value in headers.items()}, words.lower(), error)
-        self.is_free = self.is_of_streaming or not (is_within or status in PASSED_ON)
+    def __init__(self, status: int, body: Any, headers: Mapping[str, str], is_within: bool = False) -> None:
+        """`body`: of the answer, as text or as JSON; `is_within`: it came in a reply that had begun well, of which
+        tokens may have to be paid."""
+        text, error = (body, _json(body)) if isinstance(body, str) else (json.dumps(body), body)
+        super().__init__(one_line(_words(error) or text or f"Error code: {status}", LONGEST_WORDS))
+        self.status, self._all = status, text.lower()
+        self.wait = _wait({name.lower(): value for name, value in headers.items()})
+        self.is_free = not (is_within or status in PASSED_ON)
+        self.is_final = status in (400, 413, 422)
+        is_too_large = "request too large" in self._all  # for the limit of a minute, also alone
+        self.may_pass = status >= 500 or (status in PASSING and not is_too_large)
 
     @property
-    def is_throttled(self) -> bool:
-        """Whether it is a limit of our rate, with the time at which it will have passed."""
-        return self.status == THROTTLED and bool(self.wait)
+    def words(self) -> str:
+        return f"status {self.status}: {self}"
 
     def names(self, field: str) -> bool:
         """Whether it speaks of this `field` of a request."""
         return bool(re.search(rf"\b{field}\b", self._all))
 
     @property
-    def is_of_streaming(self) -> bool:
-        """Whether it is streaming that the server refuses, and not the request."""
-        is_about = bool(_STREAM.search(self._all)) and self.status not in PASSING
-        return is_about and (self.status < 500 or bool(_CANNOT.search(self._all)))
-
-    @property
     def is_unpaid(self) -> bool:
-        """Whether it is quota or credit that is used up, which does not pass by itself, as limits of a rate do."""
-        if self.status == 402 or _USED_UP.search(self._all):
-            return True
-        return bool(_UNPAID.search(self._all)) and self.wait is None
-
-    @property
-    def is_too_large(self) -> bool:
-        """Whether this one request is larger than the limit of a minute, and can never pass."""
-        if self.status != THROTTLED:
-            return False
-        sizes = _SIZES.search(self._all)
-        if sizes is None:
-            return "request too large" in self._all
-        limit, requested = (int(size.replace(",", "")) for size in sizes.groups())
-        return requested > limit
+        """Whether quota or credit is used up, which does not pass by itself, as limits of a rate do."""
+        return self.status == 402 or (self.status in (400, 403, 429) and bool(_UNPAID.search(self._all)))
 
     @property
     def is_filtered(self) -> bool:
         """Whether a filter for contents refuses this very prompt."""
-        return bool(re.search(r"content[ _-]?(?:filter|management|policy)|moderation", self._all))
+        return bool(_FILTERED.search(self._all))
 
 
 @dataclass
 class _Message:
     """A streamed message, as far as it has come."""
 
-    left: float  # characters that may still come
     texts: dict[str, list[str]] = field(default_factory=dict)
     finish_reason: Any = None
     tokens: list[Any] = field(default_factory=list)  # with their probabilities, where they are given
@@ -187,13 +161,8 @@ class _Message:
             raise Malformed(f"a chunk without text: {chunk!r:.80}")
         for name, text in _texts(delta):
             self.texts.setdefault(name, []).append(text)
-            self.left -= len(text)
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
-        tokens = _listed(choice.get("logprobs"))
-        self.tokens += tokens
-        self.left -= len(tokens)
-        if self.left < 0:
-            raise Oversized
+        self.tokens += _listed(choice.get("logprobs"))
 
     def whole(self) -> dict[str, Any]:
         """As the server would have sent it without streaming."""
@@ -202,76 +171,54 @@ class _Message:
         return {"model": self.model, "choices": [choice], "usage": self.usage}
 
 
-async def assembled(head: bytes, rest: AsyncIterator[bytes], most: float = math.inf) -> dict[str, Any]:
-    """The chat completion that server-sent events make: `head`, and the `rest` as it comes. Cut off, it is Malformed:
-    a piece must not pass for the whole. Raises Oversized if its text has more than `most` characters."""
-    message = _Message(most)
-    try:
-        await _take_in(message, head, rest)
-    except Failure as failure:
-        failure.counted = _counted(message.usage)
-        raise
+async def found_in(parts: AsyncIterator[bytes]) -> dict[str, Any]:
+    """Read a chat completion as it comes: server-sent events or JSON in one piece, whatever it is labelled. Raises
+    Malformed for events that are cut off: a piece must not pass for the whole."""
+    message, others = _Message(), list[bytes]()
+    is_stream = is_done = False
+    async for line in _lines(parts):
+        if not line.startswith(b"data:"):
+            others.append(line)  # a comment, an event's name, a blank line; or a part of JSON
+            continue
+        is_stream, data = True, line[5:].strip()
+        if data == b"[DONE]":
+            is_done = True
+        elif data:
+            message.add(object_in(data))
+    if not is_stream:
+        return object_in(b"\n".join(others))
+    if not is_done and not (message.finish_reason and message.usage):
+        raise Malformed("the stream ended before the reply did")
     return message.whole()
 
 
-async def _take_in(message: _Message, head: bytes, rest: AsyncIterator[bytes]) -> None:
-    is_done = False
-    open_event: list[bytes] = []  # lines of one that has not ended
-    async for line in _lines(head, rest):
-        if not line and open_event:
-            message.add(object_in(b"\n".join(open_event)))
-            open_event = []
-        if not line.startswith(b"data:"):
-            continue  # a comment, an event's name, a blank line
-        data = line[5:].strip()
-        if data == b"[DONE]":
-            is_done = True
-        elif open_event or (data and not data.endswith(b"}")):  # JSON over several lines
-            open_event.append(data)
-        elif data:  # in one, as almost always; not all servers put a blank line behind it
-            message.add(object_in(data))
-    if open_event:
-        message.add(object_in(b"\n".join(open_event)))
-    if not is_done and not (message.finish_reason and message.usage):
-        raise Malformed("the stream ended before the reply did")
-
-
-async def _lines(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines, which end with LF, CR or both, as the format has it."""
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     open_line: list[bytes] = []  # pieces of the line that has not ended; joined once, however long it is
-    part: bytes | None = head
-    is_after_cr = False
-    while part is not None:
-        plain = part.removeprefix(b"\n") if is_after_cr else part
-        if part:
-            is_after_cr = part.endswith(b"\r")
-        if b"\r" in plain:
-            plain = plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *ended, last = plain.split(b"\n")
+    async for part in parts:
+        *ended, last = part.split(b"\n")
         for piece in ended:
             yield b"".join([*open_line, piece])
             open_line = []
         open_line.append(last)
-        part = await anext(rest, None)
     yield b"".join(open_line)
 
 
 def object_in(data: bytes) -> dict[str, Any]:
     """The JSON object in `data`. Raises Malformed, and Refused where it is an error."""
-    try:
-        found = json.loads(data.removeprefix(BOM).decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        raise Malformed(f"no JSON: {data[:80]!r}") from None
+    found = _json(data.decode("utf-8", "replace"))
     if not isinstance(found, dict):
         raise Malformed(f"no JSON object: {data[:80]!r}")
     if error := found.get("error") or (found.get("object") == "error" and found):
         code = error.get("code") if isinstance(error, dict) else None
-        told = error.get("metadata") if isinstance(error, dict) else None  # OpenRouter puts its provider's there
-        headers = told.get("headers") if isinstance(told, dict) else None
-        named = {str(k): str(v) for k, v in headers.items()} if isinstance(headers, dict) else {}
-        status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        raise Refused(status, error, named, is_within=True)
+        raise Refused(code if type(code) is int and 400 <= code < 600 else 500, error, {}, is_within=True)
     return found
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def reply_from(found: dict[str, Any]) -> Reply:
@@ -283,9 +230,7 @@ def reply_from(found: dict[str, Any]) -> Reply:
         raise Malformed(f"no message in {found!r:.120}")
     finish = _text(choice.get("finish_reason"))
     if not finish or end_of(finish) == BROKEN:  # a piece must not pass for the whole
-        broken_off = Malformed(f"the reply has no end (finish_reason {finish or None})")
-        broken_off.counted = _counted(found.get("usage"))
-        raise broken_off
+        raise Malformed(f"the reply has no end (finish_reason {finish or None})")
     if end_of(finish) == CUT:
         finish = CUT
     texts: dict[str, str] = {}
@@ -296,8 +241,6 @@ def reply_from(found: dict[str, Any]) -> Reply:
     if refusal:
         content, finish = "\n\n".join(filter(None, (content, refusal))), "refusal"
     prompt, cached, completion = _usage(found.get("usage"))
-    if doubt := _contradiction(found.get("usage")):
-        prompt = cached = completion = 0
     tokens = _listed(choice.get("logprobs"))
     return Reply(
         model=one_line(model, LONGEST_WORDS) if isinstance(model := found.get("model"), str) else "",
@@ -309,8 +252,15 @@ def reply_from(found: dict[str, Any]) -> Reply:
         completion_tokens=completion,
         logprobs=_logprobs(tokens),
         logprob=_logprob(tokens, completion, finish, content or reasoning),
-        doubt=doubt,
     )
+
+
+def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
+    """Whether the server cut these `messages`: it counts fewer prompt tokens than they have words. No usual tokenizer
+    makes one token of two words or numbers, or of more than 256 characters; a fifth is taken off for exceptions."""
+    text = " ".join(message["content"] for message in messages)
+    fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
+    return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest
 
 
 def _first(choices: list[Any]) -> dict[str, Any] | None:
@@ -337,36 +287,6 @@ def _parts(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
         yield name, _string(value)
 
 
-def _contradiction(usage: Any) -> str:
-    """Return how the counts in `usage` contradict each other; "" if they do not."""
-    prompt, cached, completion = _usage(usage)
-    if cached > prompt > 0:
-        return f"{cached} of {prompt} prompt tokens came from a cache"
-    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
-    reasoning = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
-    if reasoning > completion > 0:
-        return f"{reasoning} of {completion} completion tokens are reasoning"
-    return ""
-
-
-def compared(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:
-    """Compare the counts of a `reply` with its text and with the `messages` that were sent. Too few completion tokens
-    count as not reported; too few prompt tokens show that the server cut the prompt."""
-    said = reply.content + reply.reasoning
-    is_new = messages[-1].get("role") != "assistant"  # llama.cpp sends the text again that the reply goes on with
-    if is_new and 0 < reply.completion_tokens < _fewest_tokens(said):
-        doubt = f"{reply.completion_tokens} completion tokens for {len(said)} characters"
-        return replace(reply, prompt_tokens=0, cached_tokens=0, completion_tokens=0, logprob=None, doubt=doubt)
-    sent = _fewest_tokens(" ".join(message["content"] for message in messages))
-    return replace(reply, unread=sent > LEAST_CUT and 0 < reply.prompt_tokens < sent)
-
-
-def _fewest_tokens(text: str) -> float:
-    """Return fewer tokens than any usual tokenizer makes of `text`: no token holds two words or numbers, or more than
-    256 characters. A fifth is taken off for exceptions."""
-    return max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
-
-
 def _usage(usage: Any) -> tuple[int, int, int]:
     """Prompt, cached and completion tokens. By OpenAI's format, completion tokens hold those of thinking; some count
     these apart (Google's total is prompt + completion + thoughts), and then they are what the total has besides."""
@@ -376,12 +296,6 @@ def _usage(usage: Any) -> tuple[int, int, int]:
     details = usage.get("prompt_tokens_details")
     cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
     return prompt, cached, max(completion, total - prompt) if prompt else completion
-
-
-def _counted(usage: Any) -> Counted:
-    """The same of a reply that broke off, None where it is not given: it wrote something, or would not have begun."""
-    prompt, cached, completion = _usage(usage)
-    return prompt or None, cached, completion or None
 
 
 def _string(value: Any) -> str:
@@ -452,86 +366,13 @@ def _words(error: Any, depth: int = 0) -> str:
     return f"{'.'.join(map(str, place))}: {said}" if said and isinstance(place, list | tuple) else said
 
 
-def _codes(error: Any, depth: int = 0) -> str:
-    """The codes by which an error names itself, and the parameter that it is about."""
-    if depth > _DEEPEST or not isinstance(error, dict | list):
-        return ""
-    if isinstance(error, list):
-        return " ".join(_codes(each, depth + 1) for each in error[:8])
-    here = [error[name] for name in _CODES if isinstance(error.get(name), str)]
-    return " ".join([*here, *(_codes(error.get(name), depth + 1) for name in _INNER)])
-
-
-def _wait(status: int, headers: Mapping[str, str], words: str, error: Any) -> float | None:
-    """Seconds until a server wants to be asked again: as it says in its headers, given as such or as a date, by its own
-    clock where it shows that; and of a limit of rates, also as the window's reset, or in its own `words`. None where it
-    gives nothing that can be read."""
-    told = _seconds(headers.get("retry-after-ms", ""), 0.001)
-    if told is None:
-        told = _retry_after(headers)
-    if told is None and status == THROTTLED:
-        told = _reset(headers)
-    if told is None and (delay := _delay(error)):
-        told = _span(delay)
-    if told is None and (said := _LATER.search(words)):
-        told = _span(said[1])
-    return told
-
-
-def _seconds(said: str, unit: float = 1.0) -> float | None:
-    try:
-        seconds = float(said) * unit
-    except ValueError:
-        return None
-    return None if math.isnan(seconds) else max(0.0, seconds)
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    said = headers.get("retry-after", "").strip()
-    if (seconds := _seconds(said)) is not None:
-        return seconds
-    try:
-        now = _moment(headers["date"]) if "date" in headers else datetime.now(UTC)
-        return max(0.0, (_moment(said) - now).total_seconds())
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-
-
-def _reset(headers: Mapping[str, str]) -> float | None:
-    """When the window of requests or of tokens begins anew. Of two, that of which nothing remains; where both have
-    something left, or don't say, the sooner: asked too early, the server says it again."""
-    spans: dict[str, float] = {}
-    for kind in ("-requests", "-tokens", ""):
-        if (span := _span(headers.get(f"x-ratelimit-reset{kind}", ""))) is not None:
-            spans[kind] = span
-    used_up = [span for kind, span in spans.items() if _seconds(headers.get(f"x-ratelimit-remaining{kind}", "")) == 0]
-    return max(used_up) if used_up else min(spans.values(), default=None)
-
-
-def _span(said: str) -> float | None:
-    """ "6m0s", "1.5s", "20ms", "12": seconds; of a moment since 1970, those until then."""
-    said = said.strip().lower()
-    if not said or not re.fullmatch(f"(?:{_SPAN.pattern})+", said):
-        return None
-    parts = [(_seconds(n), _SECONDS_IN[unit if unit == "ms" else unit[:1]]) for n, unit in _SPAN.findall(said)]
-    if any(number is None for number, _ in parts):
-        return None
-    seconds = sum((number or 0.0) * unit for number, unit in parts)
-    if seconds < _EPOCH:
-        return seconds
-    return max(0.0, (seconds / 1000 if seconds > 1000 * _EPOCH else seconds) - time.time())
-
-
-def _delay(error: Any, depth: int = 0) -> str:
-    """Google's: {"details": [{"@type": "…RetryInfo", "retryDelay": "38s"}]}, anywhere in an error; "" without one."""
-    if depth > _DEEPEST or not isinstance(error, dict | list):
-        return ""
-    if isinstance(error, dict) and isinstance(found := error.get("retryDelay"), str):
-        return found
-    inner = error.values() if isinstance(error, dict) else error[:8]
-    return next(filter(None, (_delay(each, depth + 1) for each in inner)), "")
-
-
-def _moment(said: str) -> datetime:
-    found = parsedate_to_datetime(said)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+def _wait(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until a server wants to be asked again: a number, or a date. None if it does not say."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(ValueError):
+            seconds = float(headers.get(name, "")) * unit
+            return None if math.isnan(seconds) else max(0.0, seconds)
+    with suppress(ValueError, TypeError, IndexError, OverflowError):
+        then = parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(0.0, (then.replace(tzinfo=then.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    return None

@@ -1,78 +1,289 @@
-"""Retry: how long a server that sends nothing usable goes on being asked, and what is said of it meanwhile.
+"""Retry: one request, asked again until it is answered; and what all requests together say of the server.
 
-Every request is asked again for about two minutes by itself (core/generate/generator.py). Here is what all of them
-together say of the server: one that has never sent anything usable gets no more than that, one that has is waited for
-longer; and prompts that it chokes on, where it answers others, end nothing.
+A request that fails is asked again for about two minutes. A server that is away ends the run after as long. One that
+sends nothing usable ends it too, sooner if nothing of it ever was usable; prompts that it chokes on, where it answers
+others, end nothing. A limit of our rate holds all requests back.
 """
 
+import asyncio
 import math
+import random
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from core.base.errors import RunFailed
+from core.base.errors import RunFailed, UserError, one_line
+from core.engines.server import Server
+from core.generate.budget import Hold
+from core.generate.rates import Rates
+from core.generate.reply import THROTTLED, Failure, Lost, Overtime, Refused, Reply, Stalled, is_cut
 
-FEW = 3  # unusable replies to one request after which it is said, where nothing else was usable meanwhile
-# A server is given up when so many different prompts came to nothing and no other was usable meanwhile: one whose first
-# reply is still to come, and one that has answered before and has sent nothing usable for so many seconds.
-PROMPTS_NEVER = 2
-PROMPTS_SINCE, SECONDS_SINCE = 8, 600.0
+if TYPE_CHECKING:
+    from core.generate.wire import Wire
+
+RETRIES = 8  # waits of 0.5, 1, 2 … 64 s
+AWAY_SECONDS = 128.0  # that a server may be away
+LONGEST_WAIT = 600.0  # seconds; bounds what a server may ask for with Retry-After
+THROTTLED_SECONDS = 3600.0  # for which a server may refuse everything for the rate
+IDLE_SECONDS = 60.0  # after so long a pause, another server may have taken the place of ours
+FEW = 3  # unusable replies to one request after which it is said, if nothing else was usable meanwhile
+# A server is given up when a request was asked in vain, and no other was usable for so many seconds; one whose first
+# reply is still to come, when so many different prompts were asked in vain.
+SECONDS_SINCE, PROMPTS_NEVER = 600.0, 2
+KEPT = "what is finished is kept"
 
 
-class Retry:
-    """With the server at `address`; `say` shows a line to the user."""
+class Over(RunFailed):
+    """The server has no quota or credit left for us, or refuses us for its limits without end: nothing more is sent."""
 
-    def __init__(self, address: str, say: Callable[[str], None]) -> None:
-        self._address, self._say = address, say
-        self.is_answered = False  # whether anything was usable yet
-        self._last = -math.inf  # when it was; monotonic seconds, as all times here
-        self._replies = 0  # unusable ones since
-        self._prompts: set[str] = set()  # that came to nothing since
-        self._is_told = self._is_told_away = False
 
-    def is_hopeless(self, prompt: str) -> bool:
-        """Whether it has used up all its tries already, and nothing was ever usable: then one more will do."""
-        return prompt in self._prompts and not self.is_answered
+class Asker:
+    """Ask a server, at most `limit` requests at a time. A request may take `timeout` seconds in all, and be silent for
+    `stall` seconds. `say` shows a line to the user. Use it as a context manager."""
 
-    def usable(self) -> None:
-        """A reply has come."""
+    def __init__(self, server: Server, limit: int, timeout: float, stall: float, say: Callable[[str], None]) -> None:
+        self.server = server
+        self._limit, self._timeout, self._stall, self._say = limit, timeout, stall, say
+        self._opened: Wire | None = None
+        self._rates = Rates(_pause_for)
+        self._again: dict[object, str] = {}  # the requests that have failed and are asked again, and why
+        self._away: float | None = None  # since when it has not been reached; monotonic seconds, as all times here
+        self._usable_at: float | None = None  # when the last usable reply came
+        self._failed: set[str] = set()  # prompts that were asked in vain since
+        self._asked = time.monotonic()  # when the last request was sent
+        self._names: set[str] = set()  # what its replies call the model
+        self._doubted = False  # whether another server may have taken its place
+        self._checking = asyncio.Lock()
+        self._is_told = self._is_told_of_pauses = self._is_told_of_cuts = False
+
+    async def __aenter__(self) -> "Asker":
+        from core.generate.wire import Wire  # takes a while to load
+
+        self._opened = await Wire(self.server, self._limit).__aenter__()
+        return self
+
+    async def __aexit__(self, *about: object) -> None:
+        await self._wire.__aexit__(*about)
+
+    @property
+    def _wire(self) -> "Wire":
+        assert self._opened, "use it as a context manager"
+        return self._opened
+
+    # For the bar
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for a reply."""
+        return self._opened.in_flight if self._opened else 0
+
+    @property
+    def streamed(self) -> int:
+        """Tokens of the replies that are coming, about; 0 where the server does not stream."""
+        return self._opened.streamed if self._opened else 0
+
+    @property
+    def trouble(self) -> str:
+        """What keeps requests from being answered now, in a few words; "" where nothing does."""
+        if self._away is not None:
+            return f"server away {time.monotonic() - self._away:.0f} of {AWAY_SECONDS:.0f} s"
+        if self._rates.waiting:
+            return f"rate limit: {self._rates.waiting} wait, next in {math.ceil(self._rates.seconds_left)} s"
+        return f"retrying {len(self._again)}" if self._again else ""
+
+    @property
+    def reason(self) -> str:
+        """Why requests are asked again, in two or three words ("status 503"); "" where none are."""
+        return next(reversed(self._again.values())).partition(": ")[0] if self._again else ""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether anything was usable yet."""
+        return self._usable_at is not None
+
+    # Asking
+
+    async def __call__(self, body: dict[str, Any], prompt: str, hold: Hold, most: float, later: float = 0.0) -> Reply:
+        """Return the reply to a request of what `prompt` stands for, paid from `hold`. Raises Failure after the last
+        try, Over, RunFailed and UserError if all requests would fare the same."""
+        mine, tried, began = object(), Counter[type[Failure]](), time.monotonic()
+        since = asyncio.get_running_loop().time()
+        try:
+            while True:
+                patience = self._stall * 2 ** tried[Stalled]
+                try:
+                    await self._check()
+                    reply = await hold.pay(partial(self._sent, body, patience), most, later)
+                    await self._answered(reply, body)
+                    return reply
+                except Failure as failure:
+                    self._heard(failure)
+                    if not failure.may_pass:
+                        raise
+                    if self._is_throttled(failure) and time.monotonic() - began < THROTTLED_SECONDS:
+                        continue  # the rates let it wait with all others; it has not been tried
+                    tried[type(failure)] += 1
+                    self._again[mine] = one_line(failure.words, 200)
+                    is_silent = (self._usable_at or -math.inf) < began
+                    if is_silent:
+                        self._tell(failure, tried.total())
+                    wait = self._wait(failure, tried.total(), is_silent)
+                    if tried[type(failure)] == failure.tries or tried.total() > RETRIES:
+                        self._give_up(prompt, failure, since)
+                        raise
+                await asyncio.sleep(wait)
+        finally:
+            self._again.pop(mine, None)
+
+    async def _sent(self, body: dict[str, Any], patience: float) -> Reply:
+        """Send a request when the rates allow."""
+        entered = await self._rates.enter()
+        try:
+            reply = await self._wire.exchange(body, patience, self._timeout)
+        except Refused as refusal:
+            if refusal.status == THROTTLED and refusal.may_pass and not refusal.is_unpaid:
+                self._rates.refused(entered, refusal.wait)
+            raise
+        finally:
+            self._rates.leave()
+        self._rates.answered()
+        return reply
+
+    async def _answered(self, reply: Reply, body: dict[str, Any]) -> None:
+        """Take note of a usable reply. Raises as `_check` does, if it names another model than those before."""
+        if reply.model not in self._names:
+            if self._names:
+                self._doubted = True
+                await self._check()
+            self._names.add(reply.model)
         if self._is_told:
-            self._say(f"note: the server at {self._address} answers again")
-        self.is_answered, self._last, self._replies = True, time.monotonic(), 0
-        self._is_told = self._is_told_away = False
-        self._prompts.clear()
+            self._say(f"note: the server at {self.server.base_url} answers again")
+        self._away, self._usable_at, self._is_told = None, time.monotonic(), False
+        self._failed.clear()
+        if not self._is_told_of_cuts and is_cut(reply, body["messages"]):
+            self._is_told_of_cuts = True
+            self._say(
+                f"warning: the server at {self.server.base_url} counts {reply.prompt_tokens} tokens of a prompt that "
+                "has more words: it cuts long prompts silently, or leaves out what its cache held. Give it a longer "
+                "context (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx)"
+            )
 
-    def unusable(self, words: str, sent: float, tries: int, left: float, is_away: bool = False) -> None:
-        """A request that was first `sent` then has had `tries` replies that were of no use, the last with these
-        `words`, and is asked again for `left` seconds; with which all ends where the server `is_away`."""
-        self._replies += 1
-        if (self._is_told_away if is_away else self._is_told) or tries < FEW or self._last >= sent:
+    def _heard(self, failure: Failure) -> None:
+        """Take note of a failure. Raises Over if quota is used up, and UserError if a server of ours has ended."""
+        if isinstance(failure, Lost):
+            self._doubted = True
+            if why := self.server.failure():
+                raise UserError(f"{why}. Run the same command again: {KEPT}") from None
+            self._away = self._away or time.monotonic()
+        elif not isinstance(failure, Stalled | Overtime):
+            self._away = None
+        if isinstance(failure, Refused) and failure.is_unpaid:
+            raise Over(
+                f"the server at {self.server.base_url} has no quota or credit left for us: {failure} "
+                f"(run the same command again when it has: {KEPT})"
+            ) from None
+
+    def _is_throttled(self, failure: Failure) -> bool:
+        """Whether it is a limit of our rate. Raises Over if that never passes."""
+        if not (isinstance(failure, Refused) and failure.status == THROTTLED):
+            return False
+        since, said = self._rates.refused_since, str(failure).rstrip(".")
+        if not self._is_told_of_pauses:
+            self._is_told_of_pauses = True
+            self._say(
+                f"note: the server at {self.server.base_url} limits our rate ({said}): all requests wait for "
+                f"{math.ceil(self._rates.seconds_left)} s now, and whenever it says so (a lower CONCURRENCY may keep "
+                "below its limits)"
+            )
+        if since is not None and asyncio.get_running_loop().time() - since > THROTTLED_SECONDS:
+            raise Over(
+                f"the server at {self.server.base_url} has refused every request for {THROTTLED_SECONDS / 60:.0f} "
+                f"minutes, for the limits of our rate: {said}. Run the same command again later: {KEPT}"
+            )
+        return True
+
+    def _tell(self, failure: Failure, tries: int) -> None:
+        """Say once that nothing usable comes. A few failures may happen to any request; long waits are said at once."""
+        if self._is_told or (tries < FEW and not isinstance(failure, Stalled | Overtime)):
             return
-        self._is_told, self._is_told_away = True, is_away
-        if self.is_answered and not is_away:
-            left = max(left, SECONDS_SINCE - (time.monotonic() - self._last))
+        self._is_told = True
         self._say(
-            f"note: the server at {self._address} sends nothing usable{'' if self.is_answered else ' so far'} "
-            f"({words.rstrip('.')}). It is asked for about {_span(left)} more"
-            f"{'; if nothing comes, the run ends' if is_away or not self.is_answered else ''}; what is finished is kept"
+            f"note: the server at {self.server.base_url} sends nothing usable ({one_line(failure.words, 200)}). "
+            f"It is asked again; if nothing comes for some minutes, the run ends, and {KEPT}"
         )
 
-    def used_up(self, prompt: str, words: str, is_at_work: bool) -> None:
-        """All tries of a request came to nothing. Raises RunFailed where the server is to be given up; not while it
-        `is_at_work` on others."""
-        self._prompts.add(prompt)
-        since = time.monotonic() - self._last
-        enough = PROMPTS_SINCE if self.is_answered else PROMPTS_NEVER
-        if is_at_work or len(self._prompts) < enough or since < SECONDS_SINCE:
+    def _wait(self, failure: Failure, tries: int, is_silent: bool) -> float:
+        """Return the seconds before the next try. `is_silent`: nothing usable has come since the first one. Raises
+        UserError if the server was away for too long."""
+        wait = _backoff(tries - 1) * random.uniform(0.75, 1.25)  # a population should not return in step
+        if isinstance(failure, Refused):
+            return max(wait, min(LONGEST_WAIT, failure.wait or 0.0))  # asked back at once, we still wait
+        if isinstance(failure, Lost) and self._away is not None:
+            left = self._away + AWAY_SECONDS - time.monotonic()
+            if left <= 0 or (is_silent and tries > RETRIES):
+                raise UserError(
+                    f"the server at {self.server.base_url} does not answer any more ({failure}). Start it again "
+                    f"and run the same command: {KEPT}"
+                ) from None
+            return min(wait, left)
+        return wait
+
+    def _give_up(self, prompt: str, failure: Failure, since: float) -> None:
+        """Note that a request was asked in vain. Raises RunFailed if the server is to be given up."""
+        self._failed.add(prompt)
+        if self._usable_at is None:
+            is_enough = len(self._failed) >= PROMPTS_NEVER
+        else:
+            is_enough = time.monotonic() - self._usable_at > SECONDS_SINCE
+        if is_enough and not self._wire.is_at_work(since):
+            raise RunFailed(
+                f"the server at {self.server.base_url} sends nothing usable (the last: "
+                f"{failure.words.rstrip('.')}). Fix that and run the same command again: {KEPT}"
+            )
+
+    async def _check(self) -> None:
+        """Whether the server is still the one that the run began with: after a lost connection or a pause, another may
+        have been started in its place. Raises UserError if it serves another model, and Lost if it does not answer."""
+        self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
+        self._asked = time.monotonic()
+        if not self._doubted:
             return
-        when = f" for {_span(since)}" if self.is_answered else ""
-        raise RunFailed(
-            f"the server at {self._address} has sent nothing usable{when} ({self._replies:,} replies; the last: "
-            f"{words.rstrip('.')}). Fix that and run the same command again: what is finished is kept"
-        )
+        async with self._checking:
+            if not self._doubted:
+                return  # another request has looked
+            ours = self.server
+            served = await self._wire.models()
+            self._away = None  # it answers, though a reply may take minutes
+            if served and ours.is_listed and ours.model not in served:
+                raise UserError(
+                    f"the server at {ours.base_url} serves {one_line(', '.join(served), 200)} now, and this "
+                    f"run began with {ours.model}. Start that again and run the same command: {KEPT}"
+                )
+            try:
+                now = await asyncio.to_thread(ours.look, ours)
+            except UserError as error:  # a gateway whose servers are being started again, say
+                raise Lost(str(error)) from None
+            if now is None:
+                raise Lost("it lists its models and falls silent")
+            if now.kind != ours.kind or any(ours.weights.get(name) != value for name, value in now.weights.items()):
+                raise UserError(
+                    f"the server at {ours.base_url} is {now.origin} now, and this run began with {ours.origin}. Start "
+                    f"that again and run the same command, or run it again with this one: {KEPT}, and each is given "
+                    "its own"
+                )
+            self.server = replace(ours, version=now.version)
+            self._doubted = False
 
 
-def _span(seconds: float) -> str:
-    """ "50 seconds", "2 minutes"."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} seconds"
-    return f"{round(seconds / 60)} minutes"
+def _pause_for(round: int, wait: float | None) -> float:
+    """Seconds for which nothing is sent to a server that refuses us for the rate, and asks for a `wait`: longer where
+    that was not enough."""
+    return min(LONGEST_WAIT, max(wait or 0.0, _backoff(round)))
+
+
+def _backoff(attempt: int) -> float:
+    """Seconds to wait before asking again: doubling."""
+    return float(min(LONGEST_WAIT, 0.5 * 2**attempt))

@@ -1,4 +1,7 @@
-"""Wire: one chat request out, one Reply in, through the openai client; and what can go wrong between.
+"""Wire: one chat request out, one Reply in, and what can go wrong between.
+
+It speaks HTTP by aiohttp alone. The openai client on top of it was measured (benchmarks/client_cost.py): building a
+request and reading a stream there cost twice the CPU of all that is done here.
 
 Replies are streamed, because only a stream shows that a request is at work, and not lost: a watchdog ends a request
 from which no byte has come for too long. A queue is not a stall: a request may wait for its first byte while the server
@@ -9,29 +12,23 @@ import asyncio
 import json
 import math
 import os
-import ssl
+import urllib.parse
+import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiohttp
-import httpx2
-import openai
-from openai.types.chat import ChatCompletionChunk
+from yarl import URL
 
 from core.base import limits
 from core.base.errors import Elsewhere, UserError, one_line
+from core.engines.cards import with_query
 from core.engines.server import Server, is_local
-from core.generate import pulse
-from core.generate.rates import Rates
 from core.generate.reply import (
-    BOM,
-    EVENT,
-    LONGEST_FIELD,
     LONGEST_WORDS,
-    THROTTLED,
-    Hung,
     Lost,
     Malformed,
     Oversized,
@@ -39,8 +36,7 @@ from core.generate.reply import (
     Refused,
     Reply,
     Stalled,
-    assembled,
-    compared,
+    found_in,
     object_in,
     reply_from,
 )
@@ -50,190 +46,174 @@ T = TypeVar("T")
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
 LIST_SECONDS = 10.0  # for the list of models
-ASIDE = 4  # connections beside those of the requests
-# How a reply is asked for, the best first. Few servers refuse one, and of those most take the next; a stream without
-# usage comes last, for nobody knows its tokens.
-_WAYS: tuple[dict[str, Any], ...] = ({"stream": True, "stream_options": {"include_usage": True}}, {}, {"stream": True})
-# Of a reply: bytes for each token of its cap, and for whatever else it holds. A larger one is ended.
-BYTES, ROOM = 16, 2**20
-ERROR_BYTES = 2**16  # of an error, which the client reads whole
-AROUND = 4096  # bytes around each token in a stream, or with probabilities
-_SHORTEST_KEY = 8  # characters: a shorter one may be any word
-OPENAI = "api.openai.com"
-_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no certificate at all
-_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, aiohttp.ClientConnectorError)  # nothing has reached a server
+ASIDE = 2  # connections beside those of the requests
+# Bytes of a reply: for each token of its cap, in a stream or with probabilities, and for all else. A larger one is
+# ended.
+BYTES, ROOM = 4096, 2**20
+ERROR_BYTES = 2**16  # of an error
+REDIRECTS = 3
+SHORTEST_KEY = 8  # characters: a shorter one may be any word
+_UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)  # nothing has reached a server
 
 
 @dataclass(eq=False)
 class _Flight:
-    """A request on its way. Times are the event loop's, in seconds."""
+    """A request on its way to the server at `address`. Times are the event loop's, in seconds."""
 
     sent: float
     patience: float
     deadline: asyncio.Timeout
+    address: str
     heard: float | None = None  # when its last byte came
     events: int = 0  # of its stream so far: most servers send one for each token
     stalled: bool = False
-    hung: bool = False  # the server hangs
-    client: int = 0  # number of the client that it goes through
-
-
-class _Beginning(httpx2.AsyncByteStream):
-    """The first ERROR_BYTES of a `stream`, about."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = ERROR_BYTES
-        async for part in self._stream:
-            yield part[:left]
-            if (left := left - len(part)) <= 0:
-                break
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def _bound(response: httpx2.Response) -> None:
-    """Cut off what an error says, however long it is."""
-    if response.is_error and isinstance(response.stream, httpx2.AsyncByteStream):
-        response.stream = _Beginning(response.stream)
 
 
 class Wire:
-    """Connections to `server`, up to `limit` at a time, each used when its `rates` allow; use it as a context manager.
-    Of its replicas, each request goes to the one with the fewest on their way. Raises UserError where the system does
-    not allow so many connections."""
+    """Connections to `server`, up to `limit` at a time; use it as a context manager. Of its replicas, each request goes
+    to the one with the fewest on their way. Raises UserError if the system does not allow so many connections."""
 
-    def __init__(self, server: Server, limit: int, rates: Rates | None = None) -> None:
+    def __init__(self, server: Server, limit: int) -> None:
         _allow(limit, server)
-        self._rates = rates or Rates()
-        self._ways = _WAYS if server.streams else ({},)
-        self._way = self._ways[0]  # the one that was taken last
-        addresses = (server.base_url, *server.replicas)
-        self._homes = [httpx2.URL(address).origin for address in addresses]
-        self._key, self._query = server.key, server.query
+        self._addresses = (server.base_url, *server.replicas)
+        self._key, self._query, self._limit = server.key, server.query, limit
         self._flights: set[_Flight] = set()
         self._heard = 0.0  # when the last byte of any reply came
         self._served = 0.0  # when the newest request that a byte has come for was sent
-        self._clients = [self._client(address, limit) for address in addresses]
-        self._aside = self._client(addresses[0], ASIDE)
-        self.answers_at_work = False  # as pulse.Connections wants it
-
-    def _client(self, address: str, limit: int) -> openai.AsyncOpenAI:
-        client = openai.AsyncOpenAI(
-            base_url=address,
-            api_key=str(self._key) or "none",
-            default_query=self._query,
-            timeout=openai.Timeout(None, connect=CONNECT_SECONDS),  # the others are ours: see exchange()
-            http_client=openai.DefaultAioHttpClient(  # half the CPU of the default one, also with thousands in flight
-                # A proxy of the environment is for the world outside, never for a server on this machine.
-                trust_env=not is_local(address),
-                # To load all authorities takes 20 ms, and here nobody shows a certificate: _stay lets none be asked.
-                verify=_NOBODY if is_local(address) and address.startswith("http://") else True,
-                limits=httpx2.Limits(max_connections=limit, keepalive_expiry=KEEPALIVE_SECONDS),
-                event_hooks={"request": [self._stay, self._sign], "response": [_bound]},
-            ),
-            max_retries=0,  # what may be asked again, and for how long, is the generator's to decide
-        )
-        if httpx2.URL(address).host != OPENAI:
-            client._custom_headers = {}  # it takes OPENAI_CUSTOM_HEADERS from the environment
-        return client
 
     async def __aenter__(self) -> "Wire":
+        headers = {"Content-Type": "application/json", "User-Agent": "qed-rsa"}
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._limit + ASIDE, keepalive_timeout=KEEPALIVE_SECONDS),
+            headers=headers | (dict([self._key.sent]) if self._key else {}),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),  # the others are ours
+            proxy=_proxy(self._addresses[0]),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
         self._watchdog = asyncio.create_task(self._watch())
-        self._pulse = asyncio.create_task(pulse.watch(self))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._watchdog.cancel()
-        self._pulse.cancel()
-        for client in (*self._clients, self._aside):
-            await client.close()
+        await self._session.close()
 
-    async def exchange(self, body: Mapping[str, Any], patience: float, limit: float, tokens: int = 0) -> Reply:
-        """The reply to `body`, the JSON object of a chat request that takes so many `tokens` at most. It is sent when
-        the rates allow, and given up when no byte has come for `patience` seconds from then on, or when it is not
-        complete after `limit` seconds. It is asked for in the first of our ways that the server takes: each request
-        looks for itself, and what it found is kept; while a server is new to us, many are on their way at once.
+    async def exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
+        """Return the reply to `body`, the JSON object of a chat request. It is given up when no byte has come for
+        `patience` seconds, or when it is not complete after `limit` seconds. Raises Failure, and Elsewhere if the
+        server sends us on to another one."""
+        content = json.dumps(body).encode()
+        cap = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
+        most = ROOM + len(content) + BYTES * cap  # some servers repeat what they were sent
 
-        Raises Lost, Malformed, Refused, Stalled or Overtime, and Elsewhere where the server sends us on to another.
-        """
-        ways = [self._way, *(way for way in self._ways if way is not self._way)]
-        for way in ways:
-            try:
-                reply = await self._in_time({**body, **way}, patience, limit, tokens)
-            except Refused as refusal:
-                if way is ways[-1] or not refusal.is_of_streaming:
-                    raise
-            else:
-                self._way = way
-                return reply
-        raise AssertionError("the last way returns or raises")
+        async def asked(flight: _Flight) -> Reply:
+            async with self._sent("POST", "/chat/completions", content, flight.address) as response:
+                return reply_from(await found_in(self._received(response, flight, most)))
 
-    async def _in_time(self, body: Mapping[str, Any], patience: float, limit: float, tokens: int) -> Reply:
-        entry = await self._rates.enter(tokens)
-        try:
-            reply = await self._exchange(body, patience, limit)
-        except Refused as refusal:
-            if refusal.is_free:
-                self._rates.correct(entry, 0)
-            if refusal.status == THROTTLED and not refusal.is_too_large:
-                self._rates.refused(entry, refusal.wait)
-            raise
-        finally:
-            self._rates.leave()
-        prompt, _, completion = reply.counted
-        self._rates.took(entry, None if prompt is None or completion is None else prompt + completion)
-        return reply
+        return await self._flown(asked, patience, limit)
 
     async def post(self, path: str, body: Mapping[str, Any], limit: float) -> Any:
-        """The value in the JSON that a POST of `body` to `path`, below the server's address, is answered with within
-        `limit` seconds. Raises Lost, Malformed, Refused, Stalled or Overtime, and Elsewhere."""
+        """Return the value in the JSON that answers a POST of `body` to `path`, below the server's address, within
+        `limit` seconds. Raises as `exchange` does."""
+        content = json.dumps(body).encode()
 
-        async def posted(flight: _Flight) -> Any:
-            try:
-                content = json.dumps(body).encode()
-                return await self._clients[flight.client].post(path, content=content, cast_to=object)
-            except openai.APIStatusError as error:
-                raise Refused(error.status_code, *_error_in(error.response)) from None
-            except (openai.APIResponseValidationError, ValueError, RecursionError):
-                raise Malformed("no JSON") from None
+        async def asked(flight: _Flight) -> Any:
+            async with self._sent("POST", path, content, flight.address) as response:
+                try:
+                    return json.loads(await response.read())
+                except (ValueError, RecursionError):
+                    raise Malformed("no JSON") from None
 
-        return await self._flown(posted, limit, limit)
+        return await self._flown(asked, limit, limit)
 
-    async def _exchange(self, body: Mapping[str, Any], patience: float, limit: float) -> Reply:
-        return await self._flown(lambda flight: self._asked(body, flight), patience, limit)
+    async def models(self) -> list[str]:
+        """Return the names of the models that are served now; [] if the server does not list them. Raises Lost."""
 
-    async def _flown(self, asked: Callable[[_Flight], Awaitable[T]], patience: float, limit: float) -> T:
-        """What comes of `asked`, a request that is sent now."""
+        async def asked(flight: _Flight) -> dict[str, Any]:
+            async with self._sent("GET", "/models", None, flight.address) as response:
+                return object_in(await response.read())
+
+        try:
+            listed = await self._flown(asked, LIST_SECONDS, LIST_SECONDS, is_aside=True)
+        except Refused as refusal:
+            if refusal.status >= 500:
+                raise Lost(f"status {refusal.status}") from None
+            return []
+        except (Stalled, Overtime) as error:
+            raise Lost(str(error)) from None
+        except Malformed:
+            return []
+        found = listed.get("data")
+        return [str(model.get("id")) for model in (found if isinstance(found, list) else []) if isinstance(model, dict)]
+
+    @asynccontextmanager
+    async def _sent(
+        self, method: str, path: str, content: bytes | None, address: str
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request, and again to where the same server redirects it. Raises Refused if the answer is an error."""
+        url = home = URL(with_query(f"{address}{path}", self._query))
+        for _ in range(REDIRECTS):
+            async with self._session.request(method, url, data=content, allow_redirects=False) as response:
+                if 300 <= response.status < 400 and (location := response.headers.get("Location")):
+                    try:
+                        url = url.join(URL(location))
+                        there = url.origin()
+                    except ValueError:
+                        raise Malformed("it redirects to no address") from None
+                    if there != home.origin():
+                        raise Elsewhere(str(home.origin()), str(there))
+                    continue
+                if response.status >= 300:
+                    raise Refused(response.status, await self._words(response), response.headers)
+                yield response
+                return
+        raise Malformed("it redirects without end")
+
+    async def _words(self, response: aiohttp.ClientResponse) -> str:
+        """Read the body of an error, as far as its words go."""
+        found = b""
+        async for part in response.content.iter_any():
+            found += part
+            if len(found) >= ERROR_BYTES:
+                break
+        return found[:ERROR_BYTES].decode("utf-8", "replace").strip()
+
+    def _without_key(self, words: str) -> str:
+        """Hide the key in a server's words, also if it was cut off at the end."""
+        if len(self._key) < SHORTEST_KEY:
+            return words
+        shown = f"({self._key.variable})"
+        words = words.replace(self._key, shown).removesuffix("…")
+        ends = (end for end in range(len(self._key) - 1, SHORTEST_KEY - 1, -1) if words.endswith(self._key[:end]))
+        return words[:-end] + shown if (end := next(ends, 0)) else words
+
+    async def _flown(
+        self, asked: Callable[[_Flight], Awaitable[T]], patience: float, limit: float, is_aside: bool = False
+    ) -> T:
+        """Return what comes of `asked`, a request that is sent now. Not `is_aside`: it counts as one in flight."""
         now = asyncio.get_running_loop().time()
-        flight = _Flight(now, patience, asyncio.timeout_at(now + limit), client=self._least_busy())
-        self._flights.add(flight)
+        flight = _Flight(now, patience, asyncio.timeout_at(now + limit), self._least_busy())
+        if not is_aside:
+            self._flights.add(flight)
         try:
             async with flight.deadline:
                 return await asked(flight)
-        except TimeoutError:
-            if flight.hung:
-                raise Hung("it sends nothing, and answers no new connection") from None
-            raise (Stalled if flight.stalled else Overtime)() from None
-        except Refused as refusal:
-            refusal.said = self._without_key(refusal.said)
+        except (Refused, Malformed) as failure:
+            failure.args = (self._without_key(str(failure)),)
             raise
-        except Malformed as malformed:
-            malformed.args = (self._without_key(str(malformed)),)
-            raise malformed from None
-        except (openai.APIConnectionError, httpx2.HTTPError, aiohttp.ClientError) as error:
+        except aiohttp.ClientError as error:
             lost = Lost(_why_lost(error))
-            lost.is_free = isinstance(error.__cause__ or error, _UNSENT)
+            lost.is_free = isinstance(error, _UNSENT)
             raise lost from None
+        except TimeoutError:
+            if flight.stalled:
+                raise Stalled(f"silent for {patience:.0f} s") from None
+            raise Overtime(f"no answer within {limit:.0f} s") from None
         finally:
             self._flights.discard(flight)
 
-    def _least_busy(self) -> int:
-        busy = Counter(flight.client for flight in self._flights)
-        return min(range(len(self._clients)), key=busy.__getitem__)
+    def _least_busy(self) -> str:
+        busy = Counter(flight.address for flight in self._flights)
+        return min(self._addresses, key=busy.__getitem__)
 
     def is_at_work(self, since: float) -> bool:
         """Whether the server is at work on a request: bytes of a reply are coming, or it has had one `since` (a time of
@@ -249,106 +229,11 @@ class Wire:
         """Tokens of the replies that are coming, about."""
         return sum(flight.events for flight in self._flights)
 
-    async def models(self) -> list[str]:
-        """The names of the models that are served now; none where the server does not list them. Raises Lost."""
-        try:
-            async with asyncio.timeout(LIST_SECONDS):
-                listed = await self._aside.get("/models", cast_to=object)
-        except openai.APIStatusError as error:
-            if error.status_code >= 500:
-                raise Lost(f"status {error.status_code}") from None
-            return []
-        except openai.APIConnectionError as error:
-            raise Lost(_why_lost(error)) from None
-        except TimeoutError:
-            raise Lost(f"no answer within {LIST_SECONDS:.0f} s") from None
-        except (openai.APIError, ValueError):
-            return []
-        found = listed.get("data") if isinstance(listed, dict) else None
-        return [str(model.get("id")) for model in (found if isinstance(found, list) else []) if isinstance(model, dict)]
-
-    @property
-    def silence(self) -> float:
-        """As pulse.Connections wants it."""
-        now = asyncio.get_running_loop().time()
-        return now - max(self._heard, min((flight.sent for flight in self._flights), default=now))
-
-    async def is_alive(self) -> bool:
-        """Whether the server answers, whatever it says."""
-        at_work = set(self._flights)
-        try:
-            await self._aside.get("/models", cast_to=object)
-        except openai.APIConnectionError:
-            return False
-        except (openai.APIError, Elsewhere, ValueError, RecursionError):
-            pass
-        self.answers_at_work |= bool(at_work) and at_work <= self._flights
-        return True
-
-    def lose(self) -> None:
-        """End all requests in flight: the server hangs."""
-        for flight in self._flights:
-            if not flight.deadline.expired():
-                flight.hung = True
-                flight.deadline.reschedule(asyncio.get_running_loop().time())
-
-    async def _stay(self, request: httpx2.Request) -> None:
-        """Before each request, those that follow a redirect among them."""
-        if request.url.origin not in self._homes:
-            raise Elsewhere(*map(_shown, (self._homes[0], request.url.origin)))
-
-    async def _sign(self, request: httpx2.Request) -> None:
-        """With the key where this server wants it, and with nothing else that the client found in the environment:
-        whom an OPENAI_ORG_ID is of is for OpenAI alone."""
-        if self._key and self._key.header:
-            request.headers.pop("Authorization", None)
-            request.headers[self._key.header] = self._key.sent[1]
-        if request.url.host != OPENAI:
-            for name in ("OpenAI-Organization", "OpenAI-Project"):
-                request.headers.pop(name, None)
-
-    def _without_key(self, words: str) -> str:
-        """A server's words without the key, which some repeat, also where it was cut off at the end."""
-        if len(self._key) < _SHORTEST_KEY:
-            return words
-        words = words.replace(self._key, f"({self._key.variable})")
-        for end in range(len(self._key) - 1, _SHORTEST_KEY - 1, -1):
-            if words.removesuffix("…").endswith(self._key[:end]):
-                return words.removesuffix("…")[:-end] + f"({self._key.variable})"
-        return words
-
-    async def _asked(self, body: Mapping[str, Any], flight: _Flight) -> Reply:
-        content = json.dumps(body).encode()
-        try:
-            # The bytes are ours to write and to read: most of the client's own CPU goes into checking their types.
-            stream = await self._clients[flight.client].post(
-                "/chat/completions",
-                content=content,
-                cast_to=ChatCompletionChunk,
-                stream=True,  # also where the server sends all at once
-                stream_cls=openai.AsyncStream[ChatCompletionChunk],
-            )
-        except openai.APIStatusError as error:
-            raise Refused(error.status_code, *_error_in(error.response)) from None
-        async with stream:
-            cap = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
-            most = len(content) + ROOM + BYTES * cap  # some servers repeat what they were sent
-            around = AROUND * cap if body.get("stream") or body.get("logprobs") else 0
-            received = self._received(stream.response.aiter_bytes(), flight, most + around)
-            head = b""
-            while len(head) < LONGEST_FIELD and (part := await anext(received, b"")):
-                head = (head + part).removeprefix(BOM).lstrip()
-            if EVENT.match(head):  # what it is labelled as is not to be relied on
-                found = await assembled(head, received, most)
-            else:
-                found = object_in(head + b"".join([part async for part in received]))
-            return compared(reply_from(found), body["messages"])
-
-    async def _received(self, parts: AsyncIterator[bytes], flight: _Flight, most: float) -> AsyncIterator[bytes]:
-        """Yield `parts` as they come, each noted for the watchdog. Raises Oversized after `most` bytes."""
-        async for part in parts:
+    async def _received(self, response: aiohttp.ClientResponse, flight: _Flight, most: float) -> AsyncIterator[bytes]:
+        """Yield the body as it comes, each part noted for the watchdog. Raises Oversized after `most` bytes."""
+        async for part in response.content.iter_any():
             if (most := most - len(part)) < 0:
-                raise Oversized
+                raise Oversized("the reply was ended: it is larger than its cap allows")
             self._heard = flight.heard = asyncio.get_running_loop().time()
             self._served = max(self._served, flight.sent)
             flight.events += part.count(b"data:")
@@ -386,26 +271,16 @@ def _allow(connections: int, server: Server) -> None:
     )
 
 
-def _error_in(response: httpx2.Response) -> tuple[Any, Mapping[str, str], str]:
-    """What Refused wants to know of an error: its JSON, if it is any, headers and body."""
-    try:
-        text = response.text.strip().removeprefix("\ufeff")
-    except httpx2.StreamError:  # nobody has read it, and nobody can now
-        return None, response.headers, ""
-    try:
-        return json.loads(text), response.headers, text
-    except (ValueError, RecursionError):
-        return None, response.headers, text
+def _proxy(address: str) -> str | None:
+    """Return the proxy of the environment for this address. It is for the world outside, never for this machine."""
+    parts = urllib.parse.urlsplit(address)
+    if is_local(address) or urllib.request.proxy_bypass(parts.hostname or ""):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
 
 
-def _shown(origin: Any) -> str:
-    """An origin as it is written."""
-    return str(httpx2.URL(scheme=origin.scheme, host=origin.host, port=origin.port))
-
-
-def _why_lost(error: Exception) -> str:
+def _why_lost(error: aiohttp.ClientError) -> str:
     """The system's own words where it has some: aiohttp's tell of TLS also where there is none."""
-    cause = error.__cause__ or error
-    if isinstance(cause, aiohttp.ClientConnectorError) and cause.os_error.errno:
-        return os.strerror(abs(cause.os_error.errno)).lower()
-    return one_line(str(cause), LONGEST_WORDS)
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        return os.strerror(abs(error.os_error.errno)).lower()
+    return one_line(str(error), LONGEST_WORDS) or type(error).__name__

@@ -54,8 +54,7 @@ def on_this_machine(
 
 
 def at_a_provider(card: Card, model: str, config: Constants, count: int, lengths: Lengths, planned: Bounded) -> str:
-    """Return the plan for people: tokens, dollars at the prices of the `card` of the `model` (NONE if it has none), and
-    the time that the card's rates take at least."""
+    """Return the plan for people: tokens, and dollars at the prices of the `card` of the `model` (NONE: no card)."""
     if card.continues is False:  # no answer is forced there
         config = replace(config, ANSWER_TOKENS=0)
     made = loads(config, count, lengths, planned)
@@ -76,9 +75,5 @@ def at_a_provider(card: Card, model: str, config: Constants, count: int, lengths
     else:
         which = f"the card {card.name} has no table [price] of this model" if card.name else f"no card of {model}"
         cost = f"not known: {which}; write one into {'it' if card.name else 'a card'}"
-    requests = config.RUNS * sum(load.count * (1 + load.cut) for load in made)
-    rates = ((requests, card.requests_per_minute), (read + written, card.tokens_per_minute))
-    least = max((60 * amount / rate for amount, rate in rates if rate), default=0.0)
-    at_least = f"{hours([least, least])} at least, at the rates of the card"
-    time = at_least if least else "not planned: how fast the server writes is not known"
+    time = "not planned: how fast the server writes is not known"
     return aligned_rows([*rows, ("cost", cost), ("time", time)])

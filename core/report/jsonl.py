@@ -34,7 +34,6 @@ class Export:
     problems: int = 0
     lack: int = 0
     is_partial: bool = False
-    disagreement: str = ""
     folder: Path = field(default_factory=Path)  # of the journals
 
     def lines(self) -> Iterator[bytes]:
@@ -44,7 +43,6 @@ class Export:
         self.is_partial = not head.complete
         with archive(self.path, head.experiment) as journals:
             self.folder = journals.folder
-            self.disagreement = journals.disagreement() if journals.differing else ""
             for row, problem in zip(rows, checked, strict=True):
                 told = line(row, problem, head, journals)
                 self.problems += 1
@@ -53,7 +51,7 @@ class Export:
 
     @property
     def notes(self) -> list[str]:
-        notes = [self.disagreement] if self.disagreement else []
+        notes = []
         if self.is_partial:
             notes.append(f"{self.path.name} is partial: these are the problems and the last steps that it has so far")
         if self.lack:
@@ -180,10 +178,10 @@ def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] |
             messages.append({"role": "assistant", "content": None, "error": call.error} | at)
             continue
         kept = _kept(journals, call)
-        if kept is None or kept[1].messages is None:
+        if kept is None:
             return None
         completion, record = kept
-        messages += [message | at for message in record.messages or ()]
+        messages += [message | at for message in record.messages]
         said = {"role": "assistant", "content": completion.text, "thinking": completion.thinking}
         graded = (
             {"answer": member.answer, "correct": member.correct} | _grade(member) if member else {"side_call": True}

@@ -36,8 +36,7 @@ class Texts:
     """The texts of one problem, in each tier by "step,member". `missing`: members that no journal holds.
 
     Tier "a": answer, forced (answer), prompt; and under "problem" what its proofs are graded by. Tier "b": thinking,
-    side_calls and gradings (each with text and prompt), reasons of graders, prompt. A prompt is missing where the
-    journal was written before it kept messages.
+    side_calls and gradings (each with text and prompt), reasons of graders, prompt.
     """
 
     tiers: dict[str, dict[str, dict[str, Any]]]

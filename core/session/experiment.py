@@ -247,7 +247,7 @@ def show(document: dict[str, Any], path: Path) -> None:
     if reused := sum(figures["reused"].values()):
         print(f"{reused:,} completions came from the journal")
     if (spent := figures.get("spent")) is not None:
-        print(f"{dollars(spent)} spent by this run, also on what failed, was cut short or graded")
+        print(f"{dollars(spent)} spent by this experiment so far, also on what failed, was cut short or graded")
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
     print(f"results {path}", flush=True)

@@ -17,14 +17,14 @@ from core.base import errors, terminal
 from core.base.errors import foremost, one_line
 from core.base.prices import shown
 from core.base.signals import Stop
-from core.constants import A, Asking, C, Constants, Paid, identity
+from core.constants import A, Asking, C, Constants, Paid
 from core.engines import cards, environment
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.start import graders_server, serving
 from core.generate.budget import Budget
 from core.generate.generator import Generator
-from core.generate.journal import Journal, content_key
+from core.generate.journal import Journal
 from core.grading.answers import by_answer
 from core.grading.judge import stopping_judge
 from core.grading.ungraded import ungraded
@@ -131,8 +131,6 @@ class Session(Generic[A_co]):
         keys: list[Hashable] = []
         begun: set[Hashable] = set()
         results: dict[Hashable, R] = {}
-        if self.budget:
-            self.budget.say = bar.write
         try:
             with self.stop.cancelling() if self.stop else nullcontext():
                 async with (
@@ -189,12 +187,10 @@ def open(
     opening: str = "",
     journal: Path | None = None,
     is_private: bool = False,
-    on: str = "",
     grades_at: Callable[[], Server | None] = lambda: None,
 ) -> Iterator[Session[A]]:
     """Print the `opening` line and open a session, with the journal of its `name` or another path. `is_private`: only
-    the owner may read that. `on`: what the budget is known by, besides constants and model; without, there is none.
-    Raises UserError."""
+    the owner may read that. Raises UserError."""
     if opening:
         print(terminal.wrapped(opening), flush=True)
     with open_journal(journal or folder / "journal" / f"{name}.jsonl", is_private) as kept:
@@ -202,12 +198,8 @@ def open(
         if not server:
             yield session
             return
-        with (
-            open_budget(kept, config, server, on, session.grades_at)
-            if on and isinstance(config, Paid)
-            else nullcontext() as budget
-        ):
-            yield session.but(server=server, budget=budget)
+        budget = budget_of(kept, config, server, session.grades_at) if isinstance(config, Paid) else None
+        yield session.but(server=server, budget=budget)
 
 
 @contextmanager
@@ -240,7 +232,7 @@ def open_on_problems(
             print(note, file=sys.stderr)
         opening = _opening(name, server, chosen, is_default=named is None)
         second = graders_server if grader else lambda: None
-        with open(name, config, stop, folder, server, opening=opening, on=chosen.sha256, grades_at=second) as session:
+        with open(name, config, stop, folder, server, opening=opening, grades_at=second) as session:
             yield session.but(problems=chosen)
 
 
@@ -256,14 +248,11 @@ def taken_by(grader: Grader | None) -> str:
 
 @contextmanager
 def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
-    """The journal in `path`; prints which lines are damaged, which journals disagree and, at the end, which records
-    were not completions."""
+    """The journal in `path`; prints which lines are damaged and, at the end, which records were not completions."""
     with Journal(path, is_private) as journal:
         if journal.damaged:
             places = f"{len(journal.damaged)} damaged lines, the first is line {journal.damaged[0]}"
             print(f"note: {journal.path} has {places}; their completions are made again", file=sys.stderr)
-        if journal.differing:
-            print(f"note: {journal.disagreement()}", file=sys.stderr)
         try:
             yield journal
         finally:
@@ -276,24 +265,16 @@ def open_journal(path: Path, is_private: bool = False) -> Iterator[Journal]:
                 )
 
 
-@contextmanager
-def open_budget(
-    journal: Journal, config: Paid, server: Server, on: str, grades_at: Server | None = None
-) -> Iterator[Budget | None]:
-    """What the run pays from, where prices are known; its ledger lies beside the `journal`. A run is known by its
-    constants, what it is `on` (the hash of its problems) and its model, so that each has a budget of its own, which it
-    keeps however often it is stopped. Raises UserError where there is a limit, and no prices of the server that
-    grades."""
+def budget_of(journal: Journal, config: Paid, server: Server, grades_at: Server | None = None) -> Budget | None:
+    """Make the budget of all that the `journal` has as paid; None if no price is known. Prints what is spent already.
+    Raises UserError if there is a limit and the server that grades has no prices."""
     if grades_at:
         check_prices(grades_at.card, grades_at.model, config)
     if not (server.card.price or (grades_at and grades_at.card.price)):
-        yield None
-        return
-    run = content_key([identity(config), on, server.identity, server.told])
-    with Budget(journal.path.with_suffix(".ledger"), run, config.MAX_DOLLARS) as budget:
-        if config.MAX_DOLLARS and budget.spent:
-            print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(budget.spent)} is spent already", flush=True)
-        yield budget
+        return None
+    if config.MAX_DOLLARS and journal.paid:
+        print(f"MAX_DOLLARS={config.MAX_DOLLARS:g}: {shown(journal.paid)} is spent already", flush=True)
+    return Budget(journal, config.MAX_DOLLARS)
 
 
 def _opening(name: str, server: Server, chosen: ProblemSet, is_default: bool) -> str:

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from core.generate.journal import Journal
-from tests.conftest import ROOT
 from tests.faults.conftest import (
     NAME,
     SEED,
@@ -105,20 +103,6 @@ def partly(folder: Path, recorder: Recorder, run: str, lines: int = TOTAL // 2) 
 
 
 @pytest.mark.faults
-def test_a_last_record_cut_at_every_byte_is_owed_again(undisturbed: Path, tmp_path: Path) -> None:
-    """At every byte in this process; runs that are killed (test_crash.py) leave real ones behind."""
-    content = journal(undisturbed).read_bytes()
-    last = content.rstrip(b"\n").rfind(b"\n") + 1
-    keys = [record["key"] for record in records(undisturbed)]
-    for end_of_file in range(last, len(content)):
-        journal(tmp_path).parent.mkdir(exist_ok=True)
-        journal(tmp_path).write_bytes(content[:end_of_file])
-        with Journal(journal(tmp_path)) as opened:
-            assert all(map(opened.get, keys[:-1])) and opened.get(keys[-1]) is None and not opened.damaged
-        assert journal(tmp_path).read_bytes() == content[:last]
-
-
-@pytest.mark.faults
 def test_a_run_goes_on_from_a_journal_cut_in_its_last_record(
     tmp_path: Path, undisturbed: Path, recorder: Recorder
 ) -> None:
@@ -126,26 +110,6 @@ def test_a_run_goes_on_from_a_journal_cut_in_its_last_record(
     content = journal(tmp_path).read_bytes()
     os.truncate(journal(tmp_path), len(content) - random.Random(SEED).randint(2, 100))
     resumes(tmp_path, undisturbed, recorder, "after-the-cut")
-
-
-def test_a_flipped_bit_anywhere_in_a_record_never_gives_another_completion(tmp_path: Path, undisturbed: Path) -> None:
-    """It is named and owed again; or, where the bit stands in the key, owed again; or means the same (\\u00E9)."""
-    content = journal(undisturbed).read_bytes()
-    lines = content.splitlines(keepends=True)
-    made = {record["key"]: record["completion"] for record in records(undisturbed)}
-    owed = records(undisturbed)[3]["key"]
-    first = sum(map(len, lines[:3]))
-    path = tmp_path / "a.jsonl"
-    rng = random.Random(SEED)
-    for place in range(first, first + len(lines[3]) - 1):
-        damaged = bytearray(b"".join(lines[:6]))
-        damaged[place] ^= 1 << rng.randrange(8)
-        path.write_bytes(damaged)
-        with Journal(path) as opened:
-            for key in list(made)[:6]:
-                assert opened.get(key) in ((made[key], None) if key == owed else (made[key],))
-            is_in_key = place < first + len(b'{"key":"') + len(owed)
-            assert opened.damaged or is_in_key or opened.get(owed) == made[owed]
 
 
 @pytest.mark.faults
@@ -180,34 +144,6 @@ def test_of_two_runs_started_at_once_one_goes_on_unharmed(
     assert "another run is writing" in the_error(ended[1][0], ended[1][2])
     assert whole(tmp_path) == whole(undisturbed)
     assert len(recorder.of("at-once-0")) * len(recorder.of("at-once-1")) == 0, "one of them asked nothing"
-
-
-CLOCK = """
-import datetime, os, time
-time.time = lambda: float(os.environ["CLOCK"])
-
-class Stopped(datetime.datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return datetime.datetime.fromtimestamp(time.time(), tz)
-
-datetime.datetime = Stopped
-"""
-
-
-@pytest.mark.faults
-def test_a_clock_set_back_loses_and_overwrites_nothing(tmp_path: Path, undisturbed: Path, recorder: Recorder) -> None:
-    """A stand-in for the clock, loaded with Python itself: the machine's own belongs to everybody."""
-    (tmp_path / "clock").mkdir()
-    (tmp_path / "clock" / "sitecustomize.py").write_text(CLOCK)
-    folder, path = tmp_path / "results", f"{tmp_path / 'clock'}:{ROOT}"
-    now, hour = 1_800_000_000, 3600
-    for i, moment in enumerate((now, now - hour, now - hour, now - 9000 * hour, now)):
-        finish(folder, BASE_URL=recorder.url, API_KEY=f"clock-{i}", PYTHONPATH=path, CLOCK=str(moment))
-        assert bool(recorder.of(f"clock-{i}")) == (i == 0)
-    began = [json.loads(path.read_text())["started"] for path in folder.glob(f"{NAME}*.json")]
-    assert len(began) == 5 and len(set(began)) == 3, "one file a run, none overwritten"
-    assert whole(folder) == whole(undisturbed)
 
 
 @pytest.mark.faults

@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.engines.server import Server
-from core.generate import generator
 from core.generate.generator import Generator
 from core.generate.journal import Journal, from_record, to_record
-from core.generate.reply import assembled, reply_from
-from core.scaffolds import prompts
+from core.generate.reply import found_in, reply_from
 from core.types import Completion, Sampling
 from tests.fakes.http import Proxy, answer
-from tests.generate.test_generator import MESSAGES, SHORT, ask, chat
+from tests.fakes.moody import chat
+from tests.helpers.asking import MESSAGES, SHORT, ask
 
 SUMMED = replace(SHORT, sum_logprobs=True)
 LINE = replace(SUMMED, stop="\n")
@@ -166,7 +165,7 @@ async def streamed(chunks: Sequence[dict[str, Any]]) -> dict[str, Any]:
             yield b"data: " + json.dumps(chunk).encode() + b"\n\n"
         yield b"data: [DONE]\n\n"
 
-    return await assembled(b"", rest())
+    return await found_in(rest())
 
 
 def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed() -> None:
@@ -204,7 +203,4 @@ def test_keys_of_requests_without_it_are_as_they_were(engine: Server, tmp_path: 
     with Journal(tmp_path / "a.jsonl") as journal:
         made = Generator(engine, journal, 1, 60)
         keys = {made.key(MESSAGES, 5, sampling) for sampling in (SHORT, SUMMED, LINE, replace(SHORT, stop="\n"))}
-        assert len(keys) == 4 and list(made._older_keys(MESSAGES, 5, SUMMED)) == []
-        opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
-        assert len(list(made._older_keys(MESSAGES, 5, opened))) == (2 if engine.told else 1)
-    assert generator.DEFAULTS["sum_logprobs"] is False
+        assert len(keys) == 4

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,18 +28,12 @@ from core.types import Completion, Member, Sampling, carried
 from tests.conftest import run
 from tests.fakes.http import answer
 from tests.fakes.model import PROBLEM, Model, constants_with
-from tests.generate.test_retry import Moody, ask, chat
+from tests.fakes.moody import Moody, chat
 from tests.helpers import documents, reports
+from tests.helpers.asking import ask_each
 from tests.helpers.documents import SCHEMA
 from tests.helpers.graded import document, graded, member
 from tests.helpers.runs import load
-
-
-@pytest.fixture
-def moody() -> Iterator[Moody]:
-    made = Moody()
-    yield made
-    made.close()
 
 
 def uncounted(answer: str = "\\boxed{42}") -> Member:
@@ -107,8 +100,8 @@ USAGES: list[Any] = [
 @pytest.mark.parametrize("usage", USAGES)
 def test_whatever_a_server_says_without_counting_is_no_count(moody: Moody, tmp_path: Path, usage: Any) -> None:
     moody.choose = lambda n, prompt: answer(200, chat("\\boxed{42}") | {"usage": usage})
-    made, _ = ask(moody, tmp_path, ["a", "b"])
-    again, _ = ask(moody, tmp_path, ["a", "b"])  # from the journal
+    made, _ = ask_each(moody.url, tmp_path, ["a", "b"])
+    again, _ = ask_each(moody.url, tmp_path, ["a", "b"])  # from the journal
     assert [one.counted for one in (*made, *again)] == [(None, None, None)] * 4 and len(moody.prompts) == 2
 
 

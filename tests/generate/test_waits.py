@@ -15,8 +15,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from core.base.errors import UserError
 from core.engines.cards import Card
 from core.engines.chat_template import rendered, tail_of
-from core.engines.server import CANNOT, MARK, Server
-from core.generate.generator import NEW_TURN, split_thinking
+from core.engines.server import CANNOT, Server
+from core.generate.generator import UNTOLD, split_thinking
 from core.generate.journal import Archive
 from core.generate.reply import Reply
 from core.generate.waits import LEFT_OUT, NO_THINKING, opened, whole
@@ -25,9 +25,10 @@ from core.scaffolds.rsa import SampleConstants
 from core.session.checks import check_context
 from core.types import FORCED_ANSWER, Completion, Message, Sampling
 from tests.fakes.http import Proxy, answer
-from tests.generate.test_generator import MESSAGES, ask, chat, no_waiting
+from tests.fakes.moody import chat
+from tests.helpers.asking import MESSAGES, ask
 
-pytestmark = pytest.mark.usefixtures(no_waiting.__name__)
+pytestmark = pytest.mark.usefixtures("hurried")
 LONG = Sampling(max_tokens=900)
 
 
@@ -216,19 +217,12 @@ def test_a_server_that_refuses_to_go_on_says_why_and_what_may_pass_is_owed_again
         assert journal.get(made.key) is not None
 
 
-@pytest.mark.parametrize("begins_anew", [True, False])
-def test_an_unknown_server_shows_once_whether_it_goes_on(
-    engine: Server, proxy: Proxy, tmp_path: Path, begins_anew: bool
-) -> None:
-    shown = {"content": "The answer is \\boxed{42}."} if begins_anew else {"content": "42}."}
-    more = [] if begins_anew else [replied({"content": ", no</think>\\boxed{1}"}, 34)] * 2
-    proxy.script = [replied(FIRST, 30), replied(shown, 40), *more]
-    made = one(engine, proxy, tmp_path, kind="other")
-    assert proxy.bodies[1]["messages"][0]["content"] == MARK
-    assert proxy.bodies[1]["messages"][-1]["content"].endswith(FORCED_ANSWER)
-    assert made.not_waited == (NEW_TURN if begins_anew else None)
-    assert len(made.before_waits) == (0 if begins_anew else 2)
-    assert one(engine, proxy, tmp_path, kind="other") == made
+def test_an_unknown_server_waits_if_its_card_says_that_it_goes_on(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
+    proxy.script = [replied(FIRST, 30)]
+    assert one(engine, proxy, tmp_path, kind="other").not_waited == UNTOLD
+    proxy.script = [replied({"content": ", no</think>\\boxed{1}"}, 34)] * 2
+    made = one(engine, proxy, tmp_path, kind="other", card=Card("mine", continues=True))
+    assert made.not_waited is None and len(made.before_waits) == 2
 
 
 def test_a_model_that_shows_no_thinking_can_t_wait(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
@@ -241,9 +235,7 @@ def test_a_card_that_says_so_refuses_waits_before_the_first_request(
     engine: Server, proxy: Proxy, tmp_path: Path
 ) -> None:
     card = Card("mine", continues=False)
-    with pytest.raises(
-        UserError, match=r"WAITS=1 has the server go on .* card mine .*continues = false.* Give WAITS=0"
-    ):
+    with pytest.raises(UserError, match=r"WAITS=1.* mine .*continues = false"):
         check_context(replace(engine, card=card), SampleConstants(WAITS=1))
     check_context(replace(engine, card=card), SampleConstants())
     proxy.script = [replied(FIRST, 30)]

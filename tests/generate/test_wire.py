@@ -1,8 +1,7 @@
-"""The wire, over sockets: servers that will not stream, streams in all forms of the format, errors in all of theirs."""
+"""The wire, over sockets: streams in all forms of the format, errors in all of theirs."""
 
 import asyncio
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ import pytest
 from core.base.errors import Elsewhere
 from core.engines.server import Server
 from core.generate import reply, wire
-from core.generate.reply import Oversized, Refused, Reply, compared
+from core.generate.reply import Oversized, Refused, Reply, is_cut
 from core.generate.wire import Wire
 from core.types import CUT, FILTERED, Completion
 from tests.fakes.http import HttpFake, Request, answer
@@ -72,81 +71,6 @@ def one(server: Server) -> Reply:
     return reply
 
 
-# Servers that will not stream
-
-REFUSALS: dict[str, tuple[int, Any]] = {
-    "words": (400, {"error": {"message": "stream_options is not supported"}}),
-    "parameter": (400, {"error": {"message": "Unsupported value", "param": "stream", "code": "unsupported_value"}}),
-    "text": (400, {"error": "streaming is disabled here"}),
-    "no JSON": (400, b"cannot stream"),
-    "list": (
-        422,
-        {
-            "detail": [
-                {"type": "x", "loc": ["body", "user"], "msg": "Extra inputs are not permitted. " * 20},
-                {"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"},
-            ]
-        },
-    ),
-    "detail": (422, {"detail": "stream=True is not allowed"}),
-    "two places": (400, {"error": "Bad Request", "message": "streaming replies cannot be had", "statusCode": 400}),
-    "501": (501, {"error": {"message": "streaming is not implemented"}}),
-    "500": (500, {"detail": "NotImplementedError: stream is not supported"}),
-    "forbidden": (403, {"error": {"message": "your organisation may not stream this model"}}),
-    "within 200": (200, {"error": {"message": "stream is not supported", "code": 400}}),
-}
-
-
-@pytest.mark.parametrize("refused", ["stream", "stream_options"])
-@pytest.mark.parametrize("kind", REFUSALS)
-def test_refused_streams_end_no_request_however_many_are_on_their_way(chat: Chat, kind: str, refused: str) -> None:
-    status, told = REFUSALS[kind]
-    n = 12
-    together = threading.Barrier(n)
-
-    def choose(body: dict[str, Any]) -> Answer:
-        if refused not in body:
-            return answer(200, CHAT)
-        if together.n_waiting < n and len(chat.bodies) <= n:
-            together.wait(60)  # all are refused after all were sent
-        return answer(status, told)
-
-    chat.choose = choose
-    found = exchanged(chat.server, n)
-    assert [reply.content if isinstance(reply, Reply) else reply for reply in found] == ["forty-two"] * (n + 1)
-    assert all(isinstance(reply, Reply) and reply.completion_tokens == 7 for reply in found)
-    assert len(chat.bodies) == 2 * n + 1, "what was found holds for the next"
-
-
-def test_a_server_that_only_streams_and_refuses_its_options_is_asked_so(chat: Chat) -> None:
-    def choose(body: dict[str, Any]) -> Answer:
-        if "stream_options" in body:
-            return answer(400, {"error": {"message": "unknown field stream_options"}})
-        if not body.get("stream"):
-            return answer(400, {"error": {"message": "only stream=true is supported"}})
-        return answer(200, events(CHUNKS[:2]), "text/event-stream")
-
-    chat.choose = choose
-    reply = one(chat.server)
-    assert (reply.content, reply.completion_tokens) == ("forty-two", 0)
-    assert [sorted(body.keys() - {"model", "messages"}) for body in chat.bodies] == [
-        ["stream", "stream_options"],
-        [],
-        ["stream"],
-        ["stream"],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("status", "words"), [(429, "too many concurrent streams"), (502, "upstream stream was reset"), (400, "min_p?")]
-)
-def test_other_refusals_that_speak_of_streams_change_nothing(chat: Chat, status: int, words: str) -> None:
-    chat.choose = lambda body: answer(status, {"error": {"message": words}})
-    for refusal in exchanged(chat.server):
-        assert isinstance(refusal, Refused) and refusal.status == status and refusal.said == words
-    assert all(body["stream"] for body in chat.bodies) and len(chat.bodies) == 2
-
-
 # Streams
 
 
@@ -198,26 +122,14 @@ def in_pieces(body: bytes, cuts: Sequence[int]) -> Answer:
     return send
 
 
-BOM = b"\xef\xbb\xbf"
-PRETTY = b"".join(
-    b"".join(b"data: " + line + b"\n" for line in json.dumps(chunk, indent=1).encode().splitlines()) + b"\n"
-    for chunk in CHUNKS
-)
 STREAMS = {
     "LF": events(CHUNKS),
-    "CR": events(CHUNKS, b"\r"),
     "CRLF": events(CHUNKS, b"\r\n"),
-    "mixed": events(CHUNKS[:1], b"\r", done=False) + events(CHUNKS[1:2], b"\r\n", done=False) + events(CHUNKS[2:]),
-    "BOM": BOM + events(CHUNKS),
-    "BOM and CR": BOM + events(CHUNKS, b"\r"),
-    "BOM, then a comment": BOM + b": hello\r\r" + events(CHUNKS, b"\r"),
     "no blank lines": events(CHUNKS).replace(b"\n\n", b"\n"),
-    "no blank lines, CR": events(CHUNKS, b"\r").replace(b"\r\r", b"\r"),
     "no space": events(CHUNKS).replace(b"data: ", b"data:"),
-    "other fields": b"retry: 5\r\nid: 1\revent: message\n" + events(CHUNKS, b"\r"),
-    "JSON over lines": PRETTY + b"data: [DONE]\n\n",
-    "JSON over lines, CRLF": (PRETTY + b"data: [DONE]\n\n").replace(b"\n", b"\r\n"),
-    "no end of line": events(CHUNKS, b"\r").rstrip(b"\r"),
+    "other fields": b"retry: 5\r\nid: 1\nevent: message\n: hello\n" + events(CHUNKS),
+    "no end of line": events(CHUNKS).rstrip(b"\n"),
+    "no stream at all": json.dumps(CHAT, indent=1).encode(),
 }
 
 
@@ -225,18 +137,13 @@ STREAMS = {
 def test_a_stream_is_read_wherever_its_lines_and_chunks_end(chat: Chat, kind: str) -> None:
     body = STREAMS[kind]
     line_ends = [at + 1 for at, byte in enumerate(body) if byte in b"\r\n"]
-    for cuts in ([], [1], [1, 2, 3, 4], range(1, len(body)), line_ends, range(7, len(body), 7)):
+    for cuts in ([], range(1, len(body)), line_ends, range(7, len(body), 7)):
         chat.choose = lambda _, cuts=cuts: in_pieces(body, list(cuts))  # type: ignore[misc]
         reply = one(chat.server)
         assert (reply.content, reply.finish_reason, reply.completion_tokens) == ("forty-two", "stop", 7), cuts
 
 
-def test_a_whole_reply_may_begin_with_a_mark(chat: Chat) -> None:
-    chat.choose = lambda _: answer(200, BOM + json.dumps(CHAT).encode())
-    assert one(chat.server).content == "forty-two"
-
-
-@pytest.mark.parametrize("kind", ["CR", "CRLF", "JSON over lines"])
+@pytest.mark.parametrize("kind", ["LF", "CRLF"])
 def test_a_stream_that_is_cut_off_passes_for_no_reply(chat: Chat, kind: str) -> None:
     body = STREAMS[kind]
     for end in range(0, body.index(b"usage"), 9):
@@ -301,38 +208,12 @@ def test_parts_and_refusals_are_read(chat: Chat, message: Any, content: str, rea
     assert (reply.content, reply.reasoning, reply.finish_reason) == (content, reasoning, finish)
 
 
-@pytest.mark.parametrize(
-    ("usage", "text", "is_doubted"),
-    [
-        (
-            {"prompt_tokens": 5, "completion_tokens": 7, "completion_tokens_details": {"reasoning_tokens": 8}},
-            "42",
-            True,
-        ),
-        (
-            {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 20, "completion_tokens_details": {}},
-            "42",
-            False,
-        ),
-        (CHAT["usage"] | {"prompt_tokens_details": {"cached_tokens": 6}}, "42", True),
-        ({"prompt_tokens": 1, "completion_tokens": 1}, "x" * 700, True),
-        ({"prompt_tokens": 1, "completion_tokens": 1}, "so it is " * 4, True),
-        ({"prompt_tokens": 9, "completion_tokens": 3}, " " * 700, False),
-        ({"prompt_tokens": 9, "completion_tokens": 2}, "two words", False),
-    ],
-)
-def test_counts_that_contradict_the_reply_are_not_taken(chat: Chat, usage: Any, text: str, is_doubted: bool) -> None:
-    reply = both(chat, {"content": text}, usage=usage)
-    assert bool(reply.doubt) is is_doubted
-    assert (reply.counted == (None, 0, None)) is is_doubted
-
-
 def test_a_prompt_that_the_server_cut_is_noticed() -> None:
     prompt = [{"role": "user", "content": "What is \\frac{1}{2} of it? " * 200}]  # 1,400 words and numbers
     reply = Reply("m", "42", "", "stop", 512, 0, 5, {})
-    assert compared(reply, prompt).unread
-    assert not compared(replace(reply, prompt_tokens=1400), prompt).unread
-    assert not compared(replace(reply, prompt_tokens=0), prompt).unread, "nobody counted"
+    assert is_cut(reply, prompt)
+    assert not is_cut(replace(reply, prompt_tokens=1400), prompt)
+    assert not is_cut(replace(reply, prompt_tokens=0), prompt), "nobody counted"
 
 
 @pytest.mark.parametrize("is_stream", [True, False])
@@ -341,7 +222,7 @@ def test_a_reply_far_beyond_its_cap_is_ended(
     chat: Chat, monkeypatch: pytest.MonkeyPatch, is_stream: bool, is_blank: bool
 ) -> None:
     monkeypatch.setattr(wire, "ROOM", 2000)
-    monkeypatch.setattr(wire, "AROUND", 100)
+    monkeypatch.setattr(wire, "BYTES", 100)
     piece = (b" " if is_blank else b"x") * 100
     if is_stream and not is_blank:
         piece = events([{"choices": [{"delta": {"content": "x" * 100}}]}], done=False)
@@ -369,37 +250,19 @@ def test_a_reply_far_beyond_its_cap_is_ended(
     assert sent < 5 * 10**7
 
 
-def test_white_space_before_a_reply_takes_no_longer_than_other_text(chat: Chat) -> None:
-    chat.choose = lambda _: answer(200, BOM + b" " * 1_000_000 + json.dumps(CHAT).encode())
-    assert one(chat.server).content == "forty-two"
-
-
 def test_an_error_is_read_no_further_than_its_words(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "ERROR_BYTES", 100)
     chat.choose = lambda _: answer(400, b"too long " * 1_000_000)
     refused = exchanged(chat.server)[0]
-    assert isinstance(refused, Refused) and refused.said == ("too long " * 20)[:100].strip()
+    assert isinstance(refused, Refused) and str(refused) == ("too long " * 20)[:100].strip()
 
 
-@pytest.mark.parametrize(
-    ("words", "is_too_large"),
-    [
-        ("Request too large for m on tokens per min (TPM): Limit 10,000, Requested 14,000.", True),
-        ("Rate limit reached for m: Limit 10000, Used 9000, Requested 2000. Please try again in 6s.", False),
-        ("Limit: 10, requested: 11", True),
-        ("Limit 30000, Used 29000, Requested 36500. Please try again in 2s", True),
-        ("Limit 1.5M tokens, requested 2000. Please try again in 3s", False),
-        ("limit: 60 requests and 30000 tokens per minute; requested 2000 tokens", False),
-        ("Limit 5 requests in flight; requested 6", False),
-        ("slow down", False),
-    ],
-)
-def test_a_request_larger_than_a_minutes_limit_is_told_from_a_passing_one(words: str, is_too_large: bool) -> None:
-    assert Refused(429, {"error": {"message": words}}, {}).is_too_large is is_too_large
-
-
-def test_a_span_that_is_none_is_read_at_once() -> None:
-    assert Refused(429, None, {"x-ratelimit-reset": "1" * 10_000 + "x"}).wait is None
+def test_a_request_larger_than_a_minutes_limit_does_not_pass() -> None:
+    words = "Request too large for m on tokens per min (TPM): Limit 10,000, Requested 14,000."
+    assert not Refused(429, {"error": {"message": words}}, {}).may_pass
+    assert Refused(
+        429, {"error": {"message": "Rate limit reached. Limit 10000, Used 9000, Requested 2000."}}, {}
+    ).may_pass
 
 
 # Errors
@@ -433,76 +296,55 @@ def test_an_error_is_told_in_its_servers_own_words(chat: Chat, kind: str) -> Non
     chat.choose = lambda _: answer(400, told if isinstance(told, bytes) else json.dumps(told).encode())
     refusal = exchanged(chat.server)[0]
     assert isinstance(refusal, Refused) and refusal.status == 400
-    assert refusal.said == words or (kind == "deep" and words in refusal.said)
+    assert str(refusal) == words or (kind == "deep" and words in str(refusal))
 
 
 def test_a_key_that_a_server_repeats_is_not_shown(chat: Chat) -> None:
     chat.choose = lambda _: answer(429, {"error": {"message": "slow down, sk-very-secret!"}})
     object.__setattr__(chat.server, "api_key", "sk-very-secret")
     refusal = exchanged(chat.server)[0]
-    assert isinstance(refusal, Refused) and refusal.said == "slow down, (API_KEY)!"
+    assert isinstance(refusal, Refused) and str(refusal) == "slow down, (API_KEY)!"
 
 
 @pytest.mark.parametrize(
     ("headers", "least", "most"),
     [
-        ({"retry_after": "7"}, 7, 7),
-        ({"retry_after": "0.5"}, 0.5, 0.5),
-        ({"retry_after": "-3"}, 0, 0),
+        ({"Retry-After": "7"}, 7, 7),
+        ({"retry-after": "0.5"}, 0.5, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5, 1.5),
+        ({"retry-after": "-3"}, 0, 0),
         # In 3,000 seconds from when the test is run, which on a busy machine is long after this line is read.
-        ({"retry_after": "%a, %d %b %Y %H:%M:%S GMT"}, 2000, 3000),
-        ({"retry_after": "%A, %d-%b-%y %H:%M:%S GMT"}, 2000, 3000),
-        ({"retry_after": "%a %b %d %H:%M:%S %Y"}, 2000, 3000),
-        ({"retry_after": "Sun, 06 Nov 1994 08:49:37 -0000"}, 0, 0),
-        ({"retry_after": "soon"}, None, None),
-        ({"retry_after": "nan"}, None, None),
-        ({"retry_after": "Sun, 99 Nov 1994 08:49:37 GMT"}, None, None),
+        ({"retry-after": "%a, %d %b %Y %H:%M:%S GMT"}, 2000, 3000),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 -0000"}, 0, 0),
+        ({"retry-after": "soon"}, None, None),
+        ({"retry-after": "nan"}, None, None),
+        ({"retry-after": "Sun, 99 Nov 1994 08:49:37 GMT"}, None, None),
         ({}, None, None),
     ],
 )
-def test_how_long_a_server_asks_us_to_wait_may_be_a_date(
-    chat: Chat, headers: dict[str, str], least: float | None, most: float | None
-) -> None:
-    def then() -> dict[str, str]:
-        moment = time.gmtime(time.time() + 3000)
-        return {name: time.strftime(value, moment) if "%" in value else value for name, value in headers.items()}
-
-    chat.choose = lambda _: answer(429, {"error": {"message": "slow down"}}, **then())
-    refusal = exchanged(chat.server)[0]
-    assert isinstance(refusal, Refused)
-    if least is None or most is None:
-        assert refusal.wait is None
-    else:
-        assert refusal.wait is not None and least <= refusal.wait <= most
-
-
-def test_a_date_is_read_by_the_servers_own_clock() -> None:
-    headers = {"retry-after": "Wed, 21 Oct 2015 07:28:30 GMT", "date": "Wed, 21 Oct 2015 07:28:00 GMT"}
-    assert Refused(429, None, headers).wait == 30
+def test_how_long_a_server_asks_us_to_wait_may_be_a_date(headers: dict[str, str], least: Any, most: Any) -> None:
+    then = time.gmtime(time.time() + 3000)
+    told = {name: time.strftime(value, then) if "%" in value else value for name, value in headers.items()}
+    wait = Refused(429, None, told).wait
+    assert wait is None if least is None else least <= (wait or 0.0) <= most
 
 
 @pytest.mark.parametrize(
-    ("status", "told", "headers", "is_unpaid"),
+    ("status", "told", "is_unpaid"),
     [
-        (429, {"error": {"message": "…", "type": "insufficient_quota", "code": "insufficient_quota"}}, {}, True),
-        (429, {"error": {"message": "You exceeded your quota, check your plan and billing details."}}, {}, True),
-        (402, {"error": {"message": "pay first"}}, {}, True),
-        (400, {"error": {"message": "Your credit balance is too low"}}, {}, True),
-        (403, {"detail": "billing_not_active"}, {}, True),
-        (429, {"error": {"message": "Insufficient balance. Top up and try again"}}, {}, True),
-        (429, {"error": {"message": "slow down"}}, {}, False),
-        (429, {"error": {"message": "rate limit reached", "code": "rate_limit_exceeded"}}, {}, False),
-        (429, [{"error": {"message": "check your plan and billing details. Please retry in 38.1s."}}], {}, False),
-        (429, {"error": {"message": "check your plan and billing details"}}, {"retry-after": "20"}, False),
-        (500, {"error": {"message": "out of memory"}}, {}, False),
-        (429, {"error": {"message": "x", "code": "billing_hard_limit_reached"}}, {"retry-after": "20"}, True),
-        (429, {"error": {"message": "x", "metadata": {"raw": '{"code": "insufficient_quota"}'}}}, {}, True),
-        (429, [{"error": {"message": "Quota exceeded, limit: 0, model: m. Please retry in 38.1s."}}], {}, True),
-        (429, {"error": {"details": [{"violations": [{"quotaId": "RequestsPerDayPerModel"}]}]}}, {}, True),
-        (429, {"error": {"message": "Quota exceeded, limit: 20. Please retry in 38.1s."}}, {}, False),
+        (429, {"error": {"message": "…", "type": "insufficient_quota", "code": "insufficient_quota"}}, True),
+        (402, {"error": {"message": "pay first"}}, True),
+        (400, {"error": {"message": "Your credit balance is too low"}}, True),
+        (403, {"detail": "billing_not_active"}, True),
+        (429, {"error": {"message": "Insufficient balance. Top up and try again"}}, True),
+        (429, {"error": {"message": "x", "code": "billing_hard_limit_reached"}}, True),
+        (429, {"error": {"message": "x", "metadata": {"raw": '{"code": "insufficient_quota"}'}}}, True),
+        (429, {"error": {"message": "slow down"}}, False),
+        (429, {"error": {"message": "rate limit reached", "code": "rate_limit_exceeded"}}, False),
+        (429, [{"error": {"message": "check your plan and billing details. Please retry in 38.1s."}}], False),
+        (422, {"detail": [{"msg": "too long", "input": "Ann has an insufficient balance of 3 dollars"}]}, False),
+        (500, {"error": {"message": "out of memory"}}, False),
     ],
 )
-def test_what_has_to_be_paid_is_told_from_what_passes(
-    status: int, told: Any, headers: dict[str, str], is_unpaid: bool
-) -> None:
-    assert Refused(status, told, headers).is_unpaid is is_unpaid
+def test_what_has_to_be_paid_is_told_from_what_passes(status: int, told: Any, is_unpaid: bool) -> None:
+    assert Refused(status, told, {}).is_unpaid is is_unpaid

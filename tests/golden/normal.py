@@ -123,8 +123,6 @@ class Normal:
             found = json.loads(path.read_text(encoding="utf-8"))
         elif path.suffix == ".jsonl":
             found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        elif path.suffix == ".ledger":  # in the order of arrival
-            found = sorted(re.findall(r'"picodollars": \d+', path.read_text(encoding="utf-8")))
         elif path.suffix == ".parquet":
             found = pyarrow.parquet.read_table(path).to_pylist()
         else:
@@ -174,6 +172,8 @@ def keys(path: Path, is_trained: bool) -> str:
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
+        if "key" not in record:  # what was paid before a request
+            continue
         made = record.get("completion") or {}
         model = str(made.get("model") or str(made.get("origin")).rpartition(", ")[2])  # old journals name no model
         if not is_trained or UNTRAINED.fullmatch(model):

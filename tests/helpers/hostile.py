@@ -309,7 +309,7 @@ def journal_bytes(folder: Path) -> bytes:
     path = folder / "whole.jsonl"
     with Journal(path) as journal:
         for key, completion in KEPT.items():
-            journal.put(key, completion)
+            journal.put(key, completion, [])
     content = path.read_bytes()
     path.unlink()
     return content
@@ -329,9 +329,9 @@ def check_journal(content: bytes, whole: bytes) -> None:
                 assert lost == list(KEPT)[len(KEPT) - len(lost) :] and not journal.damaged
             elif len(content) >= len(whole):
                 assert journal.damaged or lost in ([], list(KEPT)[-1:]), "damage is not named"
-            journal.put(content_key("new"), {"answer": "kept"})
+            journal.put(content_key("new"), {"answer": "kept"}, [])
             for key in lost:
-                journal.put(key, KEPT[key])
+                journal.put(key, KEPT[key], [])
         with Journal(path) as journal:
             assert journal.get(content_key("new")) == {"answer": "kept"}
             assert [journal.get(key) for key in KEPT] == list(KEPT.values())

@@ -1,4 +1,4 @@
-"""The identity of a run: the constants that ledgers, records and searches are known by. Runs of earlier versions go on
+"""The identity of a run: the constants that records and searches are known by. Runs of earlier versions go on
 only if these stay what they were, so that tests/cases/identities.json has a key for each constant that is changed."""
 
 import json
@@ -11,22 +11,14 @@ from core import constants
 from core.base.files import ROOT
 from core.constants import identity
 from core.generate.journal import content_key
-from core.scaffolds.rsa import RsaConstants
 from labs.endpoint import app, chat
 from labs.lean.constants import AblationConstants, ControlledConstants, IterationConstants, LeanConstants
-from labs.proofs.curate.tool import CurateConstants
-from labs.proofs.grade.cli import GradeConstants
-from labs.proofs.grade.trial import TrialConstants
 from labs.star.constants import StarConstants
 
 KNOWN = json.loads((ROOT / "tests" / "cases" / "identities.json").read_text(encoding="utf-8"))
 
 
 PLACES: dict[str, tuple[type[Any], Callable[[Any], dict[str, Any]]]] = {
-    "ledger of a run": (RsaConstants, identity),
-    "ledger of a grading": (GradeConstants, identity),
-    "ledger of a trial": (TrialConstants, identity),
-    "ledger of schemes and filter": (CurateConstants, identity),
     "rounds of STaR": (StarConstants, identity),
     "searches": (ControlledConstants, lambda config: identity(config, LeanConstants)),
     "searches of an iteration": (IterationConstants, lambda config: identity(config, LeanConstants)),

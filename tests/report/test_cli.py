@@ -282,7 +282,7 @@ def test_an_archive_reads_what_is_written_while_it_is_open(folder: Path) -> None
     key = "ab" * 16
     with Archive(folder / "journal") as archive, Journal(folder / "journal" / "02_rsa_basic.jsonl") as journal:
         assert archive.get(key) is None
-        journal.put(key, {"text": "x"})
+        journal.put(key, {"text": "x"}, [])
         archive.refresh()
         assert archive.get(key) == {"text": "x"}
 

@@ -59,7 +59,7 @@ def test_journals_are_opened_once_and_closed(server: ScriptedServer, results: Pa
     del made
     gc.collect()
     with pytest.raises(OSError):
-        os.fstat(opened)
+        os.fstat(opened.fd)
 
 
 def test_in_a_loop_that_runs_it_is_awaited(server: ScriptedServer, results: Path) -> None:

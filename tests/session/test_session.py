@@ -29,7 +29,7 @@ def scripted() -> Iterator[ScriptedServer]:
 @pytest.fixture
 def opened(scripted: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constants]]:
     server = Server("other", f"{scripted.url}/v1", "m", "it is there")
-    with session.open("asking", Constants(), None, tmp_path, server, on="these") as opened:
+    with session.open("asking", Constants(), None, tmp_path, server) as opened:
         yield opened
 
 

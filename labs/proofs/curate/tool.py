@@ -98,7 +98,7 @@ def main(tool: Tool, argv: Sequence[str]) -> None:
                 f"{server.kind} at {server.base_url} because {server.why}"
             )
             name = f"{path.stem}.{tool.name}"
-            with session.open(name, config, stop, folder, server, opening=line, on=name) as opened:
+            with session.open(name, config, stop, folder, server, opening=line) as opened:
                 told = opened.asked(
                     ask_about(tool, prompt, path.stem, texts, total, opened), "what was answered is kept"
                 )

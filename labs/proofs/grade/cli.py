@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> None:
                 f"at {server.base_url} because {server.why}"
             )
             path = folder / f"{name}.grading.jsonl"
-            with session.open(name, config, stop, folder, server, opening=line, journal=path, on=name) as opened:
+            with session.open(name, config, stop, folder, server, opening=line, journal=path) as opened:
                 points = opened.asked(grade_all(source, chosen, total, opened), "what is graded is kept")
             write_grades(source, chosen, points, opened)
 

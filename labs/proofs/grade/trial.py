@@ -91,7 +91,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 f"{chosen.name} in {len(ways)} ways, {sum(totals):,} gradings at most; engine {server.kind} at "
                 f"{server.base_url} because {server.why}"
             )
-            with session.open(name, config, stop, folder, server, opening=line, on=chosen.sha256) as opened:
+            with session.open(name, config, stop, folder, server, opening=line) as opened:
                 points = opened.asked(_grade(ways, totals, opened), "what is graded is kept")
             document = {
                 "schema": SCHEMA,

@@ -19,7 +19,7 @@ import pytest
 
 from core.base import seeds
 from core.engines.server import Server
-from core.generate import generator
+from core.generate import retry
 from core.generate.generator import Generator
 from core.generate.journal import Journal
 from core.grading.answers import groups
@@ -252,7 +252,7 @@ def test_a_cap_that_does_not_fit_the_servers_context_is_refused(engine: Server, 
 def test_a_lost_server_is_a_503_and_an_error_in_a_stream_and_leaves_nothing_running(
     engine: Server, proxy: Proxy, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.01)
+    monkeypatch.setattr(retry, "_backoff", lambda attempt: 0.01)
     running = start(replace(engine, base_url=proxy.url), CONCURRENCY=1, N=8)
     made = running.ask().choices
     sent = len(proxy.bodies)
@@ -262,7 +262,7 @@ def test_a_lost_server_is_a_503_and_an_error_in_a_stream_and_leaves_nothing_runn
         running.ask(seed=2)
     assert raised.value.status_code == 503 and raised.value.code == "upstream_unavailable"
     assert raised.value.response.headers["x-should-retry"] == "false"
-    assert len(proxy.bodies) <= sent + generator.RETRIES + 2, "the others are not asked for once one is lost"
+    assert len(proxy.bodies) <= sent + retry.RETRIES + 2, "the others are not asked for once one is lost"
     with pytest.raises(openai.APIError) as raised_in_stream:
         running.ask(seed=2, stream=True)
     assert raised_in_stream.value.code == "upstream_unavailable" and not running.work()

@@ -1,0 +1,46 @@
+"""A scripted server of chats, and the replies that it may give."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.fakes.http import Answer, HttpFake, Request, answer
+
+MODELS = {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "somebody"}]}
+USAGE = {"prompt_tokens": 5, "completion_tokens": 7}
+
+
+def chat(message: Any, **more: Any) -> dict[str, Any]:
+    """A chat completion that holds a `message`, or a text; `more`: fields of its choice."""
+    said = {"role": "assistant", "content": message} if isinstance(message, str) else message
+    choice = {"index": 0, "finish_reason": "stop", "message": said} | more
+    return {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": USAGE}
+
+
+def good(prompt: str) -> Answer:
+    """An answer that follows from the prompt."""
+    return answer(200, chat(f"\\boxed{{{hashlib.sha256(prompt.encode()).digest()[0]}}}"))
+
+
+class Moody(HttpFake):
+    """A server whose answer to the request number `n` (from 0) with this `prompt` is `choose(n, prompt)`."""
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.models: dict[str, Any] = MODELS
+        self.choose: Callable[[int, str], Answer] = lambda n, prompt: good(prompt)
+        super().__init__()
+
+    def get(self, request: Request) -> None:
+        answer(200 if request.path == "/v1/models" else 404, self.models)(request)
+
+    def post(self, request: Request, body: bytes) -> None:
+        asked = json.loads(body)
+        prompt = asked["messages"][-1]["content"]
+        with self.lock:
+            n = len(self.prompts)
+            self.prompts.append(prompt)
+            self.bodies.append(asked)
+        self.choose(n, prompt)(request)

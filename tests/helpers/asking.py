@@ -1,0 +1,56 @@
+"""Ask a server through a Generator, with a journal in a folder."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from core.engines.server import Server
+from core.generate.generator import Generator
+from core.generate.journal import Journal
+from core.scaffolds import prompts
+from core.types import Completion, Message, Problem, Sampling
+
+SUM = Problem("sum", "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.", "55")
+MESSAGES = prompts.solve(SUM)
+SHORT = Sampling(max_tokens=300)
+
+
+def ask(
+    server: Server,
+    folder: Path,
+    requests: Sequence[tuple[int, Sampling]],
+    limit: int = 8,
+    timeout: float = 60,
+    messages: list[Message] = MESSAGES,
+    stall: float = 30,
+) -> list[Completion]:
+    """Return the completions of one generator, for `requests` of seeds and samplings."""
+
+    async def all_of_them() -> list[Completion]:
+        with Journal(folder / "test.jsonl") as journal:
+            async with Generator(server, journal, limit, timeout, stall=stall) as generator:
+                return list(await asyncio.gather(*(generator(messages, *request) for request in requests)))
+
+    return asyncio.run(all_of_them())
+
+
+def ask_each(
+    url: str, folder: Path, prompts: Sequence[str], limit: int = 4, heard: Callable[[], None] = lambda: None
+) -> tuple[list[Completion], list[str]]:
+    """Return a completion of each prompt by an unknown server, and the lines that were said; `heard` is called then."""
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        heard()
+
+    async def all_of_them() -> list[Completion]:
+        with Journal(folder / "a.jsonl") as journal:
+            server = Server("other", url, "m", "x")
+            async with Generator(server, journal, limit, 60.0, stall=30.0, say=say) as generator:
+                asked = [
+                    generator([{"role": "user", "content": prompt}], n, Sampling()) for n, prompt in enumerate(prompts)
+                ]
+                return list(await asyncio.gather(*asked))
+
+    return asyncio.run(all_of_them()), lines
