@@ -105,10 +105,6 @@ class OnGpu(Dialect):
         model, at, digest = name.partition("@")
         return f"{model}-{self.pooling}{at}{digest}"
 
-    def decoded_together(self, args: Sequence[str]) -> int | None:
-        """Return the requests that it decodes together if started with `args`; None if it tells that itself."""
-        return None
-
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         """Return flags and environment that pass the API `key` without showing it in any list of processes. A file for
         that may be written into `folder`."""

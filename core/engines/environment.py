@@ -10,8 +10,9 @@ engine that serves it. A card that is unknown, or whose key is missing, is an er
 import os
 import re
 import sys
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from core.base import files
@@ -278,13 +279,8 @@ def python(engine: str) -> str | None:
     return os.environ.get(f"{engine.upper()}_PYTHON")
 
 
-def wanted_gpus() -> str:
-    """The indices of the GPUs that a fleet is to serve on ("0,2"): GPUS; "" where all are meant."""
-    return _value("GPUS")
-
-
 def visible_gpus() -> str:
-    """The same of all that CUDA runs here: CUDA_VISIBLE_DEVICES."""
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to CUDA; "" if it is unset."""
     return _value("CUDA_VISIBLE_DEVICES")
 
 
@@ -297,12 +293,28 @@ def with_changes(changes: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **changes, "PYTHONPATH": path}
 
 
-def behind_gateway(root: str, hosts: Iterable[str]) -> dict[str, str]:
-    """For a command behind the gateway at `root`, whose servers run on `hosts`: it asks those what they are, through no
-    proxy. A path in MODEL is of what they serve; they call it by another name."""
+def behind_gateway(root: str, folder: Path) -> dict[str, str]:
+    """For a command behind the gateway at `root`, whose servers are registered in `folder`: it asks those what they
+    are, through no proxy. A path in MODEL is of what they serve; they call it by another name."""
+    hosts = {str(urllib.parse.urlsplit(url).hostname) for url in registered(folder)}
     direct = ",".join(filter(None, [os.environ.get("no_proxy"), *sorted(hosts)]))
     kept = {name: value for name, value in os.environ.items() if name != "MODEL" or not _is_weights()}
-    return kept | {"BASE_URL": f"{root}/v1", "no_proxy": direct, "NO_PROXY": direct}
+    return kept | {"BASE_URL": f"{root}/v1", "FLEET": str(folder), "no_proxy": direct, "NO_PROXY": direct}
+
+
+def fleet(address: str) -> set[str]:
+    """The URLs of the servers behind the gateway at `address`, if core/engines/fleet.py has put this process behind
+    it. A run sends its key to no others."""
+    return registered(Path(os.environ["FLEET"])) if address == _value("BASE_URL") and _value("FLEET") else set()
+
+
+def registered(folder: Path) -> set[str]:
+    """The URLs of the servers that have registered themselves in `folder`."""
+    urls = set()
+    for file in folder.glob("[0-9]*"):
+        with suppress(FileNotFoundError):  # gone between the listing and the reading
+            urls.add(file.read_text())
+    return urls
 
 
 def forget_proxies() -> None:

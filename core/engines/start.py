@@ -227,7 +227,12 @@ def llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key:
 
 @contextmanager
 def launched(
-    engine: OnGpu, need: Need, why: str, log: Path | None = None, extra: Sequence[str] = ()
+    engine: OnGpu,
+    need: Need,
+    why: str = "it was asked for",
+    log: Path | None = None,
+    extra: Sequence[str] = (),
+    port: int = 0,
 ) -> Iterator[Server]:
     """An `engine` with the model that MODEL names, started here and stopped with all its processes at the end. Its
     output goes to `log`, or to standard error. `extra` flags are the last, where they win. Raises UserError where it
@@ -235,11 +240,11 @@ def launched(
     card, model = environment.card(), model_for(engine, environment.model())
     kv, is_deterministic = environment.kv_cache(), environment.is_deterministic()
     chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic)
-    port = environment.port()
+    port = port or environment.port()
     args = [*engine.arguments(model, chosen, environment.host(), port), *extra]
     with started(engine, args, port, model.name, why, log, card) as server:
-        if (limit := engine.decoded_together(args)) and not card.concurrency:
-            server = replace(server, limit=limit + WAITING)
+        if not (extra or card.concurrency):  # vLLM does not tell how many requests it decodes together
+            server = replace(server, limit=min(server.limit, chosen.running + WAITING))
         yield server
 
 
@@ -339,7 +344,7 @@ def main(argv: list[str]) -> None:
         raise UserError(f"a server answers on port {environment.port()} already. Stop it, or choose another PORT")
     need, extra = Need.read(argv)
     signals.stop_once()
-    with _asked_for(need, extra) as server:
+    with asked_for(need, extra, environment.port()) as server:
         try:
             print(
                 f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
@@ -354,17 +359,18 @@ def main(argv: list[str]) -> None:
     print("stopped", file=sys.stderr)
 
 
-def _asked_for(need: Need, extra: Sequence[str]) -> AbstractContextManager[Server]:
+def asked_for(need: Need, extra: Sequence[str] = (), port: int = 0) -> AbstractContextManager[Server]:
+    """The server on `port` that ENGINE and MODEL ask for, with `extra` flags. Raises UserError."""
     wanted, card = environment.engine(), environment.card()
     if card.name and not wanted:
         raise UserError(f"the card {card.name} is of a server elsewhere. Unset MODEL to start one here")
     if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
-        return launched(engine, need, "it was asked for", extra=extra)
+        return launched(engine, need, extra=extra, port=port)
     if extra:
         raise UserError(f"llama.cpp is given no flags here: {' '.join(extra)}. They are for a GPU's engines")
     if wanted == llamacpp.ENGINE:
-        return on_llamacpp(llamacpp.gguf_file(environment.model()), need, environment.port())
-    return embedded(environment.port())
+        return on_llamacpp(llamacpp.gguf_file(environment.model()), need, port)
+    return embedded(port)
 
 
 if __name__ == "__main__":

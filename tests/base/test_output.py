@@ -71,7 +71,6 @@ def test_a_run_whose_output_is_lost_saves_all_and_ends_as_other_programs_do(
         "-m core.report.compare 02_rsa_basic 02_rsa_basic",
         "-m core.plan.plan 02_rsa_basic",
         "-m core.plan.plan --help",
-        "-m core.engines.fleet --help",
     ],
 )
 def test_so_do_the_other_commands(ran: Path, command: str, redirected: str) -> None:

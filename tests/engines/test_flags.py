@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import environment, gpus
+from core.engines import environment, gpus, start
 from core.engines.dialect import OnGpu
 from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.dialects.vllm import DIALECT as VLLM
 from core.engines.need import MOST_RUNNING, Need, Settings, settings
+from core.engines.server import Server
 from core.engines.shape import QED_NANO
 from core.engines.weights import Model
 from core.scaffolds.best_of import BEST_OF
@@ -21,7 +23,7 @@ from core.scaffolds.majority import MAJORITY
 from core.scaffolds.refinement import REFINEMENT
 from core.scaffolds.rsa import RSA
 from core.session.session import need_of
-from tests.engines.test_server import QED_NANO_CONFIG
+from tests.helpers.machine import QED_NANO_CONFIG
 
 GIB = 2**30
 
@@ -117,12 +119,14 @@ def test_flags_of_both_engines_say_what_was_settled(tmp_path: Path) -> None:
     assert bf16[bf16.index("--kv-cache-dtype") + 1] == "auto"
 
 
-def test_what_vllm_decodes_together_is_read_from_its_flags(tmp_path: Path) -> None:
-    args = VLLM.arguments(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)
-    assert VLLM.decoded_together(args) == 33
-    assert VLLM.decoded_together([*args, "--max-num-seqs=16"]) == 16
-    assert VLLM.decoded_together([*args, "--max-num-seqs", "5", "--x"]) == 5
-    assert SGLANG.decoded_together(SGLANG.arguments(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)) is None
+def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(tmp_path: Path, monkeypatch: Any) -> None:
+    """vLLM does not tell it. If flags were added, it may decode more."""
+    monkeypatch.setattr(start, "model_for", lambda *_: a_model(tmp_path))
+    monkeypatch.setattr(start, "started", lambda *_: nullcontext(Server("vllm", "u", "m", "x", limit=258)))
+    monkeypatch.setattr(gpus, "here", lambda: gpus.named("4090"))
+    for extra, limit in (((), 35), (("--max-num-seqs", "500"), 258)):
+        with start.launched(VLLM, Need(), extra=extra) as server:
+            assert server.limit == limit
 
 
 def test_a_model_of_the_hub_is_refused_with_the_command_that_fetches_it(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,21 @@ import jsonschema
 import pytest
 
 from core.base.errors import UserError
-from core.engines import environment, gateway, identity, start
+from core.engines import environment, identity, start
 from core.engines.attach import probe
 from core.engines.dialects import llamacpp
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.generate import generator
-from core.generate.generator import FIELDS_2, Generator
+from core.generate.generator import Generator
 from core.generate.journal import Archive, Journal, content_key
 from core.report import compare, page, texts
 from core.results import warnings
 from core.results.data import archive
 from core.types import Completion, Sampling
 from tests.conftest import ROOT, python, run
-from tests.fakes.http import Answer, HttpFake, Request, answer, reset
+from tests.fakes.engines import Said, StandIn, llama, sglang, vllm
+from tests.fakes.http import answer, reset
 from tests.results.test_results import SCHEMA
 from tests.session.test_run import load
 
@@ -35,98 +36,11 @@ SHORT = Sampling(max_tokens=100)
 SMALL = ("LIMIT=2", "N=4", "MAX_TOKENS=300")
 THINKS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n<think>\n"
 ANSWERS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
-Said = tuple[str, str, str]  # content, reasoning, finish reason
-
-
-class StandIn(HttpFake):
-    """A server that tells of itself what `pages` hold (a page that is a function is given the request's body), and
-    answers chats with what `say` makes of a prompt, a cap and a seed. On the same `port` it is the one before, started
-    again."""
-
-    def __init__(self, pages: dict[str, Any], say: Callable[[str, int, int], Said], port: int = 0) -> None:
-        self.asked: list[dict[str, Any]] = []
-        self.faults: list[Answer] = []  # what the next chats meet instead
-        self.named: list[str] = []  # the models that the next replies name, in place of the one asked for
-        self.pages, self.say = pages, say
-        super().__init__(port)
-
-    def get(self, request: Request) -> None:
-        self._tell(request, None)
-
-    def post(self, request: Request, body: bytes) -> None:
-        asked = json.loads(body)
-        if not request.path.endswith("/chat/completions"):
-            return self._tell(request, asked)
-        self.asked.append(asked)
-        if self.faults:
-            return self.faults.pop(0)(request)
-        content, reasoning, reason = self.say(asked["messages"][-1]["content"], asked["max_tokens"], asked["seed"])
-        message = {"role": "assistant", "content": content} | ({"reasoning": reasoning} if reasoning else {})
-        usage = {"prompt_tokens": 5, "completion_tokens": 7}
-        choices = [{"index": 0, "message": message, "finish_reason": reason}]
-        with self.lock:
-            named = self.named.pop(0) if self.named else asked["model"]
-        answer(200, {"model": named, "choices": choices, "usage": usage})(request)
-
-    def _tell(self, request: Request, body: dict[str, Any] | None) -> None:
-        page = self.pages.get(request.path)
-        page = page(body) if callable(page) else page
-        content = page.encode() if isinstance(page, str) else json.dumps(page).encode()
-        answer(404 if page is None else 200, content)(request)
-
-    def probed(self) -> Server:
-        found = probe(self.url, "x")
-        assert found is not None
-        return found
-
-
-def plain(prompt: str, cap: int, seed: int) -> Said:
-    return f"It is \\boxed{{{seed % 7}}}", "", "stop"
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., StandIn]]:
-    made: list[StandIn] = []
-
-    def start(pages: dict[str, Any], say: Callable[[str, int, int], Said] = plain, port: int = 0) -> StandIn:
-        made.append(StandIn(pages, say, port))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.close()
 
 
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generator, "_backoff", lambda attempt: 0.01)
-    for name in ("BASE_URL", "MODEL", "API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def sglang(path: str = "/models/one", version: str = "0.5.23", **info: Any) -> dict[str, Any]:
-    return {
-        "/v1/models": {"data": [{"id": "default", "owned_by": "sglang", "max_model_len": 40960}]},
-        "/server_info": {"model_path": path, "version": version, "dtype": "auto", "quantization": None} | info,
-        "/model_info": {"model_path": path, "weight_version": "default"},
-    }
-
-
-def vllm(root: str = "/models/one", version: str = "0.33.0", cache: str = "auto", **about: Any) -> dict[str, Any]:
-    model = {"id": "default", "owned_by": "vllm", "root": root, "parent": None, "max_model_len": 40960}
-    metrics = f'vllm:cache_config_info{{block_size="16",cache_dtype="{cache}",engine="0"}} 1.0\n'
-    return {
-        "/v1/models": {"data": [model | about]},
-        "/version": {"version": version},
-        "/metrics": f"# HELP x\n{metrics}",
-    }
-
-
-def llama(path: str = "/models/one.gguf", version: str = "b7000-abc", **props: Any) -> dict[str, Any]:
-    return {
-        "/v1/models": {"data": [{"id": "default", "owned_by": "llamacpp"}]},
-        "/props": {"model_path": path, "build_info": version, "total_slots": 4} | props,
-    }
 
 
 def complete(server: Server, folder: Path, seeds: Sequence[int] = (1, 2, 3)) -> list[Completion]:
@@ -145,7 +59,6 @@ def reused(made: Sequence[Completion]) -> list[bool]:
 # Other weights, another engine
 
 
-ONE = {"sglang": sglang(), "vllm": vllm(), "llama.cpp": llama()}
 OTHERS = {
     "sglang: other weights": (sglang(), sglang("/models/two")),
     "sglang: weights changed while it serves": (sglang(), sglang() | {"/model_info": {"model_path": "/models/two"}}),
@@ -328,32 +241,6 @@ def test_the_embedded_engine_shares_its_completions_with_one_attached_to(engine:
     assert run("01_baseline", *SMALL)[0] == 0
     status, out, err = run("01_baseline", *SMALL, BASE_URL=engine.base_url)
     assert status == 0 and "8 completions came from the journal" in out and "were not made by" not in out, err
-
-
-# Journals of before
-
-
-def made_old(path: Path, name: str) -> None:
-    """Rewrite a journal as it was kept before origins were: keys with no more than the model's name."""
-    lines = []
-    for line in path.read_text().splitlines():
-        completion = json.loads(line)["completion"]
-        del completion["origin"]
-        fields = {field: getattr(SHORT, field) for field in FIELDS_2}
-        asked = [2, name, MESSAGES, fields, completion["seed"]]
-        head = json.dumps({"key": content_key(asked), "completion": completion}, separators=(",", ":"))[:-1].encode()
-        lines.append(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
-    path.write_bytes(b"".join(lines))
-
-
-@pytest.mark.parametrize("pages", ONE.values(), ids=ONE)
-def test_a_journal_of_before_is_read_and_its_origin_is_unknown(serve: Any, tmp_path: Path, pages: Any) -> None:
-    server = serve(pages).probed()
-    made = complete(server, tmp_path)
-    made_old(tmp_path / "test.jsonl", "default")
-    again = complete(server, tmp_path, (1, 2, 3, 4))
-    assert reused(again) == [True, True, True, False] and [c.answer for c in again[:3]] == [c.answer for c in made]
-    assert [c.origin for c in again] == ["", "", "", server.origin]
 
 
 def test_results_count_what_was_reused_by_origin_and_warn(serve: Any, results: Path, tmp_path: Path) -> None:
@@ -540,22 +427,6 @@ def test_after_a_pause_it_is_asked_who_it_is(serve: Any, tmp_path: Path, monkeyp
     monkeypatch.setattr(generator, "IDLE_SECONDS", -1.0)
     with pytest.raises(UserError, match="/models/two now"):
         complete(server, tmp_path, (2,))
-
-
-def test_a_gateway_whose_servers_are_away_for_a_moment_is_waited_for(serve: Any, tmp_path: Path, results: Path) -> None:
-    worker = serve(sglang())
-    listed = {"url": worker.url.removesuffix("/v1"), "is_healthy": True}
-    models = {"/v1/models": {"data": [{"id": "default", "owned_by": "local"}]}}
-    front = serve(models | {"/workers": {"workers": [listed]}})
-    gateway.note(front.root, [listed["url"]])
-    server, calls = front.probed(), iter([False, False])
-
-    def workers(body: Any) -> dict[str, Any]:
-        return {"workers": [listed | {"is_healthy": next(calls, True)}]}
-
-    front.pages, front.faults = models | {"/workers": workers}, [reset]
-    (made,) = complete(server, tmp_path, (1,))
-    assert made.error is None and next(calls, None) is None
 
 
 def test_pages_that_fail_while_a_server_is_asked_again_are_no_other_weights(serve: Any, tmp_path: Path) -> None:
@@ -858,35 +729,40 @@ def test_with_base_url_a_path_in_model_is_a_name(serve: Any, tmp_path: Path, mon
 def test_behind_a_fleet_the_weights_that_its_servers_were_given_are_no_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "0").write_text("http://node1:1")
     monkeypatch.setenv("MODEL", str(hugging_face(tmp_path / "model")))
-    found = environment.behind_gateway("http://10.0.0.1:1", {"node1"})
+    found = environment.behind_gateway("http://10.0.0.1:1", tmp_path)
     assert found["BASE_URL"] == "http://10.0.0.1:1/v1" and "node1" in found["no_proxy"] and "MODEL" not in found
     monkeypatch.setenv("MODEL", "lm-provers/QED-Nano")
-    assert environment.behind_gateway("http://10.0.0.1:1", set())["MODEL"] == "lm-provers/QED-Nano"
+    assert environment.behind_gateway("http://10.0.0.1:1", tmp_path)["MODEL"] == "lm-provers/QED-Nano"
 
 
 # Gateways
 
 
-def test_behind_a_gateway_weights_count_as_they_do_without(serve: Any, tmp_path: Path, results: Path) -> None:
-    def before(*workers: StandIn) -> StandIn:
-        told = [{"url": worker.url.removesuffix("/v1"), "is_healthy": True} for worker in workers]
-        listed = {"data": [{"id": "default", "owned_by": "local"}]}
-        made: StandIn = serve({"/v1/models": listed, "/workers": {"workers": told}})
-        gateway.note(made.root, [worker.root for worker in workers])
-        return made
+def test_behind_a_gateway_weights_count_as_they_do_without(serve: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    front = serve({})
+    monkeypatch.setenv("BASE_URL", front.url)
+    monkeypatch.setenv("FLEET", str(tmp_path))
+
+    def behind(*servers: StandIn) -> Server:
+        for i, server in enumerate(servers):
+            (tmp_path / str(i)).write_text(server.root)
+        found: Server = front.probed()
+        return found
 
     pages = sglang() | tokens(THINKS)
     one, two = serve(pages), serve(pages | {"/server_info": sglang(version="0.5.24")["/server_info"]})
-    front = before(one, one)
     alone = one.probed()
-    assert front.probed().told == alone.told and front.probed().origin == alone.origin
-    assert front.probed().thinking is True, "a worker tells what the gateway doesn't"
-    complete(front.probed(), tmp_path)
+    found = behind(one, serve(pages))
+    assert (found.told, found.origin, found.base_url) == (alone.told, alone.origin, front.url)
+    assert found.thinking is True, "a server behind it tells what the gateway doesn't"
+    complete(replace(found, base_url=one.url), tmp_path)
     assert reused(complete(alone, tmp_path)) == [True] * 3
-    assert "0.5.23 and 0.5.24" in before(one, two).probed().origin
-    with pytest.raises(UserError, match=r"mixes .*/models/one.*/models/two.*A run needs servers of one model"):
-        before(one, serve(sglang("/models/two"))).probed()
+    assert "0.5.23 and 0.5.24" in behind(one, two).origin
+    with pytest.raises(UserError, match="/models/one.*/models/two"):
+        behind(one, serve(sglang("/models/two")))
+    assert {path for path, _ in front.seen} <= {"/v1/models"}, "the gateway is asked for no list of servers"
 
 
 def test_a_served_answer_tells_origins() -> None:

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from core.base.errors import UserError
 from core.engines import process
 from tests.conftest import ROOT, environment
+from tests.helpers.processes import eventually, is_alive
 
 # A leader with a child of its own, as SGLang has its scheduler; both write down their process ids.
 PAIR = """
@@ -23,23 +23,6 @@ with open(sys.argv[1] + ".new", "w") as out:
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(600)
 """
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z"  # a zombie only waits for its parent to look
-
-
-def eventually(true: object, seconds: float = 120) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if true():  # type: ignore[operator]
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def pids(file: Path) -> list[int]:

@@ -1,13 +1,11 @@
 """Engines: which one is taken and why, what a server tells of itself, and a start-up that fails clearly."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,56 +20,9 @@ from core.engines.embedded_model import EMBEDDED_CONTEXT
 from core.engines.need import MOST_RUNNING
 from core.engines.server import UNKNOWN_LIMIT, Server
 from tests.conftest import ROOT, environment, heed_signals
+from tests.fakes.engines import models
 from tests.fakes.http import HttpFake, Request, answer
-
-
-class Pages(HttpFake):
-    """A server that answers with fixed JSON pages: what SGLang or vLLM tell of themselves."""
-
-    def __init__(self, pages: dict[str, Any], status: int = 200) -> None:  # a text is a page that is no JSON
-        self.asked: list[Any] = []
-        self.authorization: list[str | None] = []
-        self._pages, self._status = pages, status
-        super().__init__()
-        self.url = self.root
-
-    def get(self, request: Request) -> None:
-        self.authorization.append(request.headers["authorization"])
-        page = self._pages.get(request.path)
-        self._tell(request, page is not None, page)
-
-    def post(self, request: Request, body: bytes) -> None:
-        """A template that knows enable_thinking, where there is a page for it."""
-        self.asked.append(json.loads(body))
-        page = self._pages.get(f"POST {request.path}")
-        self._tell(request, page is not None, page[b"enable_thinking" in body] if page else None)
-
-    def _tell(self, request: Request, is_there: bool, page: Any) -> None:
-        content = page.encode() if isinstance(page, str) else json.dumps(page).encode()
-        answer(self._status if is_there else 404, content)(request)
-
-
-@pytest.fixture
-def serve() -> Iterator[Any]:
-    made: list[Pages] = []
-
-    def start(pages: dict[str, Any], status: int = 200) -> Pages:
-        made.append(Pages(pages, status))
-        return made[-1]
-
-    yield start
-    for pages in made:
-        pages.close()
-
-
-@pytest.fixture(autouse=True)
-def no_server_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BASE_URL", "MODEL", "API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def models(owner: str, *names: str, **more: Any) -> dict[str, Any]:
-    return {"/v1/models": {"data": [{"id": name, "owned_by": owner} | more for name in names]}}
+from tests.helpers.machine import SGLANG, gpu_machine
 
 
 def test_the_embedded_engine_tells_its_slots_and_context_like_one_attached_to(engine: Server) -> None:
@@ -89,6 +40,8 @@ def test_sglang_tells_its_cache_and_its_limit_follows(serve: Any, place: str) ->
     found = probe(serve(pages).url, "x")
     assert found is not None
     assert (found.kind, found.version, found.context, found.limit) == ("sglang", "0.5.23", 40960, 50)
+    both = probe(serve(pages | {place: info | {"dp_size": 2}}).url, "x")
+    assert both is not None and both.limit == 98, "a copy on each of two GPUs"
     assert found.thinking is None, "no template is told, and a name says nothing"
     assert found.problem_set == "aime_2025" and found.card.name == "qed-nano"
 
@@ -97,21 +50,25 @@ def test_sglang_tells_whether_it_honours_seeds_and_whether_its_template_closes_t
     pages = models("sglang", "m", max_model_len=40960)
     plain = probe(serve(pages | {"/server_info": {"enable_deterministic_inference": False}}).url, "x")
     assert plain is not None and plain.seeds is False and not plain.closes
-    same = {"POST /tokenize": [{"tokens": [1, 3]}, {"tokens": [1, 3]}]}
-    other = {"POST /tokenize": [{"tokens": [1, 3]}, {"tokens": [1, 3, 26, 4, 26]}]}
+    asked: list[Any] = []
+
+    def tokenize(body: Any) -> dict[str, Any]:
+        asked.append(body)
+        return {"tokens": [1, 3, 26, 4, 26] if "chat_template_kwargs" in body else [1, 3]}
+
+    same, other = {"/tokenize": {"tokens": [1, 3]}}, {"/tokenize": tokenize}
     fixed = probe(serve(pages | same | {"/server_info": {"enable_deterministic_inference": True}}).url, "x")
     assert fixed is not None and fixed.seeds is True and not fixed.closes
-    server = serve(pages | other)
-    closes = probe(server.url, "x")
+    closes = probe(serve(pages | other).url, "x")
     assert closes is not None and closes.closes
-    assert server.asked[1]["chat_template_kwargs"] == {"enable_thinking": False} and server.asked[1]["model"] == "m"
+    assert asked[1]["chat_template_kwargs"] == {"enable_thinking": False} and asked[1]["model"] == "m"
     vllm, unknown = (probe(serve(models(owner, "m")).url, "x") for owner in ("vllm", "somebody"))
     assert vllm is not None and vllm.seeds is True and unknown is not None and unknown.seeds is None
 
 
 def test_vllm_and_unknown_servers_are_known_by_what_they_say(serve: Any) -> None:
     vllm = probe(serve(models("vllm", "m", max_model_len=8192) | {"/version": {"version": "9"}}).url, "x")
-    other = probe(serve(models("somebody", "m")).url + "/v1/", "x")
+    other = probe(serve(models("somebody", "m")).url + "/", "x")
     assert vllm is not None and (vllm.kind, vllm.version, vllm.context) == ("vllm", "9", 8192)
     assert other is not None and (other.kind, other.limit) == ("other", UNKNOWN_LIMIT)
 
@@ -128,7 +85,6 @@ HEAD = '# TYPE vllm:cache_config_info gauge\nvllm:num_requests_running{engine="0
 @pytest.mark.parametrize(
     ("pages", "limit"),
     [
-        ({"/server_info?config_format=json": {"vllm_config": {"scheduler_config": {"max_num_seqs": 33}}}}, 35),
         ({"/metrics": HEAD + cache_line(0, kv_cache_size_tokens=182_600, num_gpu_blocks=99)}, 91),
         ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1600, kv_cache_size_tokens="None")}, 102),
         ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1000) + cache_line(1, num_gpu_blocks=1000)}, 127),
@@ -137,7 +93,6 @@ HEAD = '# TYPE vllm:cache_config_info gauge\nvllm:num_requests_running{engine="0
         ({"/metrics": HEAD + cache_line(0, num_gpu_blocks=1)}, 3),
         ({"/metrics": HEAD + cache_line(0, num_gpu_blocks="None")}, 2 + MOST_RUNNING),
         ({"/metrics": 'vllm:cache_config_info{block_size="\xff'}, 2 + MOST_RUNNING),
-        ({"/server_info?config_format=json": {"vllm_config": "scheduler_config=…"}}, 2 + MOST_RUNNING),
         ({}, 2 + MOST_RUNNING),
     ],
 )
@@ -216,7 +171,7 @@ def test_the_key_is_sent_and_never_shown(serve: Any, monkeypatch: pytest.MonkeyP
     pages = serve(models("somebody", "m"))
     monkeypatch.setenv("BASE_URL", pages.url)
     with start.serving() as found:
-        assert found.api_key == "sk-secret" and set(pages.authorization) == {"Bearer sk-secret"}
+        assert found.api_key == "sk-secret" and {key for _, key in pages.seen} == {"Bearer sk-secret"}
     assert "sk-secret" not in repr(Server("other", "u", "m", "w", api_key="sk-secret"))
     with pytest.raises(UserError, match="Set API_KEY") as raised:
         probe(serve(models("somebody", "m"), status=401).url, "x", key="sk-secret")
@@ -243,60 +198,6 @@ def test_then_a_server_on_the_port_then_the_embedded_engine(engine: Server, monk
         assert server.base_url not in (engine.base_url,) and server.card.engine == "embedded"
 
 
-def stand_in(folder: Path, **programs: str) -> str:
-    """A PATH with shell stand-ins before everything else."""
-    folder.mkdir(exist_ok=True)
-    for name, body in programs.items():
-        (folder / name.replace("_", "-")).write_text(f"#!/bin/bash\n{body}\n")
-        (folder / name.replace("_", "-")).chmod(0o755)
-    return f"{folder}:{os.environ['PATH']}"
-
-
-# What nvidia-smi prints, for -L and for the query of name and memory.
-GPU = """[ "$1" = -L ] && echo "GPU 0: NVIDIA GeForce RTX 4090" || echo "NVIDIA GeForce RTX 4090, 24564" """
-QED_NANO_CONFIG = {
-    "num_hidden_layers": 36,
-    "hidden_size": 2560,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "intermediate_size": 9728,
-    "vocab_size": 151936,
-    "tie_word_embeddings": True,
-    "max_position_embeddings": 262144,
-}
-# Stands in for a python that has sglang: serves the embedded model on the port it is told, after checking the flags.
-SGLANG = f"""
-[ "$1" = -c ] && exit 0
-[ "$1 $2" = "-m sglang.launch_server" ] || exit 9
-echo "$@" >"$RESULTS_DIR/flags"
-exec {sys.executable} -c '
-import signal, sys
-from core.engines.dialects import llamacpp
-from core.engines.embedded_model import EMBEDDED_GGUF
-port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
-with llamacpp.serving(EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):
-    signal.pause()
-' "$@"
-"""
-
-
-def gpu_machine(tmp_path: Path, results: Path, sglang: str, port: str) -> dict[str, str]:
-    """The environment of a machine with stand-ins for the GPU and for SGLang, and weights already fetched."""
-    weights = tmp_path / "weights" / "QED-Nano"
-    weights.mkdir(parents=True)
-    (weights / "FETCHED.json").write_text('{"repo": "lm-provers/QED-Nano", "revision": "abc"}')
-    (weights / "config.json").write_text(json.dumps(QED_NANO_CONFIG))
-    path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang)
-    return environment(
-        PATH=path,
-        SGLANG_PYTHON=str(tmp_path / "bin" / "sglang-python"),
-        WEIGHTS_DIR=str(tmp_path / "weights"),
-        PORT=port,
-        RESULTS_DIR=str(results),
-    )
-
-
 def gpu_run(tmp_path: Path, results: Path, sglang: str, port: str, *overrides: str) -> tuple[int, str, str]:
     """An experiment on such a machine."""
     env = gpu_machine(tmp_path, results, sglang, port)
@@ -312,31 +213,6 @@ def test_with_a_gpu_sglang_is_started_and_stopped_by_the_run(tmp_path: Path, res
     flags = (results / "flags").read_text()
     assert f"--model-path {tmp_path}/weights/QED-Nano" in flags and "--host 127.0.0.1 --port 29873" in flags
     assert probe("http://127.0.0.1:29873/v1", "x") is None, "the run stops what it started"
-
-
-VLLM = SGLANG.replace("-m sglang.launch_server", "-m vllm.entrypoints.cli.main")  # the same for vLLM
-
-
-@pytest.mark.parametrize(("flags", "limit"), [((), 35), (("--max-num-seqs", "7"), 9), (("--max-num-seqs=500",), 502)])
-def test_the_limit_of_a_vllm_that_was_started_here_is_the_flag_it_was_given(
-    tmp_path: Path, results: Path, flags: tuple[str, ...], limit: int
-) -> None:
-    env = gpu_machine(tmp_path, results, VLLM, "29878")
-    env |= {"ENGINE": "vllm", "VLLM_PYTHON": env["SGLANG_PYTHON"]}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "core.engines.start", *flags],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-    )
-    try:
-        assert process.stdout is not None and f"about {limit} requests at a time" in process.stdout.readline()
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
 
 
 def test_a_server_that_dies_at_start_is_told_with_its_last_error(tmp_path: Path, results: Path) -> None:

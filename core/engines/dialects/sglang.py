@@ -120,11 +120,11 @@ def _page(found: Server, name: str) -> dict[str, Any]:
 
 
 def _limit(info: Mapping[str, Any]) -> int:
-    """Return the requests in flight that keep SGLang full: as many as it decodes together, or as its KV cache holds of
-    short ones. The rest waits in its own queue, so a guess that is too high costs nothing."""
+    """Return the requests in flight that keep SGLang full: as many as each of its copies (--dp-size) decodes together,
+    or as its KV cache holds of short ones. The rest waits in its own queue, so a high guess costs nothing."""
     tokens = count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
     running = count(info.get("max_running_requests")) or MOST_RUNNING
-    return WAITING + max(1, min(running, tokens // FEWEST_HELD))
+    return WAITING + (count(info.get("dp_size")) or 1) * max(1, min(running, tokens // FEWEST_HELD))
 
 
 def _closes(server: Server) -> bool:

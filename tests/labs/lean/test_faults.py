@@ -36,11 +36,11 @@ from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from tests.conftest import ROOT, environment, heed_signals
-from tests.engines.test_process import eventually
 from tests.faults.conftest import FIGURES, SEED, Popen, end, kill, wait
 from tests.faults.test_disk import fill, mounted, the_error
 from tests.faults.test_stop import children, command_line
 from tests.helpers.once import once
+from tests.helpers.processes import eventually
 from tests.labs.lean import test_door, test_embeddings
 from tests.labs.lean.test_embeddings import Mortal
 from tests.labs.lean.test_energy import head, kept
