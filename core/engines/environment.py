@@ -7,8 +7,8 @@ often ends in a newline. MODEL may name a card (core/engines/cards.py), and then
 engine that serves it. A card that is unknown, or whose key is missing, is an error before anything is submitted.
 """
 
+import io
 import os
-import re
 import sys
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,12 +24,6 @@ from core.engines.server import Key, is_local
 from core.engines.shape import KV_BYTES
 
 PORT = 30000  # the default
-
-_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
-_QUOTED = re.compile(r"""'([^']*)'\s*(?:\#.*)?|"((?:[^"\\]|\\.)*)"\s*(?:\#.*)?""")
-_COMMENT = re.compile(r"(?:^|\s+)#.*")  # after a value without quotes
-_ESCAPED = re.compile(r"\\(.)")
-
 
 def _value(name: str) -> str:
     return os.environ.get(name, "").strip()
@@ -151,29 +145,10 @@ def _in_file(name: str) -> str:
     """What .env in the checkout says; "" where it says nothing. (Some keep a folder of that name there.)"""
     if not _file().is_file():
         return ""
-    return dotenv(files.read_text(_file(), "the file", "Set the key in the environment")).get(name, "").strip()
+    from dotenv import dotenv_values  # takes a while to load, and few need it
 
-
-def dotenv(text: str) -> dict[str, str]:
-    """Read a .env file: lines NAME=value, as shells and other tools read them, without what only a shell can do.
-
-    Of two lines with one name the later counts; lines of any other form are ignored. Between double quotes a backslash
-    takes the next character literally (\\n is a line break), between single ones it is a backslash. No variable is put
-    into another's value."""
-    found = {}
-    for line in re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")):
-        if made := _LINE.fullmatch(line):
-            found[made[1]] = _unquoted(made[2])
-    return found
-
-
-def _unquoted(text: str) -> str:
-    quoted = _QUOTED.fullmatch(text)
-    if quoted is None:
-        return _COMMENT.sub("", text)
-    if quoted[1] is not None:
-        return quoted[1]
-    return _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], quoted[2])
+    text = files.read_text(_file(), "the file", "Set the key in the environment")
+    return (dotenv_values(stream=io.StringIO(text), interpolate=False).get(name) or "").strip()
 
 
 def _secret(name: str, key: str) -> str:
