@@ -11,8 +11,7 @@ from core.base.errors import UserError
 from core.engines import cards, client, environment, weights
 from core.engines.cards import Card
 from core.engines.client import LONGEST
-from core.engines.dialect import Dialect, dialects
-from core.engines.server import Server, digest_in
+from core.engines.server import Dialect, Server, dialects, digest_in
 
 
 def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
@@ -54,7 +53,7 @@ def _known(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
     """`server` with its `card`, else with that of its model, if there is one."""
-    card = card if card.name else cards.of_model(server.model, server.kind)
+    card = card if card.name else cards.of_model(server.model, next(iter(server.dialect.engines), ""))
     return replace(
         server,
         card=card,
@@ -96,9 +95,7 @@ def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
     if len(ours) == 1:
         return ours[0]
     shown = ", ".join(list(models)[:8])
-    raise UserError(
-        f"set {how} to one of the models served at {found.base_url}: {shown}.{cards.meant(wanted) if wanted else ''}"
-    )
+    raise UserError(f"set {how} to one of the models served at {found.base_url}: {shown}")
 
 
 def _behind_gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:

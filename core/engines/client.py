@@ -14,12 +14,12 @@ import urllib.request
 from typing import Any
 
 from core.base.errors import Elsewhere, UserError, one_line
-from core.engines import cards
 from core.engines.server import Key, Server, is_local
 
 SECONDS = 10.0  # to wait for an answer
 MOST_BYTES = 2**25  # of an answer that are read; a list of a thousand models takes 2**21
 LONGEST = 300  # characters of a name or a setting that are kept
+MOST = 10**12  # of anything that is counted
 MOST_TEXT = 2**22  # bytes of a page that is read as text
 
 
@@ -117,7 +117,7 @@ def count(value: Any) -> int | None:
         number = int(value) if isinstance(value, int | float | str) and value is not True else 0
     except (ValueError, OverflowError):
         return None
-    return number if 0 < number <= cards.MOST else None
+    return number if 0 < number <= MOST else None
 
 
 def line(value: Any) -> str | None:

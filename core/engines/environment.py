@@ -18,12 +18,13 @@ from pathlib import Path
 from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import ROOT
-from core.engines import cards, dialect
+from core.engines import cards
 from core.engines.cards import Card
-from core.engines.server import Key, is_local
+from core.engines.server import Key, engines, is_local
 from core.engines.shape import KV_BYTES
 
 PORT = 30000  # the default
+
 
 def _value(name: str) -> str:
     return os.environ.get(name, "").strip()
@@ -61,10 +62,9 @@ def api_key() -> Key:
 
 def engine() -> str:
     """The engine that ENGINE, or the card of MODEL, asks for; "" where the best is taken. Raises UserError."""
-    named = _value("ENGINE").lower()
-    if named and named not in (known := dialect.engines()):
-        raise UserError(f"ENGINE={named} is not known. There are: {', '.join(known)}; unset, the best is taken")
-    of_card = card().engine
+    named, of_card = _value("ENGINE").lower(), card().engine
+    if unknown := {named, of_card} - {"", *engines()}:
+        raise UserError(f"ENGINE={min(unknown)} is not known. There are: {', '.join(engines())}")
     if named and of_card and named != of_card and not base_url():
         raise UserError(
             f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for ENGINE={of_card}. Unset one of them"
@@ -114,9 +114,7 @@ def grader() -> tuple[str, str, Key, Card]:
     if not named:
         return "", "", Key(), its
     what = "is a card without an address" if its.name else "is no card, and GRADER_URL is not set"
-    raise UserError(
-        f"GRADER_MODEL={named} {what}.{cards.meant(named)} Set GRADER_URL to its server's address. {cards.listing()}"
-    )
+    raise UserError(f"GRADER_MODEL={named} {what}. Set GRADER_URL to its server's address. {cards.listing()}")
 
 
 def _key_for(card: Card, url: str, other: str) -> Key:

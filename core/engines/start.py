@@ -94,7 +94,7 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     elif named := environment.model():
         raise UserError(
             f"MODEL={named}: nothing here serves it; no server answers on port {environment.port()} and there is no "
-            f"NVIDIA GPU.{cards.meant(named)} Give BASE_URL for a model on a server, ENGINE=llamacpp for a .gguf file, "
+            f"NVIDIA GPU. Give BASE_URL for a model on a server, ENGINE=llamacpp for a .gguf file, "
             f"or unset MODEL for the embedded model. {cards.listing()}"
         )
     else:

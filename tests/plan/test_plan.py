@@ -431,7 +431,7 @@ def test_the_model_of_a_running_server_is_planned_without_its_speed(
 @pytest.mark.parametrize(
     ("settings", "args", "words"),
     [
-        ({"MODEL": "opneai"}, [], "no card, GGUF file or folder has that name. Did you mean the card openai?"),
+        ({"MODEL": "opneai"}, [], "MODEL=opneai is not planned"),
         ({"MODEL": "Qwen/Qwen3-4B"}, [], "Fetch it: .venv/bin/hf download Qwen/Qwen3-4B"),
         ({"MODEL": "missing.gguf"}, [], "can't be read (No such file or directory)"),
         ({"MODEL": GGUF, "ENGINE": "sglang"}, [], "is not planned"),

@@ -20,11 +20,10 @@ from core.base import signals
 from core.base.errors import UserError
 from core.engines import chat_template, client, environment, weights
 from core.engines.client import count, line, page_of
-from core.engines.dialect import Dialect
 from core.engines.embedded_model import embedded_card, embedded_name, embedded_sha256
 from core.engines.identity import fingerprint
 from core.engines.need import PROMPT_TOKENS, Need
-from core.engines.server import WAITING, Server, digest_in, is_local
+from core.engines.server import WAITING, Dialect, Server, digest_in, is_local
 from core.types import Message
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Any
 from core.constants import Sampled
 from core.engines import chat_template
 from core.engines.client import count, line, page_of
-from core.engines.dialect import STREAM_INTERVAL, OnGpu, closing, ending, untagged
+from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
-from core.engines.server import UNKNOWN_LIMIT, WAITING, Server, is_local
+from core.engines.server import UNKNOWN_LIMIT, WAITING, Server, closing, ending, is_local, untagged
 from core.engines.weights import Model
 from core.types import Message
 

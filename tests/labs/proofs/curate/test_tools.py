@@ -326,7 +326,7 @@ BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
     ([{"problem": "x", "proof": "y"}], (), 'has no "solution" (or reference_solution) in any row. Fields found: \'pr'),
     (rows(1), ("PROMPT=nowhere.txt",), "the prompt nowhere.txt can't be read"),
     (rows(1), ("PROMPT=README.md",), "the prompt README.md"),
-    (rows(1), ("GRADER=opnai",), "there is no card 'opnai'. Did you mean the card openai?"),
+    (rows(1), ("GRADER=opnai",), "there is no card 'opnai'"),
     (rows(1), ("GRADER=openai",), "OPENAI_API_KEY is not set"),
     (rows(1), ("GRADRE=x",), "unknown constant 'GRADRE'"),
     (rows(1), ("GRADES=2",), "unknown constant 'GRADES'"),

@@ -282,7 +282,7 @@ BAD: list[tuple[list[Any], tuple[str, ...], str]] = [
     ([{"id": "\ud800", "problem": "x", "grading_scheme": "7", "proof": "y"}], (), "an id with half a character"),
     (rows(1), ("PROMPT=guidelines",), "problem p0 has no solution, which the prompt guidelines shows"),
     (rows(1), ("PROMPT=nowhere.txt",), "the prompt nowhere.txt can't be read"),
-    (rows(1), ("GRADER=opnai",), "there is no card 'opnai'. Did you mean the card openai?"),
+    (rows(1), ("GRADER=opnai",), "there is no card 'opnai'"),
     (rows(1), ("GRADER=nowhere.toml",), "the card nowhere.toml can't be read"),
     (rows(1), ("GRADER=openai",), "OPENAI_API_KEY is not set"),
     (rows(1), ("GRADES=0",), "GRADES=0 is out of range"),
