@@ -6,10 +6,7 @@ a server is followed; one to another origin (scheme, host or port) is refused, f
 
 import http.client
 import json
-import socket
-import ssl
 import urllib.error
-import urllib.parse
 import urllib.request
 from typing import Any
 
@@ -64,30 +61,13 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
 
 
 def why_not(url: str) -> str:
-    """Why nothing answers at `url`, in a few words and what to do about it."""
+    """Why nothing answers at `url`, in the system's words."""
     try:
         send(url)
-    except urllib.error.URLError as error:
-        reason = error.reason
     except OSError as error:
-        reason = error
-    else:
-        return "it answers now"
-    said = one_line(str(getattr(reason, "strerror", None) or reason), 120)
-    match reason:
-        case socket.gaierror():
-            return f"the name {urllib.parse.urlsplit(url).hostname} is not found. Check its spelling"
-        case ssl.SSLError() if "WRONG_VERSION_NUMBER" in str(reason):
-            return "it speaks plain HTTP, and the address says https. Write http://"
-        case ssl.SSLError():
-            return f"its TLS certificate is refused: {said}"
-        case TimeoutError():
-            return f"nothing came within {SECONDS:.0f} s. Check host and port, and firewalls between"
-        case ConnectionRefusedError():
-            return "connection refused: nothing listens on that port. Start it, or check the port"
-        case ConnectionResetError() | ConnectionError():
-            return f"the connection was broken off: {said}. It may speak https where the address says http"
-    return said
+        reason = getattr(error, "reason", error)
+        return one_line(str(getattr(reason, "strerror", None) or reason), 120)
+    return "it answers now"
 
 
 def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:

@@ -78,11 +78,10 @@ def asked_by() -> str:
 
 
 def check_is_served(card: Card, engine: str) -> None:
-    """Raise UserError for a `card` that names neither an address nor an engine, if no `engine` is asked for."""
+    """Raise UserError for a `card` that names no engine, if no `engine` is asked for."""
     if card.name and not engine:
         raise UserError(
-            f"the card {card.name} names neither an address nor an engine. Set BASE_URL to the server's address, or "
-            "write base_url into a copy of the card, and give its path as MODEL"
+            f"the card {card.name} names no engine to start. Set BASE_URL to the server's address, or unset MODEL"
         )
 
 
@@ -227,8 +226,8 @@ def weights_folder() -> Path | None:
 
 
 def weights_revision() -> str:
-    """The commit (or branch) of QED-Nano that QED_NANO_REVISION names; "" where it names none."""
-    return _value("QED_NANO_REVISION")
+    """The commit or branch of QED-Nano that QED_NANO_REVISION names, by default the newest."""
+    return _value("QED_NANO_REVISION") or "main"
 
 
 def kv_cache() -> str:

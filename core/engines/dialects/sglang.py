@@ -1,5 +1,4 @@
-"""SGLang: how it is recognised, started and asked. 0.5.23's own parser has read the flags
-(tests/engines/test_sglang_flags.py)."""
+"""SGLang: how it is recognised, started and asked. 0.5.23's own parser has read the flags."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -47,7 +46,7 @@ class SGLang(OnGpu):
             closes=_closes(found),
             seeds=info.get("enable_deterministic_inference") is True,  # without it, SGLang draws as it likes
             weights=fingerprint(found.model, path, info | now, is_local(found.base_url)),
-            template=lambda server: chat_template.tail_by_tokens(server, path, "text"),
+            template=lambda server: chat_template.tail_by_tokens(server, "text"),
         )
 
     def refusal(self, server: Server, config: Sampled) -> str:

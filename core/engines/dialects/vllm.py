@@ -47,7 +47,7 @@ class VLLM(OnGpu):
             version=line(page_of(found, "version").get("version")),
             seeds=True,
             weights=fingerprint(found.model, path, settings, is_local(found.base_url)),
-            template=lambda server: chat_template.tail_by_tokens(server, path, "prompt"),
+            template=lambda server: chat_template.tail_by_tokens(server, "prompt"),
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
