@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from core.engines import weights
 from core.engines.client import page_of
-from core.engines.identity import weights_at
 from core.engines.server import MARK, Server
 from core.types import Message
 
@@ -48,9 +46,3 @@ def rendered(
         )
     except Exception:  # of any kind: it may do what it likes
         return None
-
-
-def template_of(path: str) -> str | None:
-    """The chat template in a model's folder on this machine."""
-    folder = weights_at(path)
-    return None if folder is None else weights.template(folder)

@@ -129,9 +129,8 @@ def _key_for(card: Card, url: str, other: str) -> Key:
             )
         return Key(found, card.key_env, card.key_header)
     if card.base_url and is_its_own:
-        return Key(remedy=f"Name the variable of its key in the card {card.name} (key_env)")
-    only = f" ({card.key_env} goes to the address of the card {card.name} alone)" if card.key_env else ""
-    return Key(_secret(other, _value(other)), other, card.key_header, f"Set {other} to a valid one{only}")
+        return Key(variable="")
+    return Key(_secret(other, _value(other)), other, card.key_header)
 
 
 def _file() -> Path:

@@ -1,5 +1,6 @@
 """GPUs, as far as planning needs them: a table of known ones, the one in this machine, or one described in a file."""
 
+import math
 import re
 import subprocess
 from dataclasses import dataclass, replace
@@ -109,7 +110,11 @@ def detect() -> Gpu | None:
 
 
 def here() -> Gpu:
-    """The first GPU of this machine; the project's own where its driver does not name it. Raises UserError."""
+    """The first GPU of this machine as far as serving needs it: of one that the table does not hold only its memory is
+    known, and it gets no fp8. The project's own if its driver does not name it."""
+    name, size = _first()
+    if size and _key(name) not in _KNOWN:
+        return Gpu(name, size, math.nan, math.nan, False)
     return detect() or DEFAULT
 
 

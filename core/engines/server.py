@@ -31,18 +31,21 @@ _DIGEST = re.compile(r"[0-9a-f]{16}")  # of weights: of those on this machine (i
 
 
 class Key(str):
-    """A server's key, "" for none. It knows the `variable` that holds it, which messages name in its place, the
-    `header` that it is sent in ("": Authorization) and, where a server refuses it, the `remedy`."""
+    """A server's key, "" for none. It knows the `variable` that holds it ("": its card names none), which messages name
+    in its place, and the `header` that it is sent in ("": Authorization)."""
 
     variable: str
     header: str
-    remedy: str
 
-    def __new__(cls, text: str = "", variable: str = "API_KEY", header: str = "", remedy: str = "") -> "Key":
+    def __new__(cls, text: str = "", variable: str = "API_KEY", header: str = "") -> "Key":
         made = super().__new__(cls, text)
         made.variable, made.header = variable, header
-        made.remedy = remedy or f"Set {variable} to a valid one"
         return made
+
+    @property
+    def remedy(self) -> str:
+        """What to do if a server refuses it."""
+        return f"Set {self.variable} to a valid one" if self.variable else "Name its variable in the card (key_env)"
 
     @classmethod
     def of(cls, key: str) -> "Key":
