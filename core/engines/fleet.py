@@ -131,7 +131,7 @@ def main(what: str, *rest: str) -> int:
     if what == "gateway":
         serve_gateway(rest)
         return 0
-    signals.stop_once()
+    signals.Stop()
     if what == "serve":
         serve(Path(rest[0]))
     folder, servers, *args = rest

@@ -320,7 +320,7 @@ def main(argv: list[str]) -> None:
     if _listed() is not None:
         raise UserError(f"a server answers on port {environment.port()} already. Stop it, or choose another PORT")
     need, extra = Need.read(argv)
-    signals.stop_once()
+    signals.Stop()
     with asked_for(need, extra, environment.port()) as server:
         try:
             print(

@@ -114,7 +114,7 @@ def _number(value: float) -> float | None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    signals.stop_once()
+    signals.Stop()
     with command():
         train(options_of(argv))
 
