@@ -49,7 +49,6 @@ LONGEST = (
     "labs/training/test_sft.py",
     "labs/proofs/grade/test_trial.py",
     "labs/lean/test_ablation.py",
-    "engines/test_embedded.py",
     "scaffolds/test_resume.py",
     "engines/test_llamacpp.py",
     "generate/test_retry.py",

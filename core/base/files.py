@@ -64,17 +64,10 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes], is_lasting: b
             if is_lasting:
                 os.fsync(file.fileno())
         os.replace(beside, path)
-    except OSError as error:
-        _forget(beside)
-        raise trouble(path, error, "nothing finished is lost") from None
-    except UserError:  # of whoever makes the content
-        _forget(beside)
-        raise
-
-
-def _forget(beside: Path) -> None:
-    with suppress(OSError):  # what refused the file may refuse this: a disk that is read-only now, no folder at all
-        beside.unlink(missing_ok=True)
+    except (OSError, UserError) as error:  # the latter is of whoever makes the content
+        with suppress(OSError):  # what refused the file may refuse this: a disk that is read-only now, no folder at all
+            beside.unlink(missing_ok=True)
+        raise trouble(path, error, "nothing finished is lost") if isinstance(error, OSError) else error from None
 
 
 def make_folder(path: Path) -> None:

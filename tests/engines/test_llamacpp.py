@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import gguf
-import openai
 import pytest
 
 from core.base.errors import UserError
@@ -22,9 +21,8 @@ from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.weights import sha256
-from core.problems import sets
-from core.scaffolds import prompts
 from tests.conftest import ROOT, environment, heed_signals, run
+from tests.helpers.greedy import greedy
 
 GIB = 2**30
 
@@ -35,20 +33,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("gguf") / "qed-nano-toy-f32.gguf"
     out.write_bytes(EMBEDDED_GGUF.read_bytes().replace(b"qed-rsa embedded model", b"another embedded model", 1))
     return out
-
-
-def greedy(server: Server, count: int) -> list[tuple[str | None, str]]:
-    """Answers at temperature 0: to problems, and to an aggregation of the first three."""
-    client = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
-
-    def ask(messages: list[Any]) -> tuple[str | None, str]:
-        reply = client.chat.completions.create(model=server.model, messages=messages, temperature=0, max_tokens=600)
-        message = reply.choices[0].message
-        return message.content, getattr(message, "reasoning_content", "")
-
-    chosen = sets.load("sums").problems[:count]
-    answers = [ask(prompts.solve(problem)) for problem in chosen]
-    return [*answers, ask(prompts.aggregate(chosen[0], [str(answer) for answer, _ in answers[:3]]))]
 
 
 def test_it_answers_as_the_embedded_engine_does(file: Path, engine: Server, capfd: Any) -> None:
@@ -106,6 +90,7 @@ def header(path: Path, architecture: str = "qwen3", **more: int) -> Path:
     writer.add_context_length(262144)
     writer.add_embedding_length(2560)
     writer.add_block_count(36)
+    writer.add_feed_forward_length(9728)
     writer.add_head_count(32)
     writer.add_head_count_kv(8)
     writer.add_key_length(128)
@@ -175,5 +160,8 @@ def test_a_model_that_cannot_be_served_is_named(tmp_path: Path) -> None:
     named = ["", str(tmp_path), str(tmp_path / "none.gguf"), *map(str, tmp_path.glob("*.gguf"))]
     assert len(named) == 12
     for each in named:
-        with pytest.raises(UserError, match=Path(each).name), start.on_llamacpp(llamacpp.gguf_file(each), Need(3, 300)):
+        with (
+            pytest.raises(UserError, match=Path(each).name or "MODEL="),
+            start.on_llamacpp(llamacpp.gguf_file(each), Need(3, 300)),
+        ):
             pass

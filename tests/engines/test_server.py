@@ -126,7 +126,7 @@ PAGES = (
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     JSON | st.fixed_dictionaries({"data": JSON | st.lists(ABOUT | JSON, max_size=3)}),
     st.dictionaries(st.sampled_from(PAGES), JSON | st.dictionaries(st.sampled_from(FIELDS), JSON)),
