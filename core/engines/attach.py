@@ -21,15 +21,6 @@ def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = 
     address, query = _checked(base_url, card)
     if urls := environment.fleet(address):
         return _behind_gateway(address, urls, why, model, key, card)
-    return _at(address, query, why, model, key, card)
-
-
-def look_again(server: Server) -> Server | None:
-    """The server at the address of `server` as it is now; None where nothing answers. Raises UserError, as probe."""
-    return _at(server.base_url, server.query, server.why, server.model, server.api_key, server.card)
-
-
-def _at(address: str, query: dict[str, str], why: str, model: str, key: str, card: Card) -> Server | None:
     listed = client.find(cards.with_query(f"{address}/models", query), key)
     if listed is None:
         return None
@@ -40,6 +31,12 @@ def _at(address: str, query: dict[str, str], why: str, model: str, key: str, car
     if found.model == weights.REPO and (note := weights.fetched()):
         found = replace(found, revision=note["revision"])
     return carded(_known(found, about, models), card)
+
+
+def look_again(server: Server) -> Server | None:
+    """The server at the address of `server` as it is now; None where nothing answers. Raises UserError, as probe."""
+    address = cards.with_query(server.base_url, server.query)
+    return probe(address, server.why, server.model, server.api_key, server.card)
 
 
 def _known(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
@@ -69,10 +66,9 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
     try:
         address, query = cards.address(base_url)
     except ValueError as error:
-        if "printed" in str(error):
-            raise UserError(f"BASE_URL can't be used: {error}. Put the secret into API_KEY") from None
-        shown = f"={base_url}" if "@" not in base_url else ""  # before that, there may be a password
-        raise UserError(f"BASE_URL{shown} is not an address. Give one like http://127.0.0.1:30000/v1") from None
+        raise UserError(
+            f"BASE_URL can't be used: {error}. Give one like http://127.0.0.1:30000/v1, and the key as API_KEY"
+        ) from None
     for path in ("/chat/completions", "/completions", "/responses", "/models"):  # of requests, as manuals show them
         address = address.removesuffix(path)
     query = {**card.query, **query}

@@ -17,18 +17,10 @@ SECONDS = 10.0  # to wait for an answer
 MOST_BYTES = 2**25  # of an answer that are read; a list of a thousand models takes 2**21
 LONGEST = 300  # characters of a name or a setting that are kept
 MOST = 10**12  # of anything that is counted
-MOST_TEXT = 2**22  # bytes of a page that is read as text
 
 
-def send(
-    url: str,
-    key: str = "",
-    body: Any = None,
-    method: str | None = None,
-    seconds: float = SECONDS,
-    most: int = MOST_BYTES,
-) -> bytes:
-    """The answer to a GET of `url`, or to a POST of `body` as JSON (`method`: another one), as bytes, `most` at most.
+def send(url: str, key: str = "", body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
+    """The answer to a GET of `url`, or to a POST of `body` as JSON (`method`: another one): MOST_BYTES at most.
 
     Raises urllib.error.HTTPError where the answer is an error, another OSError where none comes, and Elsewhere.
     """
@@ -39,7 +31,7 @@ def send(
     opener = urllib.request.build_opener(SameOrigin, *([urllib.request.ProxyHandler({})] if is_local(url) else []))
     try:
         with opener.open(request, timeout=seconds) as reply:
-            return bytes(reply.read(most))
+            return bytes(reply.read(MOST_BYTES))
     except http.client.HTTPException as error:
         raise ConnectionError(str(error)) from error
 
@@ -108,7 +100,7 @@ def line(value: Any) -> str | None:
 def text(url: str, key: str = "") -> str:
     """The text at `url`; "" where there is none."""
     try:
-        return send(url, key, most=MOST_TEXT).decode("utf-8", "replace")
+        return send(url, key).decode("utf-8", "replace")
     except (OSError, Elsewhere):
         return ""
 

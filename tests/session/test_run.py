@@ -186,7 +186,7 @@ def test_bad_input_is_one_line_and_status_2(
     ("changes", "words"),
     [
         ({"PORT": "http"}, "PORT=http is not a port"),
-        ({"BASE_URL": "http://[::1"}, "is not an address"),
+        ({"BASE_URL": "http://[::1"}, "BASE_URL"),
         ({"BASE_URL": "http://me:pass-word@127.0.0.1:9"}, "user name or a password"),
         ({"API_KEY": "sk-sécret"}, "API_KEY holds a character that no key has"),
         ({"API_KEY": "sk secret"}, "API_KEY holds a character that no key has"),
