@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -321,18 +321,15 @@ def main(argv: list[str]) -> None:
         raise UserError(f"a server answers on port {environment.port()} already. Stop it, or choose another PORT")
     need, extra = Need.read(argv)
     signals.Stop()
-    with asked_for(need, extra, environment.port()) as server:
-        try:
-            print(
-                f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
-                f"{server.limit} requests at a time). Ctrl-C stops it.",
-                flush=True,
-            )
-            while not (why := server.failure()):
-                time.sleep(1)
-            raise UserError(why)
-        except KeyboardInterrupt:
-            print("stopping", file=sys.stderr)
+    with suppress(KeyboardInterrupt), asked_for(need, extra, environment.port()) as server:
+        print(
+            f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
+            f"{server.limit} requests at a time). Ctrl-C stops it.",
+            flush=True,
+        )
+        while not (why := server.failure()):
+            time.sleep(1)
+        raise UserError(why)
     print("stopped", file=sys.stderr)
 
 

@@ -23,18 +23,6 @@ from core.problems import sets
 from tests.fakes.model import SCAFFOLDS
 
 TEMPLATE = cards.FOLDER / "template.toml"
-PLAIN = (
-    "azure",
-    "deepseek-prover-v2",
-    "embedded",
-    "google",
-    "ollama",
-    "openai",
-    "openrouter",
-    "qed-nano",
-    "qed-nano-vllm",
-    "together",
-)
 FIELDS = {each.name for each in dataclasses.fields(Card)} - {"name"}
 
 
@@ -53,8 +41,8 @@ def card(folder: Path, text: str, name: str = "mine.toml") -> Card:
 
 
 def test_every_bundled_card_is_right() -> None:
-    assert tuple(cards.names()) == PLAIN
-    for name in PLAIN:
+    assert {"openai", "qed-nano", "embedded"} < {*cards.names()}
+    for name in cards.names():
         made = cards.named(name)
         assert made.name == name and made.about and (made.engine or made.key_env or made.base_url)
         assert made.engine in ("", *engines())
@@ -82,7 +70,7 @@ def test_the_template_holds_every_field_and_each_of_its_values_is_right(tmp_path
 
 
 def test_the_cards_of_what_we_serve_change_no_key() -> None:
-    for name in PLAIN:
+    for name in cards.names():
         if cards.named(name).engine:
             assert cards.named(name).told == {}
             server = Server("vllm", "u", "m", "x", weights={"weights": "w"})
@@ -97,7 +85,7 @@ def test_roles_that_a_model_may_not_have_learnt_are_those_that_scaffolds_name() 
 
 
 def test_the_embedded_model_alone_has_sets_of_its_own_for_star() -> None:
-    own = {name: (cards.named(name).star_set, cards.named(name).star_eval_set) for name in PLAIN}
+    own = {name: (cards.named(name).star_set, cards.named(name).star_eval_set) for name in cards.names()}
     assert {name: both for name, both in own.items() if any(both)} == {"embedded": ("sums_star", "sums_star_eval")}
     assert set(own["embedded"]) <= set(sets.BUNDLED)
 
