@@ -3,7 +3,7 @@
 #   bash setup.sh            the harness; with an NVIDIA GPU also SGLang (in a venv of its own) and QED-Nano's weights
 #   bash setup.sh vllm       the same with vLLM in SGLang's place (ENGINE=vllm)
 #   bash setup.sh harness    the harness only (what scripts/run.sh calls)
-#   bash setup.sh fleet      the harness and the gateway for several servers
+#   bash setup.sh fleet      the harness and the gateway for several servers (scripts/slurm)
 #   bash setup.sh inspect    the harness and inspect_ai (scripts/report.sh --inspect)
 #   bash setup.sh train      what trains a model (scripts/finetune.py), in a venv of its own; where there is no GPU, have pip
 #                            find torch's CPU build (requirements-train.txt)

@@ -23,7 +23,7 @@ from core.base.terminal import wrapped
 A = TypeVar("A", bound="Asking")
 C = TypeVar("C", bound="Constants")
 # What stands before a command, not behind it (docs/engines.md): which server, and where things lie.
-SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "GPUS", "GRADER_KEY", "GRADER_MODEL",
+SETTINGS = ("API_KEY", "BASE_URL", "BIND", "DETERMINISTIC", "ENGINE", "GRADER_KEY", "GRADER_MODEL",
             "GRADER_URL", "KV", "MODEL", "PORT", "QED_NANO_REVISION", "RESULTS_DIR", "WEIGHTS_DIR")  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Pin anew what is downloaded, into locks/: bash scripts/lock.sh. The packages of requirements*.txt, for every platform and
-# Python from 3.11, with the hash of every file (setup.sh installs from these; the ranges say what may be in them), and
-# the commit of QED-Nano's weights. Where one of them can't be looked up, its lock stays as it was.
+# Python from 3.11, with the hash of every file (setup.sh installs from these; the ranges say what may be in them). Where
+# one of them can't be looked up, its lock stays as it was.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
@@ -29,5 +29,3 @@ done
 for engine in sglang vllm; do
   lock "requirements-$engine.lock" "requirements-$engine.txt" || echo "note: no new lock for $engine (see above)" >&2
 done
-bash setup.sh harness
-PYTHONPATH=$PWD .venv/bin/python -m core.engines.weights --pin || echo "note: the weights are not pinned anew (see above)" >&2

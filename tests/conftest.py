@@ -47,7 +47,6 @@ LONGEST = (
     "report/test_page.py",
     "labs/training/test_sft.py",
     "labs/proofs/grade/test_trial.py",
-    "engines/test_embedded.py",
     "scaffolds/test_resume.py",
     "engines/test_llamacpp.py",
     "generate/test_retry.py",

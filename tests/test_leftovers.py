@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, environment
-from tests.engines.test_process import eventually, is_alive
+from tests.helpers.processes import eventually, is_alive
 
 SUITE = """
 import os, subprocess, sys, time

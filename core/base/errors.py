@@ -60,8 +60,6 @@ def command() -> Iterator[None]:
     with output.kept() as shown:
         end: SystemExit | None = None
         try:
-            if not limits.are_enough():
-                raise UserError(f"fewer than {limits.LEAST} files may be open; {limits.short_of()}")
             yield
         except UserError as error:
             width = terminal.columns_of(sys.stderr)  # in a file, one line whatever its length

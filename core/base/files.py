@@ -29,14 +29,11 @@ def results_dir() -> Path:
     folder = Path(os.path.expanduser(named)) if named else (VOLUME if can_write(VOLUME) else HOME) / "results"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"the results folder {folder} can't be made ({error.strerror}). Set RESULTS_DIR") from None
-    try:
         with tempfile.TemporaryFile(dir=folder) as probe:  # permissions do not tell of full or read-only disks
             probe.write(bytes(4096))
     except OSError as error:
         raise UserError(
-            f"the results folder {folder} can't be written ({error.strerror}). Fix that, or set RESULTS_DIR to another"
+            f"the results folder {folder} can't be written ({error.strerror}). Set RESULTS_DIR to another, or fix that"
         ) from None
     return folder
 
@@ -67,17 +64,10 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes], is_lasting: b
             if is_lasting:
                 os.fsync(file.fileno())
         os.replace(beside, path)
-    except OSError as error:
-        _forget(beside)
-        raise trouble(path, error, "nothing finished is lost") from None
-    except UserError:  # of whoever makes the content
-        _forget(beside)
-        raise
-
-
-def _forget(beside: Path) -> None:
-    with suppress(OSError):  # what refused the file may refuse this: a disk that is read-only now, no folder at all
-        beside.unlink(missing_ok=True)
+    except (OSError, UserError) as error:  # the latter is of whoever makes the content
+        with suppress(OSError):  # what refused the file may refuse this: a disk that is read-only now, no folder at all
+            beside.unlink(missing_ok=True)
+        raise trouble(path, error, "nothing finished is lost") if isinstance(error, OSError) else error from None
 
 
 def make_folder(path: Path) -> None:
@@ -143,16 +133,12 @@ def _flush(path: Path) -> None:
         os.close(opened)
 
 
-def open_log(path: Path, again: bool = True) -> TextIO:
-    """A log to write to, at its end (`again`) or anew. Only its owner may read it: servers print their settings.
-    Raises UserError."""
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if again else os.O_TRUNC)
+def open_log(path: Path) -> TextIO:
+    """A log to write to, at its end. Only its owner may read it: servers print their settings. Raises UserError."""
     try:
-        log = os.open(path, flags, 0o600)
-        os.fchmod(log, 0o600)  # one that an earlier version left may be open to all
+        return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8")
     except OSError as error:
         raise trouble(path, error, "nothing finished is lost") from None
-    return open(log, "w", encoding="utf-8")
 
 
 def remove(path: Path) -> None:

@@ -5,7 +5,6 @@ import os
 import resource
 
 SPARE = 16  # files that come and go beside those that are counted on: a save, the judge's pipes, names looked up
-LEAST = 32  # that any command gets along with
 
 
 def short_of(files: int = 0) -> str:
@@ -13,19 +12,8 @@ def short_of(files: int = 0) -> str:
     return f"allow more: ulimit -n {max(1024, _open_now() + files + SPARE)} (in a new shell, if this one refuses)"
 
 
-def are_enough() -> bool:
-    """Whether this process may open as many files as any command needs."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if resource.RLIM_INFINITY in (soft, hard) or soft >= LEAST:
-        return True
-    if hard >= LEAST:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (LEAST, hard))
-    return hard >= LEAST
-
-
 def reserve(files: int) -> int:
-    """See to it that `files` more can be opened, and SPARE beside them; how many of `files` really can be comes
-    back."""
+    """See to it that `files` more can be opened, and SPARE beside them. Return how many of `files` really can be."""
     wanted = _open_now() + files + SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -43,7 +31,4 @@ def are_short(error: BaseException) -> bool:
 
 
 def _open_now() -> int:
-    try:
-        return len(os.listdir("/dev/fd"))
-    except OSError:  # there is no such folder, or no file left to read it with
-        return LEAST
+    return len(os.listdir("/dev/fd"))

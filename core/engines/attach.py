@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from core.base.errors import UserError
-from core.engines import cards, client, gateway, weights
+from core.engines import cards, client, environment, weights
 from core.engines.cards import Card
 from core.engines.client import LONGEST
-from core.engines.dialect import Dialect, dialects
-from core.engines.server import Server, digest_in
+from core.engines.server import Dialect, Server, dialects, digest_in
 
 
 def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = cards.NONE) -> Server | None:
@@ -20,32 +19,24 @@ def probe(base_url: str, why: str, model: str = "", key: str = "", card: Card = 
     there is one. None where nothing answers. Of several models it serves, `model` is meant; the only one where that
     is "". Requests carry the `key`. Raises UserError where the server is not usable."""
     address, query = _checked(base_url, card)
-    return _at(address, query, why, model, key, card)
-
-
-def look_again(server: Server) -> Server | None:
-    """The server at the address of `server` as it is now; None where nothing answers. Raises UserError, as probe."""
-    return _at(server.base_url, server.query, server.why, server.model, server.api_key, server.card)
-
-
-def _at(address: str, query: dict[str, str], why: str, model: str, key: str, card: Card) -> Server | None:
-    root = address.removesuffix("/v1")
+    if urls := environment.fleet(address):
+        return _behind_gateway(address, urls, why, model, key, card)
     listed = client.find(cards.with_query(f"{address}/models", query), key)
     if listed is None:
         return None
     models = {about["id"]: about for about in client.objects(listed, "data") if _is_name(about.get("id"))}
-    if any(about.get("owned_by") == "local" for about in models.values()):  # an SGLang Model Gateway says so
-        workers = gateway.listed(client.page(f"{root}/workers", key))
-        if workers and workers.keys() <= gateway.ours():
-            return carded(_gateway(address, why, workers, model, key, card), card)
-        if workers:
-            why += "; its servers are not in RESULTS_DIR/fleet, and are asked nothing"
     found = Server(Dialect.kind, address, "", why, card=card, query=query, api_key=key, look=look_again)
     found = replace(found, model=_chosen(model, models, found))
     about = models.get(found.model, {})
     if found.model == weights.REPO and (note := weights.fetched()):
         found = replace(found, revision=note["revision"])
     return carded(_known(found, about, models), card)
+
+
+def look_again(server: Server) -> Server | None:
+    """The server at the address of `server` as it is now; None where nothing answers. Raises UserError, as probe."""
+    address = cards.with_query(server.base_url, server.query)
+    return probe(address, server.why, server.model, server.api_key, server.card)
 
 
 def _known(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -> Server:
@@ -59,7 +50,7 @@ def _known(found: Server, about: Mapping[str, Any], models: Mapping[str, Any]) -
 
 def carded(server: Server, card: Card = cards.NONE) -> Server:
     """`server` with its `card`, else with that of its model, if there is one."""
-    card = card if card.name else cards.of_model(server.model, server.kind)
+    card = card if card.name else cards.of_model(server.model, next(iter(server.dialect.engines), ""))
     return replace(
         server,
         card=card,
@@ -75,10 +66,9 @@ def _checked(base_url: str, card: Card) -> tuple[str, dict[str, str]]:
     try:
         address, query = cards.address(base_url)
     except ValueError as error:
-        if "printed" in str(error):
-            raise UserError(f"BASE_URL can't be used: {error}. Put the secret into API_KEY") from None
-        shown = f"={base_url}" if "@" not in base_url else ""  # before that, there may be a password
-        raise UserError(f"BASE_URL{shown} is not an address. Give one like http://127.0.0.1:30000/v1") from None
+        raise UserError(
+            f"BASE_URL can't be used: {error}. Give one like http://127.0.0.1:30000/v1, and the key as API_KEY"
+        ) from None
     for path in ("/chat/completions", "/completions", "/responses", "/models"):  # of requests, as manuals show them
         address = address.removesuffix(path)
     query = {**card.query, **query}
@@ -101,36 +91,27 @@ def _chosen(wanted: str, models: Mapping[str, Any], found: Server) -> str:
     if len(ours) == 1:
         return ours[0]
     shown = ", ".join(list(models)[:8])
-    raise UserError(
-        f"set {how} to one of the models served at {found.base_url}: {shown}.{cards.meant(wanted) if wanted else ''}"
-    )
+    raise UserError(f"set {how} to one of the models served at {found.base_url}: {shown}")
 
 
-# SGLang Model Gateway
-
-
-def _gateway(
-    base_url: str, why: str, workers: Mapping[str, Mapping[str, Any]], model: str, key: str, card: Card
-) -> Server:
-    """A gateway says neither engine nor context: what the servers behind it say, with their limits added up. Answers
-    are kept under the name of the model, as theirs are."""
-    healthy = [url for url, worker in workers.items() if worker.get("is_healthy")]
-    servers = [server for url in healthy if (server := probe(url, why, model, key, card))]
+def _behind_gateway(address: str, urls: set[str], why: str, model: str, key: str, card: Card) -> Server | None:
+    """A gateway tells neither engine nor context. Return what the servers behind it say, with their limits added up.
+    Answers are kept under the name of the model, as theirs are. Raises UserError if their models differ."""
+    servers = [server for url in sorted(urls) if (server := probe(url, why, model, key, card))]
     if not servers:
-        raise UserError(f"the gateway at {base_url} has no server that answers from here. Look into its servers' logs")
+        return None
     if len(served := {(server.kind, server.model, *server.weights.values()) for server in servers}) > 1:
-        raise UserError(
-            f"the gateway at {base_url} mixes {sorted(served)}. A run needs servers of one model and engine"
-        )
+        raise UserError(f"the gateway at {address} mixes {sorted(served)}. A run needs servers of one model and engine")
     first = servers[0]
-    return replace(
+    found = replace(
         first,
-        base_url=base_url,
+        base_url=address,
         why=f"{why}, a gateway in front of {len(servers)} servers",
         limit=sum(server.limit for server in servers),
         context=min((server.context for server in servers if server.context), default=None),
         seeds=all(server.seeds for server in servers),
         version=" and ".join(sorted({server.version for server in servers if server.version})) or None,
-        look=lambda _: probe(base_url, why, model, key, card),
+        look=lambda _: probe(address, why, model, key, card),
         template=lambda _: first.tail,
     )
+    return carded(found, card)

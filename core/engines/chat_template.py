@@ -1,24 +1,19 @@
-"""Chat templates: the text that they put behind a question, as a server or its model's files tell."""
+"""Chat templates: the text that they put behind a question, as a server or a rendered template tells."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from core.engines import weights
 from core.engines.client import page_of
-from core.engines.identity import weights_at
-from core.engines.server import MARK, Server, is_local
+from core.engines.server import MARK, Server
 from core.types import Message
 
 
-def tail_by_tokens(server: Server, path: str, field: str) -> str | None:
+def tail_by_tokens(server: Server, field: str) -> str | None:
     """Return the text behind a question in the prompt that `server` renders: its tokens, then the `field` of their
-    text. Else by the template in the model's folder, if its `path` is on this machine and no other one was chosen."""
-    if tokens := page_of(server, "tokenize", question(server)).get("tokens"):
-        body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
-        if made := page_of(server, "detokenize", body).get(field):
-            return tail_of(str(made))
-    is_its_own = is_local(server.base_url) and "chat_template" not in server.weights
-    return tail_of(rendered(template_of(path))) if is_its_own else None
+    text. None if it does not tell."""
+    tokens = page_of(server, "tokenize", question(server)).get("tokens")
+    body = {"model": server.model, "tokens": tokens, "skip_special_tokens": False}
+    return tail_of(page_of(server, "detokenize", body).get(field)) if tokens else None
 
 
 def question(server: Server) -> dict[str, Any]:
@@ -51,9 +46,3 @@ def rendered(
         )
     except Exception:  # of any kind: it may do what it likes
         return None
-
-
-def template_of(path: str) -> str | None:
-    """The chat template in a model's folder on this machine."""
-    folder = weights_at(path)
-    return None if folder is None else weights.template(folder)

@@ -6,32 +6,21 @@ a server is followed; one to another origin (scheme, host or port) is refused, f
 
 import http.client
 import json
-import socket
-import ssl
 import urllib.error
-import urllib.parse
 import urllib.request
 from typing import Any
 
 from core.base.errors import Elsewhere, UserError, one_line
-from core.engines import cards
 from core.engines.server import Key, Server, is_local
 
 SECONDS = 10.0  # to wait for an answer
 MOST_BYTES = 2**25  # of an answer that are read; a list of a thousand models takes 2**21
 LONGEST = 300  # characters of a name or a setting that are kept
-MOST_TEXT = 2**22  # bytes of a page that is read as text
+MOST = 10**12  # of anything that is counted
 
 
-def send(
-    url: str,
-    key: str = "",
-    body: Any = None,
-    method: str | None = None,
-    seconds: float = SECONDS,
-    most: int = MOST_BYTES,
-) -> bytes:
-    """The answer to a GET of `url`, or to a POST of `body` as JSON (`method`: another one), as bytes, `most` at most.
+def send(url: str, key: str = "", body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
+    """The answer to a GET of `url`, or to a POST of `body` as JSON (`method`: another one): MOST_BYTES at most.
 
     Raises urllib.error.HTTPError where the answer is an error, another OSError where none comes, and Elsewhere.
     """
@@ -42,7 +31,7 @@ def send(
     opener = urllib.request.build_opener(SameOrigin, *([urllib.request.ProxyHandler({})] if is_local(url) else []))
     try:
         with opener.open(request, timeout=seconds) as reply:
-            return bytes(reply.read(most))
+            return bytes(reply.read(MOST_BYTES))
     except http.client.HTTPException as error:
         raise ConnectionError(str(error)) from error
 
@@ -64,30 +53,13 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
 
 
 def why_not(url: str) -> str:
-    """Why nothing answers at `url`, in a few words and what to do about it."""
+    """Why nothing answers at `url`, in the system's words."""
     try:
         send(url)
-    except urllib.error.URLError as error:
-        reason = error.reason
     except OSError as error:
-        reason = error
-    else:
-        return "it answers now"
-    said = one_line(str(getattr(reason, "strerror", None) or reason), 120)
-    match reason:
-        case socket.gaierror():
-            return f"the name {urllib.parse.urlsplit(url).hostname} is not found. Check its spelling"
-        case ssl.SSLError() if "WRONG_VERSION_NUMBER" in str(reason):
-            return "it speaks plain HTTP, and the address says https. Write http://"
-        case ssl.SSLError():
-            return f"its TLS certificate is refused: {said}"
-        case TimeoutError():
-            return f"nothing came within {SECONDS:.0f} s. Check host and port, and firewalls between"
-        case ConnectionRefusedError():
-            return "connection refused: nothing listens on that port. Start it, or check the port"
-        case ConnectionResetError() | ConnectionError():
-            return f"the connection was broken off: {said}. It may speak https where the address says http"
-    return said
+        reason = getattr(error, "reason", error)
+        return one_line(str(getattr(reason, "strerror", None) or reason), 120)
+    return "it answers now"
 
 
 def page(url: str, key: str = "", body: Any = None) -> dict[str, Any]:
@@ -117,7 +89,7 @@ def count(value: Any) -> int | None:
         number = int(value) if isinstance(value, int | float | str) and value is not True else 0
     except (ValueError, OverflowError):
         return None
-    return number if 0 < number <= cards.MOST else None
+    return number if 0 < number <= MOST else None
 
 
 def line(value: Any) -> str | None:
@@ -128,7 +100,7 @@ def line(value: Any) -> str | None:
 def text(url: str, key: str = "") -> str:
     """The text at `url`; "" where there is none."""
     try:
-        return send(url, key, most=MOST_TEXT).decode("utf-8", "replace")
+        return send(url, key).decode("utf-8", "replace")
     except (OSError, Elsewhere):
         return ""
 

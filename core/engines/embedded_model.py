@@ -2,7 +2,6 @@
 
 import os
 
-from core.base.errors import UserError
 from core.base.files import DATA
 from core.engines import cards, weights
 from core.engines.cards import Card
@@ -16,21 +15,15 @@ EMBEDDED_CONTEXT = 2048  # tokens per slot: what the model was trained for
 
 
 def embedded_name() -> str:
-    """The model under a name that says which file it is, so that retraining changes every journal key. Raises
-    UserError."""
+    """The model under a name that says which file it is, so that retraining changes every journal key."""
     return f"{embedded_card().model}@{embedded_sha256()[:12]}"
 
 
 def embedded_card() -> Card:
-    """What else is known of it: data/models/embedded.toml. Raises UserError."""
+    """What else is known of it: data/models/embedded.toml."""
     return cards.named("embedded")
 
 
 def embedded_sha256() -> str:
-    """Of the model's file. Raises UserError."""
-    try:
-        return weights.sha256(EMBEDDED_GGUF)
-    except OSError as error:
-        raise UserError(
-            f"the embedded model {EMBEDDED_GGUF} can't be read ({error.strerror}). Check out the repository again"
-        ) from None
+    """Of the model's file."""
+    return weights.sha256(EMBEDDED_GGUF)

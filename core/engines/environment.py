@@ -7,27 +7,23 @@ often ends in a newline. MODEL may name a card (core/engines/cards.py), and then
 engine that serves it. A card that is unknown, or whose key is missing, is an error before anything is submitted.
 """
 
+import io
 import os
-import re
 import sys
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from core.base import files
 from core.base.errors import UserError, command
 from core.base.files import ROOT
-from core.engines import cards, dialect
+from core.engines import cards
 from core.engines.cards import Card
-from core.engines.server import Key, is_local
+from core.engines.server import Key, engines, is_local
 from core.engines.shape import KV_BYTES
 
 PORT = 30000  # the default
-
-_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
-_QUOTED = re.compile(r"""'([^']*)'\s*(?:\#.*)?|"((?:[^"\\]|\\.)*)"\s*(?:\#.*)?""")
-_COMMENT = re.compile(r"(?:^|\s+)#.*")  # after a value without quotes
-_ESCAPED = re.compile(r"\\(.)")
 
 
 def _value(name: str) -> str:
@@ -66,10 +62,9 @@ def api_key() -> Key:
 
 def engine() -> str:
     """The engine that ENGINE, or the card of MODEL, asks for; "" where the best is taken. Raises UserError."""
-    named = _value("ENGINE").lower()
-    if named and named not in (known := dialect.engines()):
-        raise UserError(f"ENGINE={named} is not known. There are: {', '.join(known)}; unset, the best is taken")
-    of_card = card().engine
+    named, of_card = _value("ENGINE").lower(), card().engine
+    if unknown := {named, of_card} - {"", *engines()}:
+        raise UserError(f"ENGINE={min(unknown)} is not known. There are: {', '.join(engines())}")
     if named and of_card and named != of_card and not base_url():
         raise UserError(
             f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for ENGINE={of_card}. Unset one of them"
@@ -83,11 +78,10 @@ def asked_by() -> str:
 
 
 def check_is_served(card: Card, engine: str) -> None:
-    """Raise UserError for a `card` that names neither an address nor an engine, if no `engine` is asked for."""
+    """Raise UserError for a `card` that names no engine, if no `engine` is asked for."""
     if card.name and not engine:
         raise UserError(
-            f"the card {card.name} names neither an address nor an engine. Set BASE_URL to the server's address, or "
-            "write base_url into a copy of the card, and give its path as MODEL"
+            f"the card {card.name} names no engine to start. Set BASE_URL to the server's address, or unset MODEL"
         )
 
 
@@ -119,9 +113,7 @@ def grader() -> tuple[str, str, Key, Card]:
     if not named:
         return "", "", Key(), its
     what = "is a card without an address" if its.name else "is no card, and GRADER_URL is not set"
-    raise UserError(
-        f"GRADER_MODEL={named} {what}.{cards.meant(named)} Set GRADER_URL to its server's address. {cards.listing()}"
-    )
+    raise UserError(f"GRADER_MODEL={named} {what}. Set GRADER_URL to its server's address. {cards.listing()}")
 
 
 def _key_for(card: Card, url: str, other: str) -> Key:
@@ -137,9 +129,8 @@ def _key_for(card: Card, url: str, other: str) -> Key:
             )
         return Key(found, card.key_env, card.key_header)
     if card.base_url and is_its_own:
-        return Key(remedy=f"Name the variable of its key in the card {card.name} (key_env)")
-    only = f" ({card.key_env} goes to the address of the card {card.name} alone)" if card.key_env else ""
-    return Key(_secret(other, _value(other)), other, card.key_header, f"Set {other} to a valid one{only}")
+        return Key(variable="")
+    return Key(_secret(other, _value(other)), other, card.key_header)
 
 
 def _file() -> Path:
@@ -150,29 +141,10 @@ def _in_file(name: str) -> str:
     """What .env in the checkout says; "" where it says nothing. (Some keep a folder of that name there.)"""
     if not _file().is_file():
         return ""
-    return dotenv(files.read_text(_file(), "the file", "Set the key in the environment")).get(name, "").strip()
+    from dotenv import dotenv_values  # takes a while to load, and few need it
 
-
-def dotenv(text: str) -> dict[str, str]:
-    """Read a .env file: lines NAME=value, as shells and other tools read them, without what only a shell can do.
-
-    Of two lines with one name the later counts; lines of any other form are ignored. Between double quotes a backslash
-    takes the next character literally (\\n is a line break), between single ones it is a backslash. No variable is put
-    into another's value."""
-    found = {}
-    for line in re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")):
-        if made := _LINE.fullmatch(line):
-            found[made[1]] = _unquoted(made[2])
-    return found
-
-
-def _unquoted(text: str) -> str:
-    quoted = _QUOTED.fullmatch(text)
-    if quoted is None:
-        return _COMMENT.sub("", text)
-    if quoted[1] is not None:
-        return quoted[1]
-    return _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], quoted[2])
+    text = files.read_text(_file(), "the file", "Set the key in the environment")
+    return (dotenv_values(stream=io.StringIO(text), interpolate=False).get(name) or "").strip()
 
 
 def _secret(name: str, key: str) -> str:
@@ -253,8 +225,8 @@ def weights_folder() -> Path | None:
 
 
 def weights_revision() -> str:
-    """The commit (or branch) of QED-Nano that QED_NANO_REVISION names; "" where it names none."""
-    return _value("QED_NANO_REVISION")
+    """The commit or branch of QED-Nano that QED_NANO_REVISION names, by default the newest."""
+    return _value("QED_NANO_REVISION") or "main"
 
 
 def kv_cache() -> str:
@@ -278,13 +250,8 @@ def python(engine: str) -> str | None:
     return os.environ.get(f"{engine.upper()}_PYTHON")
 
 
-def wanted_gpus() -> str:
-    """The indices of the GPUs that a fleet is to serve on ("0,2"): GPUS; "" where all are meant."""
-    return _value("GPUS")
-
-
 def visible_gpus() -> str:
-    """The same of all that CUDA runs here: CUDA_VISIBLE_DEVICES."""
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to CUDA; "" if it is unset."""
     return _value("CUDA_VISIBLE_DEVICES")
 
 
@@ -297,12 +264,28 @@ def with_changes(changes: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **changes, "PYTHONPATH": path}
 
 
-def behind_gateway(root: str, hosts: Iterable[str]) -> dict[str, str]:
-    """For a command behind the gateway at `root`, whose servers run on `hosts`: it asks those what they are, through no
-    proxy. A path in MODEL is of what they serve; they call it by another name."""
+def behind_gateway(root: str, folder: Path) -> dict[str, str]:
+    """For a command behind the gateway at `root`, whose servers are registered in `folder`: it asks those what they
+    are, through no proxy. A path in MODEL is of what they serve; they call it by another name."""
+    hosts = {str(urllib.parse.urlsplit(url).hostname) for url in registered(folder)}
     direct = ",".join(filter(None, [os.environ.get("no_proxy"), *sorted(hosts)]))
     kept = {name: value for name, value in os.environ.items() if name != "MODEL" or not _is_weights()}
-    return kept | {"BASE_URL": f"{root}/v1", "no_proxy": direct, "NO_PROXY": direct}
+    return kept | {"BASE_URL": f"{root}/v1", "FLEET": str(folder), "no_proxy": direct, "NO_PROXY": direct}
+
+
+def fleet(address: str) -> set[str]:
+    """The URLs of the servers behind the gateway at `address`, if core/engines/fleet.py has put this process behind
+    it. A run sends its key to no others."""
+    return registered(Path(os.environ["FLEET"])) if address == _value("BASE_URL") and _value("FLEET") else set()
+
+
+def registered(folder: Path) -> set[str]:
+    """The URLs of the servers that have registered themselves in `folder`."""
+    urls = set()
+    for file in folder.glob("[0-9]*"):
+        with suppress(FileNotFoundError):  # gone between the listing and the reading
+            urls.add(file.read_text())
+    return urls
 
 
 def forget_proxies() -> None:

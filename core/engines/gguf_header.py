@@ -1,7 +1,8 @@
 """The header of a GGUF file: what it says of its model, as much as it takes to size a server for it."""
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,13 @@ class Gguf:
     path: Path
     bytes: int
     layers: int
+    heads: int
     kv_heads: int
     key_length: int  # of one head, as is the next
     value_length: int
+    intermediate: int
     longest: int
+    tensors: Mapping[str, tuple[int, ...]] = field(repr=False)  # their shapes
 
     @property
     def kv_elements(self) -> int:
@@ -36,7 +40,8 @@ class Gguf:
         """From the file's header. Raises UserError for a file that is cut off or damaged, or of another architecture
         than those above."""
         try:
-            fields = {name: field.contents() for name, field in _Header(path).fields.items() if field.data}
+            header = _Header(path)
+            fields = {name: found.contents() for name, found in header.fields.items() if found.data}
         except OSError as error:
             raise UserError(f"{path} can't be read ({error.strerror}). Check its path and permissions") from None
         except (ValueError, LookupError, OverflowError, struct.error) as error:
@@ -60,27 +65,22 @@ class Gguf:
             path,
             path.stat().st_size,
             number(Keys.LLM.BLOCK_COUNT),
+            heads,
             number(Keys.Attention.HEAD_COUNT_KV, heads),
             number(Keys.Attention.KEY_LENGTH, head),
             number(Keys.Attention.VALUE_LENGTH, head),
+            number(Keys.LLM.FEED_FORWARD_LENGTH),
             number(Keys.LLM.CONTEXT_LENGTH),
+            {tensor.name: tuple(map(int, tensor.shape)) for tensor in header.tensors},
         )
 
 
 def shape(path: Path) -> Shape:
-    """The shape of the model in a GGUF file whose header is sound."""
-    found = _Header(path)
-    fields = {name: field.contents() for name, field in found.fields.items() if field.data}
-    tensors = {tensor.name: tensor.shape for tensor in found.tensors}
-    about = Gguf.read(path)
-    hidden, vocab = (int(size) for size in tensors["token_embd.weight"])
-    architecture = fields[Keys.General.ARCHITECTURE]
-    heads, wide = (
-        int(fields[key.format(arch=architecture)]) for key in (Keys.Attention.HEAD_COUNT, Keys.LLM.FEED_FORWARD_LENGTH)
-    )
-    return Shape(
-        about.layers, hidden, heads, about.kv_heads, about.key_length, wide, vocab, "output.weight" not in tensors
-    )
+    """The shape of the model in a GGUF file. Raises UserError, as Gguf.read does."""
+    of = Gguf.read(path)
+    hidden, vocab = of.tensors["token_embd.weight"]
+    tied = "output.weight" not in of.tensors
+    return Shape(of.layers, hidden, of.heads, of.kv_heads, of.key_length, of.intermediate, vocab, tied)
 
 
 class _Header(GGUFReader):

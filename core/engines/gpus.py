@@ -1,12 +1,17 @@
 """GPUs, as far as planning needs them: a table of known ones, the one in this machine, or one described in a file."""
 
+import math
 import re
 import subprocess
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from core.base.errors import UserError
+from core.base.fields import fitted
 from core.base.files import read_json
 
 MIB, GIB = 2**20, 2**30
@@ -53,12 +58,6 @@ _ALSO = {
     "H100 SXM": "H100",
 }
 
-# The fields of a --gpu-file: units, and the least and greatest value that is not a slip of the pen.
-_FIELDS = {
-    "memory_gib": (GIB, 1, 10_000),
-    "bandwidth_gb_s": (1e9, 1, 1_000_000),
-    "bf16_tflops": (1e12, 1, 1_000_000),
-}
 _EXAMPLE = '{"name": "RTX 4090", "memory_gib": 24, "bandwidth_gb_s": 1008, "bf16_tflops": 165.2, "fp8": true}'
 
 
@@ -83,31 +82,21 @@ def named(name: str) -> Gpu:
     )
 
 
+class Described(Struct, frozen=True, forbid_unknown_fields=True):
+    """A GPU in a --gpu-file, with dense bf16 figures. Other values are slips of the pen."""
+
+    name: Annotated[str, Meta(pattern=r"\A.*\S.*\Z", max_length=60)]
+    memory_gib: Annotated[float, Meta(ge=1, le=10_000)]
+    bandwidth_gb_s: Annotated[float, Meta(ge=1, le=1e6)]
+    bf16_tflops: Annotated[float, Meta(ge=1, le=1e6)]
+    fp8: bool = False
+
+
 def from_file(path: Path) -> Gpu:
-    """The GPU that a JSON file describes, with dense bf16 figures; "fp8" is optional and means false. Raises
-    UserError."""
-    data = read_json(path, "GPU file", f"An example: {_EXAMPLE}")
-
-    def wrong(what: str) -> UserError:
-        return UserError(f"GPU file {path}: {what}. An example: {_EXAMPLE}")
-
-    if not isinstance(data, dict):
-        raise wrong("it must hold one object")
-    if unknown := data.keys() - _FIELDS.keys() - {"name", "fp8"}:
-        raise wrong(f"unknown field {min(unknown)!r:.40}")
-    name, fp8 = data.get("name"), data.get("fp8", False)
-    if not isinstance(name, str) or not name.strip() or len(name) > 60 or not name.isprintable():
-        raise wrong('"name" must be a text of up to 60 characters')
-    if not isinstance(fp8, bool):
-        raise wrong('"fp8" must be true or false')
-    sizes = []
-    for field, (unit, low, high) in _FIELDS.items():
-        value = data.get(field)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-            raise wrong(f'"{field}" must be a number from {low:,} to {high:,}')
-        sizes.append(float(value) * unit)
-    memory, bandwidth, flops = sizes
-    return Gpu(name.strip(), memory, bandwidth, flops, fp8)
+    """The GPU that a JSON file describes. Raises UserError."""
+    fix = f"An example: {_EXAMPLE}"
+    of = fitted(read_json(path, "GPU file", fix), Described, f"GPU file {path}", fix)
+    return Gpu(of.name.strip(), of.memory_gib * GIB, of.bandwidth_gb_s * 1e9, of.bf16_tflops * 1e12, of.fp8)
 
 
 def detect() -> Gpu | None:
@@ -121,7 +110,11 @@ def detect() -> Gpu | None:
 
 
 def here() -> Gpu:
-    """The first GPU of this machine; the project's own where its driver does not name it. Raises UserError."""
+    """The first GPU of this machine as far as serving needs it: of one that the table does not hold only its memory is
+    known, and it gets no fp8. The project's own if its driver does not name it."""
+    name, size = _first()
+    if size and _key(name) not in _KNOWN:
+        return Gpu(name, size, math.nan, math.nan, False)
     return detect() or DEFAULT
 
 

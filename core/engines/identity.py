@@ -7,7 +7,8 @@ stands beside each completion (Server.origin): a run survives an upgrade, and it
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,17 @@ def fingerprint(name: str, path: str, settings: Mapping[str, Any], is_here: bool
         text = value if isinstance(value, str) else "" if value is None else json.dumps(value, sort_keys=True)
         if text.lower() not in DEFAULTS:
             found[setting] = text[:LONGEST]
-    here = weights_at(path) if is_here else None
-    if (named := digest_in(name)) and (here is None or _cached(_digest, here).startswith(named)):
-        return found
-    which = (_cached(_sampled, here) if here else "") or path[:LONGEST]
+    here, named, which = weights_at(path) if is_here else None, digest_in(name), path[:LONGEST]
+    with suppress(OSError):
+        if named and (here is None or _whole(here).startswith(named)):
+            return found
+        which = _sampled(weights.files_of(_files(here)), here.is_dir()) if here else which
     return ({"weights": which} if which else {}) | found
+
+
+def _whole(here: Path) -> str:
+    """The digest that names of ours are made with."""
+    return weights.digest(here) if here.is_dir() else weights.sha256(here)
 
 
 def weights_at(path: str) -> Path | None:
@@ -64,34 +71,13 @@ def _files(path: Path) -> list[Path]:
     return sorted({file for pattern in FILES for file in path.glob(pattern)}) if path.is_dir() else [path]
 
 
-def _cached(digest: Callable[[Path], str], path: Path) -> str:
-    """`digest(path)`, computed again only when a file has changed; "" where one can't be read."""
-    try:
-        return _remembered(digest, path, tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in _files(path)))
-    except OSError:
-        return ""
-
-
 @lru_cache
-def _remembered(digest: Callable[[Path], str], path: Path, stamps: tuple[tuple[int, int], ...]) -> str:
-    return digest(path)
-
-
-def _digest(path: Path) -> str:
-    """Of all bytes: what names of ours are made with. Raises OSError."""
-    if path.is_dir():
-        return weights.digest(path)
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sampled(path: Path) -> str:
+def _sampled(files: weights.Files, is_folder: bool) -> str:
     """Of a sample of the bytes, so that attaching to 140 GB takes no minutes: other weights differ nearly everywhere.
     Raises OSError."""
     found = hashlib.sha256()
-    for file in _files(path):
-        size = file.stat().st_size
-        found.update(f"{file.name if path.is_dir() else ''} {size}\n".encode())
+    for file, _, size, _ in files:
+        found.update(f"{file.name if is_folder else ''} {size}\n".encode())
         with open(file, "rb") as content:
             found.update(content.read(HEAD))
             for i in range(1, BLOCKS + 1) if size > HEAD else ():

@@ -33,7 +33,8 @@ SHOWN = 15  # of them, shown when it does not start
 POLL = 0.5  # seconds between looks at a starting server
 BLOT = "(not shown)"  # in a secret's place
 
-# What servers say when they cannot start, and what to do about it; the first that fits. {port} is filled in.
+# What servers say when they cannot start, and what to do about it; the first that fits. {port} is filled in. What is
+# not here is told in the server's own words.
 FAILURES = (
     (
         r"address already in use|errno 98|port \d+ is (already )?in use",
@@ -53,23 +54,10 @@ FAILURES = (
         "KV=fp8, or a smaller MAX_TOKENS",
     ),
     (
-        r"cannot find any model weights|safetensors.*(no such file|not found)|no such file.*(safetensors|config\.json)|"
-        r"does not appear to have a file named|safetensorerror|incompletebuffer|headertoo|invalidheader|"
-        r"no file named .*safetensors|can't load the configuration|is not a local folder",
+        r"cannot find any model weights|no such file.*(safetensors|config\.json)|does not appear to have a file named|"
+        r"safetensorerror",
         "the model's weights are missing or damaged. Remove their folder and run 'bash setup.sh', which fetches them "
         "again",
-    ),
-    (
-        r"could not find nvcc|nvcc.*(not found|no such file)|cuda_home|ninja.*(not found|no such file)",
-        "it compiles kernels and finds no CUDA compiler. Install the CUDA toolkit, or set CUDA_HOME to it",
-    ),
-    (
-        r"unrecognized arguments|invalid choice|expected one argument",
-        "it does not take these flags. Check what was added",
-    ),
-    (
-        r"modulenotfounderror|importerror",
-        "its Python environment is broken. Remove the environment's folder and run 'bash setup.sh' again",
     ),
 )
 
@@ -80,7 +68,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Process:
-    """A server process that `start` has started. `name` is the engine's, for messages."""
+    """A server process that `running` has started. `name` is the engine's, for messages."""
 
     name: str
     port: int
@@ -141,46 +129,17 @@ class Process:
         if self.log:
             print("".join(f"  | {line.rstrip()}\n" for line in list(self.tail)[-SHOWN:]), end="", file=sys.stderr)
 
-    def let_go(self) -> None:
-        """Have it end, with its whole process group. It takes up to 2 * KILL_SECONDS."""
+    def stop(self) -> None:
+        """End its whole process group, and wait until that is done: up to 2 * KILL_SECONDS."""
         assert self.supervisor.stdin
         with suppress(OSError):
             self.supervisor.stdin.close()
-
-    def stop(self) -> None:
-        """End its whole process group, and wait until that is done."""
-        self.let_go()
         with suppress(subprocess.TimeoutExpired):
             self.supervisor.wait(2 * KILL_SECONDS + 5)
         self._reader.join(5)
         if self.log:
             with suppress(OSError):  # a full disk: its last words are lost, and what it did is not
                 self.sink.close()
-
-
-def start(
-    name: str,
-    args: Sequence[str],
-    port: int,
-    log: Path | None = None,
-    changes: Mapping[str, str] | None = None,
-    secret: str = "",
-    again: bool = True,
-) -> Process:
-    """Start `args` under a supervisor, in an environment with `changes`. Its output goes to `log` (appended if
-    `again`), or to standard error, with the `secret` blotted out. The caller has to stop it."""
-    sink = open_log(log, again) if log else sys.stderr
-    supervisor = subprocess.Popen(
-        [sys.executable, "-m", "core.engines.process", *args],
-        env=environment.with_changes(changes or {}),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # Ctrl-C in the terminal is ours to hear, and ours to pass on
-    )
-    return Process(name, port, log, supervisor, sink, secret)
 
 
 @contextmanager
@@ -192,8 +151,20 @@ def running(
     changes: Mapping[str, str] | None = None,
     secret: str = "",
 ) -> Iterator[Process]:
-    """The same while the block runs; stopped at its end, however that comes."""
-    process = start(name, args, port, log, changes, secret)
+    """Run `args` under a supervisor while the block runs, in an environment with `changes`. Its output goes to the end
+    of `log`, or to standard error, with the `secret` blotted out. However the block ends, it is stopped."""
+    sink = open_log(log) if log else sys.stderr
+    supervisor = subprocess.Popen(
+        [sys.executable, "-m", "core.engines.process", *args],
+        env=environment.with_changes(changes or {}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # Ctrl-C in the terminal is ours to hear, and ours to pass on
+    )
+    process = Process(name, port, log, supervisor, sink, secret)
     try:
         yield process
     finally:

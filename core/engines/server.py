@@ -1,43 +1,51 @@
-"""A server of a model, as far as a run has to know it: a record without any code that asks, starts or stops one.
+"""A server of a model as far as a run has to know it, and the dialect of its engine: how it is recognised and asked.
 
-core/engines/attach.py makes records of servers that run, core/engines/start.py of those that it starts.
+core/engines/attach.py makes records of servers that run, core/engines/start.py of those that it starts. Each engine is
+one file in core/engines/dialects, which holds its DIALECT. The folder is listed: to attach to a new engine takes no
+other file. One that runs start by themselves is an OnGpu (core/engines/dialect.py), and has a case in setup.sh.
 """
 
+import importlib
 import ipaddress
+import pkgutil
 import re
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from core.base.errors import one_line
-from core.engines import dialect
+from core.constants import Sampled
 from core.engines.cards import NONE, Card
-from core.engines.dialect import Dialect
+from core.types import Message
 
 WAITING = 2  # requests that wait in a server's queue, so that no slot in it is idle
 UNKNOWN_LIMIT = 16  # requests in flight where a server says nothing about itself
 CANNOT = "the model's card says that its server can't go on with a message that was begun"
 MARK = "What is 6 times 7?"  # a message that shows what a chat template makes of messages, and how a model answers
 
+TAG = re.compile(r"</?think>")
 _BY_CONTENT = re.compile(r"@([0-9a-f]{12})$")
 _DIGEST = re.compile(r"[0-9a-f]{16}")  # of weights: of those on this machine (identity.py), or Ollama's
 
 
 class Key(str):
-    """A server's key, "" for none. It knows the `variable` that holds it, which messages name in its place, the
-    `header` that it is sent in ("": Authorization) and, where a server refuses it, the `remedy`."""
+    """A server's key, "" for none. It knows the `variable` that holds it ("": its card names none), which messages name
+    in its place, and the `header` that it is sent in ("": Authorization)."""
 
     variable: str
     header: str
-    remedy: str
 
-    def __new__(cls, text: str = "", variable: str = "API_KEY", header: str = "", remedy: str = "") -> "Key":
+    def __new__(cls, text: str = "", variable: str = "API_KEY", header: str = "") -> "Key":
         made = super().__new__(cls, text)
         made.variable, made.header = variable, header
-        made.remedy = remedy or f"Set {variable} to a valid one"
         return made
+
+    @property
+    def remedy(self) -> str:
+        """What to do if a server refuses it."""
+        return f"Set {self.variable} to a valid one" if self.variable else "Name its variable in the card (key_env)"
 
     @classmethod
     def of(cls, key: str) -> "Key":
@@ -50,6 +58,62 @@ class Key(str):
     def sent(self) -> tuple[str, str]:
         """The header that carries it: name and value."""
         return (self.header, str(self)) if self.header else ("Authorization", f"Bearer {self}")
+
+
+class Dialect:
+    """An engine, or a service that answers like OpenAI's. The defaults fit one that nothing else is known of."""
+
+    kind = "other"  # its name in journal keys, results and printed lines
+    owner = ""  # `owned_by` in its list of models, if that gives it away
+    engines: tuple[str, ...] = ()  # the values of ENGINE that start it; the first one is its own
+    is_known = True  # False: it may call any model "default", so its address is part of the model's identity
+    is_in_keys = True  # whether journal keys hold its name also if it tells nothing of its weights
+    is_in_process = False  # whether it may run in this process
+    has_version = True  # whether its version is the same however it is reached
+    has_top_k = True  # whether requests may hold top_k and min_p
+    continues: bool | None = True  # whether it continues a message; None: only a trial shows it
+    ends_at_context = False  # whether it ends a completion at its context, and refuses no cap for that
+
+    # Recognise it
+
+    def is_owner(self, about: Mapping[str, Any]) -> bool:
+        """Return whether the entry `about` a model names this engine as its owner."""
+        return bool(self.owner) and str(about.get("owned_by", "")).lower() == self.owner
+
+    def recognised(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server | None":
+        """Return the server `found` with what this engine tells; None if another engine answers there.
+
+        `about`: the entry of its list of models for ours. `models`: all entries, by name. By default the owner decides.
+        """
+        return self.described(found, about, models) if self.is_owner(about) else None
+
+    def described(self, found: "Server", about: Mapping[str, Any], models: Mapping[str, Any]) -> "Server":
+        """Return the server `found` of this engine with what it tells of itself."""
+        raise NotImplementedError
+
+    # Ask it
+
+    def refusal(self, server: "Server", config: Sampled) -> str:
+        """Return why it would refuse every request of a run, in one line; "" if it would not."""
+        return ""
+
+    def closed(self, server: "Server", messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
+        """Return the fields of a request that continues behind closed `thinking` and `opening`.
+
+        Templates cut at tags and strip thinking, so it is sent stripped and without tags of its own.
+        """
+        return ending(messages, f"<think>\n{closing(thinking, opening)}")
+
+    def left_open(self, server: "Server", messages: Sequence[Message], thinking: str) -> dict[str, Any]:
+        """Return the fields of a request that continues inside `thinking`, which stays open."""
+        return ending(messages, f"<think>\n{thinking}")
+
+    def continuation(self, content: str, reasoning: str, opening: str) -> str | None:
+        """Return the text of a reply behind `opening` (see `closed`); None if the server began a new turn instead.
+
+        A parser takes everything before the next closing tag for reasoning.
+        """
+        return content.removeprefix(opening) if content.startswith(opening) else reasoning + content
 
 
 @dataclass(frozen=True)
@@ -83,7 +147,7 @@ class Server:
     @property
     def dialect(self) -> Dialect:
         """How this engine is asked."""
-        return dialect.named(self.kind)
+        return named(self.kind)
 
     @property
     def root(self) -> str:
@@ -191,3 +255,40 @@ def is_local(url: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name, and be it 127.example.org
         return False
+
+
+def untagged(thinking: str) -> str:
+    return TAG.sub(" ", thinking).strip()
+
+
+def closing(thinking: str, opening: str) -> str:
+    """Return `thinking` without tags, closed, and `opening` behind it."""
+    return f"{untagged(thinking)}\n</think>\n\n{opening}"
+
+
+def ending(messages: Sequence[Message], content: str) -> dict[str, Any]:
+    """Return the field of a request whose last message is the beginning of the model's own."""
+    return {"messages": [*messages, {"role": "assistant", "content": content}]}
+
+
+# The engines that there are
+
+
+@cache
+def dialects() -> tuple[Dialect, ...]:
+    """Return the dialects of all engines by their files' names; the unknown ones come last."""
+    package = importlib.import_module("core.engines.dialects")
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    found = [importlib.import_module(f"{package.__name__}.{name}").DIALECT for name in names]
+    return tuple(sorted(found, key=lambda each: not each.is_known))
+
+
+@cache
+def named(kind: str) -> Dialect:
+    """Return the dialect of this `kind`."""
+    return {each.kind: each for each in dialects()}[kind]
+
+
+def engines() -> tuple[str, ...]:
+    """Return the values that ENGINE may have."""
+    return tuple(name for each in dialects() for name in each.engines)

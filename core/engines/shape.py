@@ -2,13 +2,33 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from core.base.errors import UserError
+from core.base.fields import fitted
 from core.base.files import read_json
 
 KV_BYTES = {"bf16": 2, "fp8": 1}  # bytes of one element of the KV cache
 RUNTIME_BYTES = 2**29  # what CUDA itself takes before anything is loaded; an assumption: 0.3 to 0.6 GB are usual
+
+
+Size = Annotated[int, Meta(ge=1, lt=2**31)]
+
+
+class Config(Struct, frozen=True):
+    """A config.json, as far as the shape follows from it."""
+
+    num_hidden_layers: Size
+    hidden_size: Size
+    num_attention_heads: Size
+    intermediate_size: Size
+    vocab_size: Size
+    num_key_value_heads: Size | None = None
+    head_dim: Size | None = None
+    tie_word_embeddings: bool | None = None
+    quantization_config: Any = None
 
 
 @dataclass(frozen=True)
@@ -27,29 +47,21 @@ class Shape:
     @classmethod
     def from_config(cls, path: Path) -> "Shape":
         """From a Hugging Face config.json. Raises UserError for a file that is none, or of another architecture."""
-        config: dict[str, Any] = read_json(path, "the model's", "Fetch it again")
-        try:
-            heads, hidden = config["num_attention_heads"], config["hidden_size"]
-            shape = cls(
-                config["num_hidden_layers"],
-                hidden,
-                heads,
-                config.get("num_key_value_heads") or heads,
-                config.get("head_dim") or hidden // heads,
-                config["intermediate_size"],
-                config["vocab_size"],
-                bool(config.get("tie_word_embeddings", False)),
-            )
-        except (KeyError, TypeError, AttributeError, ArithmeticError) as error:
-            raise UserError(
-                f"{path} is not the config.json of a transformer ({type(error).__name__}: {error}). Fetch it again"
-            ) from None
-        sizes = (shape.layers, hidden, heads, shape.kv_heads, shape.head_dim, shape.intermediate, shape.vocab)
-        if not all(type(size) is int and 0 < size < 2**31 for size in sizes):
-            raise UserError(f"{path} has sizes that no transformer has: {sizes}. Fetch it again")
-        if any("expert" in name for name in config) or config.get("quantization_config"):
+        found = read_json(path, "the model's", "Fetch it again")
+        of = fitted(found, Config, f"{path} is not the config.json of a transformer", "Fetch it again")
+        if of.quantization_config or any("expert" in name for name in found):
             raise UserError(f"{path} is of a mixture of experts or quantized; only dense bf16 models are planned for")
-        return shape
+        heads = of.num_attention_heads
+        return cls(
+            of.num_hidden_layers,
+            of.hidden_size,
+            heads,
+            of.num_key_value_heads or heads,
+            of.head_dim or max(1, of.hidden_size // heads),
+            of.intermediate_size,
+            of.vocab_size,
+            bool(of.tie_word_embeddings),
+        )
 
     @property
     def layer_parameters(self) -> int:

@@ -12,15 +12,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from core.base import files, signals
-from core.base.errors import Elsewhere, UserError, command
+from core.base.errors import UserError, command
 from core.base.files import ROOT, results_dir
 from core.engines import cards, client, dialect, environment, gpus, process, weights
-from core.engines.attach import carded, look_again, probe
+from core.engines.attach import probe
 from core.engines.cards import Card
 from core.engines.dialect import OnGpu
 from core.engines.dialects import llamacpp
@@ -31,7 +31,6 @@ from core.engines.embedded_model import (
     EMBEDDED_SLOTS,
     embedded_card,
     embedded_name,
-    embedded_sha256,
 )
 from core.engines.need import Need, settings
 from core.engines.server import WAITING, Server
@@ -68,38 +67,43 @@ def serving(need: Need | None = None) -> Iterator[Server]:
     """The server of this run, ready for requests; one that the run started, for what it will `need`, is stopped at the
     end. Raises UserError where there is none."""
     environment.check()
+    wanted = environment.engine()
     if environment.base_url():
         yield _at_base_url()
-        return
-    card, wanted = environment.card(), environment.engine()
-    environment.check_is_served(card, wanted)
-    asked = f"{environment.asked_by()} asks for it"
-    if wanted == llamacpp.EMBEDDED:  # in this process, and so beside whatever runs
-        its = card if card.engine == wanted else None
-        with embedded(why=asked, engines=EMBEDDED_ENGINES, card=its) as server:
-            yield server
-        return
-    gguf = llamacpp.gguf_file(environment.model()) if wanted == llamacpp.ENGINE else None
-    if found := _on_port():
-        _check_is_wanted(found, wanted, gguf)
-        yield replace(found, sha256=weights.sha256(gguf)) if gguf else found
-    elif gguf:
-        with on_llamacpp(gguf, need or Need(), why=f"{asked}; it was started for this run") as server:
-            yield server
-    elif (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
-        why = f"{asked if wanted else 'an NVIDIA GPU is here'}; it was started for this run"
-        set_up(engine)
-        with launched(engine, need or Need(), why, results_dir() / f"{engine.kind}.log") as server:
-            yield server
-    elif named := environment.model():
-        raise UserError(
-            f"MODEL={named}: nothing here serves it; no server answers on port {environment.port()} and there is no "
-            f"NVIDIA GPU.{cards.meant(named)} Give BASE_URL for a model on a server, ENGINE=llamacpp for a .gguf file, "
-            f"or unset MODEL for the embedded model. {cards.listing()}"
-        )
+    elif wanted != llamacpp.EMBEDDED and (found := _on_port(wanted)):  # the embedded engine runs beside whatever runs
+        yield found
     else:
-        with embedded(engines=EMBEDDED_ENGINES) as server:
+        with asked_for(need or Need(), is_for_run=True) as server:
             yield server
+
+
+def asked_for(
+    need: Need, extra: Sequence[str] = (), port: int = 0, is_for_run: bool = False
+) -> AbstractContextManager[Server]:
+    """The server that ENGINE and MODEL ask for, else the best one that this machine can start, on `port` or a free one,
+    with `extra` flags. `is_for_run`: it is set up if it is missing, and its output goes into a log. Raises
+    UserError."""
+    card, wanted, model = environment.card(), environment.engine(), environment.model()
+    environment.check_is_served(card, wanted)
+    why = f"{environment.asked_by()} asks for it" if wanted else ""
+    if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
+        log = results_dir() / f"{engine.kind}.log" if is_for_run else None
+        if is_for_run:
+            set_up(engine)
+        why = f"{why or 'an NVIDIA GPU is here'}; it was started for this run"
+        return launched(engine, need, why, log, extra, port)
+    if extra:
+        raise UserError(f"llama.cpp is given no flags here: {' '.join(extra)}. They are for a GPU's engines")
+    if wanted == llamacpp.ENGINE:
+        return on_llamacpp(llamacpp.gguf_file(model), need, port, f"{why}; it was started for this run")
+    if model and not wanted:
+        raise UserError(
+            f"MODEL={model}: nothing here serves it; no server answers on port {environment.port()} and there is no "
+            "NVIDIA GPU. Give BASE_URL for a model on a server, ENGINE=llamacpp for a .gguf file, or unset MODEL for "
+            f"the embedded model. {cards.listing()}"
+        )
+    its = card if card.engine == llamacpp.EMBEDDED else None
+    return embedded(port, why, EMBEDDED_ENGINES if is_for_run else 1, its)
 
 
 def _at_base_url() -> Server:
@@ -113,43 +117,29 @@ def _at_base_url() -> Server:
     return server
 
 
-def _root() -> str:
-    return f"http://{environment.host()}:{environment.port()}"
+def _listed() -> dict[str, object] | None:
+    """The list of models on our port; {} where another program answers, None where nothing does."""
+    return client.find(f"http://{environment.host()}:{environment.port()}/v1/models", environment.api_key())
 
 
-def _on_port() -> Server | None:
-    """The server of models on our port; None where nothing answers, or another program."""
-    key = environment.api_key()
-    try:
-        if not (client.find(f"{_root()}/v1/models", key) or {}).get("data"):
-            return None
-    except Elsewhere:
+def _on_port(wanted: str) -> Server | None:
+    """The server of models on our port; None where nothing answers, or another program. Raises UserError if it is not
+    the `wanted` engine with the GGUF file that MODEL names."""
+    if not (_listed() or {}).get("data"):
         return None
-    why = f"a server answers on port {environment.port()}"
-    return probe(_root(), why, environment.served_model(), key, environment.card())
-
-
-def _is_taken() -> bool:
-    """Whether anything answers on our port."""
-    try:
-        return client.find(f"{_root()}/v1/models", environment.api_key()) is not None
-    except Elsewhere:
-        return True
-
-
-def _check_is_wanted(server: Server, wanted: str, gguf: Path | None) -> None:
-    """Raises UserError where the `server` on our port is not what ENGINE and MODEL ask for."""
     port = environment.port()
-    if gguf and server.model != llamacpp.name_of(gguf):
+    address, why = f"http://{environment.host()}:{port}", f"a server answers on port {port}"
+    server = probe(address, why, environment.served_model(), environment.api_key(), environment.card())
+    if server is None or not wanted:
+        return server
+    gguf = llamacpp.gguf_file(environment.model()) if wanted == llamacpp.ENGINE else None
+    if (gguf and server.model != llamacpp.name_of(gguf)) or wanted not in server.dialect.engines[:1]:
         raise UserError(
-            f"ENGINE=llamacpp asks for {gguf.name}, but port {port} serves {server.model}. Stop that server, unset "
-            "ENGINE to use it, or choose another PORT"
+            f"{environment.asked_by()} asks for {gguf.name if gguf else wanted}, but port {port} serves {server.model} "
+            f"({server.kind}). Stop that server, unset {environment.asked_by().partition('=')[0]} to use it, or choose "
+            "another PORT"
         )
-    if wanted and wanted not in server.dialect.engines[:1]:
-        raise UserError(
-            f"{environment.asked_by()}, but a server of kind {server.kind} answers on port {port}. Stop it, unset "
-            f"{environment.asked_by().partition('=')[0]} to use it, or choose another PORT"
-        )
+    return replace(server, sha256=weights.sha256(gguf)) if gguf else server
 
 
 # llama.cpp in this process
@@ -173,11 +163,10 @@ def embedded(
             for _ in range(engines)
         ]
         yield replace(
-            llamacpp_server(first, name, size, why, key),
+            reached(first, why, name, known),
             limit=engines * size.slots + WAITING,
             replicas=tuple(f"{address}/v1" for address in others),
-            sha256=embedded_sha256() if gguf == EMBEDDED_GGUF else weights.sha256(gguf),
-            card=known,
+            sha256=weights.sha256(gguf),
         )
 
 
@@ -200,26 +189,14 @@ def on_llamacpp(
         )
     name, key = llamacpp.name_of(gguf), environment.api_key()
     with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact) as address:
-        server = carded(llamacpp_server(address, name, size, why, key), environment.card())
-        yield replace(server, sha256=weights.sha256(gguf))
+        yield replace(reached(address, why, name, environment.card()), sha256=weights.sha256(gguf))
 
 
-def llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key: str) -> Server:
-    """What is known of one that llamacpp.serving has started."""
-    server = Server(
-        llamacpp.DIALECT.kind,
-        f"{address}/v1",
-        name,
-        why,
-        limit=size.slots + WAITING,
-        context=size.context,
-        version=llamacpp.release(),
-        seeds=True,
-        api_key=key,
-        look=look_again,
-    )
-    tail = llamacpp.tail(server)
-    return replace(server, template=lambda _: tail)
+def reached(address: str, why: str, name: str, card: Card = cards.NONE) -> Server:
+    """The server of the model called `name` that llamacpp.serving has started at this address."""
+    found = probe(address, why, name, environment.api_key(), card)
+    assert found is not None, "it answered when it was started"
+    return found
 
 
 # Engines on a GPU
@@ -227,7 +204,12 @@ def llamacpp_server(address: str, name: str, size: llamacpp.Size, why: str, key:
 
 @contextmanager
 def launched(
-    engine: OnGpu, need: Need, why: str, log: Path | None = None, extra: Sequence[str] = ()
+    engine: OnGpu,
+    need: Need,
+    why: str = "it was asked for",
+    log: Path | None = None,
+    extra: Sequence[str] = (),
+    port: int = 0,
 ) -> Iterator[Server]:
     """An `engine` with the model that MODEL names, started here and stopped with all its processes at the end. Its
     output goes to `log`, or to standard error. `extra` flags are the last, where they win. Raises UserError where it
@@ -235,11 +217,11 @@ def launched(
     card, model = environment.card(), model_for(engine, environment.model())
     kv, is_deterministic = environment.kv_cache(), environment.is_deterministic()
     chosen = settings(model.shape, model.longest, gpus.here(), need, kv, is_deterministic)
-    port = environment.port()
+    port = port or environment.port()
     args = [*engine.arguments(model, chosen, environment.host(), port), *extra]
     with started(engine, args, port, model.name, why, log, card) as server:
-        if (limit := engine.decoded_together(args)) and not card.concurrency:
-            server = replace(server, limit=limit + WAITING)
+        if not (extra or card.concurrency):  # vLLM does not tell how many requests it decodes together
+            server = replace(server, limit=min(server.limit, chosen.running + WAITING))
         yield server
 
 
@@ -335,36 +317,20 @@ def main(argv: list[str]) -> None:
     """`bash scripts/start_server.sh [NAME=value …] [flags]`: the server a run would start, in the foreground until
     Ctrl-C. K, MAX_TOKENS and ANSWER_TOKENS say what it has to hold; flags are passed on to SGLang or vLLM."""
     environment.check()
-    if _is_taken():
+    if _listed() is not None:
         raise UserError(f"a server answers on port {environment.port()} already. Stop it, or choose another PORT")
     need, extra = Need.read(argv)
-    signals.stop_once()
-    with _asked_for(need, extra) as server:
-        try:
-            print(
-                f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
-                f"{server.limit} requests at a time). Ctrl-C stops it.",
-                flush=True,
-            )
-            while not (why := server.failure()):
-                time.sleep(1)
-            raise UserError(why)
-        except KeyboardInterrupt:
-            print("stopping", file=sys.stderr)
+    signals.Stop()
+    with suppress(KeyboardInterrupt), asked_for(need, extra, environment.port()) as server:
+        print(
+            f"{server.model} on {server.base_url} ({server.version}; contexts of {server.context} tokens, about "
+            f"{server.limit} requests at a time). Ctrl-C stops it.",
+            flush=True,
+        )
+        while not (why := server.failure()):
+            time.sleep(1)
+        raise UserError(why)
     print("stopped", file=sys.stderr)
-
-
-def _asked_for(need: Need, extra: Sequence[str]) -> AbstractContextManager[Server]:
-    wanted, card = environment.engine(), environment.card()
-    if card.name and not wanted:
-        raise UserError(f"the card {card.name} is of a server elsewhere. Unset MODEL to start one here")
-    if (engine := dialect.on_gpu(wanted)) and (wanted or gpus.has_gpu()):
-        return launched(engine, need, "it was asked for", extra=extra)
-    if extra:
-        raise UserError(f"llama.cpp is given no flags here: {' '.join(extra)}. They are for a GPU's engines")
-    if wanted == llamacpp.ENGINE:
-        return on_llamacpp(llamacpp.gguf_file(environment.model()), need, environment.port())
-    return embedded(environment.port())
 
 
 if __name__ == "__main__":

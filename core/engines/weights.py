@@ -1,15 +1,14 @@
-"""QED-Nano's weights: fetched once from the Hugging Face hub, resumable, with room on the disk checked first.
+"""QED-Nano's weights: fetched once from the Hugging Face hub, resumable.
 
-Which commit is fetched: the one that QED_NANO_REVISION names, else the one in locks/weights.json (which
-scripts/lock.sh writes), else the newest. It is written beside the weights and into results.
+The commit that QED_NANO_REVISION names is fetched, else the newest. It is written beside the weights and into results.
 """
 
 import hashlib
 import json
 import os
 import re
-import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +19,6 @@ from core.engines import environment
 from core.engines.shape import Shape
 
 REPO = "lm-provers/QED-Nano"
-LOCK = files.ROOT / "locks" / "weights.json"
-BYTES = 8_300_000_000  # 4.02 B parameters in bf16, tokenizer and configuration
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.jinja"]  # safetensors only: no pickle, no remote code
 
 
@@ -44,46 +41,36 @@ def fetched() -> dict[str, str] | None:
         return None
 
 
-def wanted() -> str:
-    """The revision to fetch: a commit, or a name such as "main", whose commit may change. Raises UserError."""
-    if named := environment.weights_revision():
-        return named
-    try:
-        return str(json.loads(LOCK.read_text())["revision"])
-    except OSError:
-        return "main"  # nothing is pinned
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{LOCK} names no revision. Remove it, or write it anew: bash scripts/lock.sh") from None
-
-
 def is_commit(revision: str) -> bool:
     return re.fullmatch("[0-9a-f]{40}", revision) is not None
 
 
+Files = tuple[tuple[Path, int, int, int], ...]  # with their state: a round of STaR may write others in their place
+
+
+def files_of(paths: Iterable[Path]) -> Files:
+    """Return files and their state, for functions that remember what they read. Raises OSError."""
+    return tuple((path, now.st_mtime_ns, now.st_size, now.st_ino) for path in paths for now in [os.stat(path)])
+
+
 def digest(folder: Path) -> str:
     """The sha256 of the safetensors files of `folder`, in order of their names. Raises OSError."""
-    return _digest(tuple((file, *_state(file)) for file in sorted(folder.glob("*.safetensors"))))
-
-
-@lru_cache  # a run asks several times, and gigabytes take seconds
-def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
-    """Of files that are still in that state: a round of STaR may write others in their place."""
-    found = hashlib.sha256()
-    for file, *_ in files:
-        with open(file, "rb") as content:
-            while block := content.read(1 << 24):
-                found.update(block)
-    return found.hexdigest()
-
-
-def _state(file: Path) -> tuple[int, int, int]:
-    now = os.stat(file)
-    return now.st_mtime_ns, now.st_size, now.st_ino
+    return _digest(files_of(sorted(folder.glob("*.safetensors"))))
 
 
 def sha256(path: Path) -> str:
     """Of a file's content. Raises OSError."""
-    return _digest(((path, *_state(path)),))
+    return _digest(files_of([path]))
+
+
+@lru_cache  # a run asks several times, and gigabytes take seconds
+def _digest(found: Files) -> str:
+    whole = hashlib.sha256()
+    for file, *_ in found:
+        with open(file, "rb") as content:
+            while block := content.read(1 << 24):
+                whole.update(block)
+    return whole.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -143,46 +130,25 @@ def _longest(config: Path) -> int:
 def fetch() -> Path:
     """The folder with the weights; downloads what is missing of them, or is of another commit than the wanted one.
     Raises UserError."""
-    here, revision = folder(), wanted()
+    here, revision = folder(), environment.weights_revision()
     if (note := fetched()) and (note["revision"] == revision or not is_commit(revision)):
         return here
     try:
-        here.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"the weights' folder {here} can't be made ({error.strerror}). Set WEIGHTS_DIR") from None
-    held = sum(file.stat().st_size for file in here.rglob("*") if file.is_file())
-    free, need = shutil.disk_usage(here).free, int((BYTES - held) * 1.05)
-    if free < need:
-        raise UserError(
-            f"{here} has {free / 1e9:.1f} GB free and the weights need {need / 1e9:.1f} GB more. "
-            "Free some space or set WEIGHTS_DIR to a larger disk"
-        )
-    try:
         from huggingface_hub import snapshot_download
 
+        here.mkdir(parents=True, exist_ok=True)
         commit = _commit(revision)
         (here / "FETCHED.json").unlink(missing_ok=True)  # from here on the folder may hold a mixture
         snapshot_download(REPO, revision=commit, local_dir=here, allow_patterns=PATTERNS)
+        (here / "FETCHED.json").write_text(json.dumps({"repo": REPO, "revision": commit}) + "\n")
     except Exception as error:  # the hub client raises many kinds: offline, gated, no such revision, disk
         raise _unreachable(error) from None
-    if not list(here.glob("*.safetensors")):
-        raise UserError(f"{REPO} holds no safetensors at {commit}. Name another commit in QED_NANO_REVISION")
-    (here / "FETCHED.json").write_text(json.dumps({"repo": REPO, "revision": commit}) + "\n")
     if not is_commit(revision):
         print(
             f"note: the weights are not pinned; these are commit {commit} (QED_NANO_REVISION={commit} keeps to it)",
             file=sys.stderr,
         )
     return here
-
-
-def pin() -> None:
-    """Write the commit of the newest weights into LOCK."""
-    try:
-        commit = _commit("main")
-    except Exception as error:
-        raise _unreachable(error) from None
-    LOCK.write_text(json.dumps({"repo": REPO, "revision": commit}) + "\n")
 
 
 def _commit(revision: str) -> str:
@@ -195,14 +161,11 @@ def _commit(revision: str) -> str:
 def _unreachable(error: Exception) -> UserError:
     reason = str(error).strip().split("\n")[0][:200]
     return UserError(
-        f"{REPO} can't be fetched ({reason}). Check the network (HF_ENDPOINT names a mirror, HF_TOKEN a token) "
-        "and run the same command again: what is downloaded is kept"
+        f"{REPO} can't be fetched to {folder()} ({reason}). Check the network (HF_ENDPOINT names a mirror, HF_TOKEN a "
+        "token) and the disk (8.3 GB; WEIGHTS_DIR names another), and run the same command again: what is there is kept"
     )
 
 
 if __name__ == "__main__":
     with command():
-        if sys.argv[1:] == ["--pin"]:
-            pin()
-        else:
-            print(f"weights: {fetch()}", file=sys.stderr)
+        print(f"weights: {fetch()}", file=sys.stderr)

@@ -4,7 +4,7 @@ s1 suppresses the delimiter that ends thinking. A server of chats tells of it on
 answer is kept, as the reading before the wait, and the request is sent again with all thinking so far, left open.
 """
 
-from core.engines.dialect import untagged
+from core.engines.server import untagged
 from core.generate.reply import Reply
 from core.types import Completion
 

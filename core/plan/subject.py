@@ -60,13 +60,13 @@ def subject() -> Subject:
     if engine == llamacpp.ENGINE or (not engine and (Path(named).is_file() or named.endswith(".gguf"))):
         path = llamacpp.gguf_file(named)
         name = llamacpp.name_of(path)
-        return Subject(name, path.name, card if card.name else cards.of_model(name, llamacpp.DIALECT.kind), path)
+        return Subject(name, path.name, card if card.name else cards.of_model(name, llamacpp.ENGINE), path)
     server = gpu_engine()
     if named in ("", weights.REPO):
         shape, why = shape_of_model()
         return Subject(weights.REPO, "QED-Nano", card, OnGpu(server, shape, why), is_chosen=bool(named))
     if not Path(named).is_dir():
-        meant = f"{cards.meant(named)} {weights.how_to_fetch(named) or cards.listing()}"
-        raise UserError(f"MODEL={named} is not planned: no card, GGUF file or folder has that name.{meant}")
+        remedy = weights.how_to_fetch(named) or cards.listing()
+        raise UserError(f"MODEL={named} is not planned: no card, GGUF file or folder has that name. {remedy}")
     model = weights.Model.at(named)
     return Subject(model.name, model.name, card, OnGpu(server, model.shape, "its config.json", model.longest))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from core import constants
-from core.base import interrupts as interrupts  # for experiments that lie elsewhere; see core/__init__.py
 from core.base.errors import UserError
 from core.base.files import results_dir
 from core.constants import C

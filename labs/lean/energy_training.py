@@ -233,7 +233,7 @@ def train(options: Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    signals.stop_once()
+    signals.Stop()
     with command():
         train(options_of(argv))
 

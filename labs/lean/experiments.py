@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.base import interrupts as interrupts
 from core.base.errors import UserError
 from core.base.files import results_dir, sha256, write_atomically
 from core.base.terminal import columns

@@ -89,7 +89,7 @@ def on_llamacpp(gguf: Path = EMBEDDED_GGUF, port: int = 0) -> Iterator[Server]:
         size = replace(size, threads=llamacpp.physical_cores())
     name, key = llamacpp.name_of(gguf), environment.api_key()
     with llamacpp.serving(gguf, name, environment.host(), port, size, key, exact=False, embeds=True) as address:
-        yield replace(start.llamacpp_server(address, name, size, WHY, key), sha256=weights.sha256(gguf))
+        yield replace(start.reached(address, WHY, name), sha256=weights.sha256(gguf))
 
 
 def on_gpu(engine: OnGpu, folder: Path, log: Path) -> AbstractContextManager[Server]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from core import constants
-from core.base import interrupts as interrupts
 from core.base.errors import UserError
 from core.base.files import make_folder, results_dir
 from core.base.signals import Stop

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.engines import chat_template
+from core.engines import chat_template, weights
 from core.engines.server import MARK
 from core.types import Message
 from labs.training.architectures import read_object
@@ -28,7 +28,7 @@ class Chat:
     @classmethod
     def of(cls, folder: Path) -> "Chat":
         """Of the model in `folder`. Raises UserError where its template can't be used."""
-        template = chat_template.template_of(str(folder.resolve()))
+        template = weights.template(folder)
         if template is None:
             raise UserError(
                 f"{folder} holds no chat template. Is chat_template.jinja or tokenizer_config.json missing?"

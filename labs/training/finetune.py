@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signals.stop_once()
+    signals.Stop()
     with command():
         finetune(options_of(argv))
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from core.base.errors import UserError
-from core.engines import cards, client, environment, gpus, start, weights
+from core.engines import client, environment, gpus, start, weights
 from core.engines.embedded_model import EMBEDDED_ENGINES, EMBEDDED_GGUF, embedded_card
 from core.engines.need import Need
 from core.engines.server import Server
@@ -71,7 +71,7 @@ def first() -> Weights:
         return Weights(Path(named).resolve())
     if named and not Path(named).is_dir() and named != weights.REPO:
         raise UserError(
-            f"MODEL={named} is neither a model's folder nor a .gguf file here.{cards.meant(named)} "
+            f"MODEL={named} is neither a model's folder nor a .gguf file here. "
             f"{weights.how_to_fetch(named) or 'What is trained lies on this machine'}"
         )
     return Weights(weights.Model.at(named).folder)

@@ -1,194 +1,152 @@
-"""Commands whose output nobody takes (a pipe without a reader, a full disk, closed streams), and few open files."""
+"""Commands whose output nobody takes (a pipe without a reader, a full disk), signals, and few open files."""
 
+import errno
+import io
 import json
+import os
 import re
+import resource
 import signal
-import socket
-import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from core.base import limits
-from tests.conftest import ROOT, environment, heed_signals
+from core.base import limits, output, signals
+from core.base.errors import RunFailed, UserError, command
+from tests.helpers.output import SIGPIPE, ends_as_other_programs_do, serves_on_until_it_is_stopped, shell
 
 RUN = "experiments/02_rsa_basic.py LIMIT=2 T=1 N=2 K=2 MAX_TOKENS=300"
-SIGPIPE = 128 + 13
+# Statuses: that of SIGPIPE where the reader has left, as other programs have it; 1 where a disk is full.
+LOST = [("| head -1; exit $S", SIGPIPE), ("2>&1 | head -1; exit $S", SIGPIPE), ("> /dev/full", 1), ("2> /dev/full", 0)]
 
 
-def shell(line: str, **changes: str) -> "subprocess.CompletedProcess[str]":
-    """A line of bash in which $P is Python and $S the status of the first command of a pipe."""
-    return subprocess.run(
-        ["bash", "-c", line.replace("$S", "${PIPESTATUS[0]}")],
-        env=environment(**changes) | {"P": sys.executable},
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-        timeout=300,
-    )
-
-
-LOST = [
-    ("| head -1; exit $S", SIGPIPE, ""),
-    ("2>&1 | head -1; exit $S", SIGPIPE, ""),
-    ("| true; exit $S", SIGPIPE, ""),
-    ("> /dev/full", 1, "standard output can't be written (No space left on device)"),
-    ("> /dev/full 2>&1", 1, ""),
-    (">&-", 1, "standard output can't be written (it was closed)"),
-    ("2>&-", 0, ""),
-    ("2> /dev/full", 0, ""),
-    ("2>&1 >/dev/null | head -c 1; exit $S", 0, ""),
-    (">&- 2>&-", 1, ""),
-    ("<&- >&- 2>&-", 1, ""),
-    ("> /dev/null <&-", 0, ""),
-]
-
-
-@pytest.mark.parametrize(("redirected", "status", "words"), LOST)
+@pytest.mark.parametrize(("redirected", "status"), LOST)
 def test_a_run_whose_output_is_lost_saves_all_and_ends_as_other_programs_do(
-    results: Path, redirected: str, status: int, words: str
+    results: Path, redirected: str, status: int
 ) -> None:
     done = shell(f"$P {RUN} {redirected}")
     assert done.returncode == status, done.stderr
-    assert words in done.stderr and "Traceback" not in done.stdout + done.stderr
-    assert "Exception ignored" not in done.stderr and "Broken pipe" not in done.stderr
+    for words in ("Traceback", "Exception ignored", "Broken pipe"):
+        assert words not in done.stdout + done.stderr
     document = json.loads((results / "02_rsa_basic.json").read_text())
     assert document["complete"] and [len(problem["steps"]) for problem in document["problems"]] == [2, 2]
     assert (results / "02_rsa_basic.png").exists(), "it went on behind what it could not show"
-    kept = (results / "journal" / "02_rsa_basic.jsonl").read_text().splitlines()
-    assert len(kept) == 8 and all(line.startswith('{"key":') for line in kept), "no library's words got into a file"
+    assert len((results / "journal" / "02_rsa_basic.jsonl").read_text().splitlines()) == 8
 
 
-@pytest.mark.parametrize("redirected", ["> /dev/full", "| true; exit $S", ">&- 2>&-"])
-@pytest.mark.parametrize(
-    "command",
-    [
-        "-m core.report.report",
-        "-m core.report.report 02_rsa_basic --figures",
-        "-m core.report.compare 02_rsa_basic 02_rsa_basic",
-        "-m core.plan.plan 02_rsa_basic",
-        "-m core.plan.plan --help",
-        "-m core.engines.fleet --help",
-    ],
-)
-def test_so_do_the_other_commands(ran: Path, command: str, redirected: str) -> None:
-    ends_as_other_programs_do(command, redirected, ran)
+@pytest.mark.parametrize("redirected", ["> /dev/full", "| true; exit $S"])
+def test_so_does_help(results: Path, redirected: str) -> None:
+    ends_as_other_programs_do("-m core.plan.plan --help", redirected, results)
 
 
-def ends_as_other_programs_do(command: str, redirected: str, ran: Path) -> None:
-    done = shell(f"$P {command} {redirected}", RESULTS_DIR=str(ran))
-    assert done.returncode == (SIGPIPE if "true" in redirected else 1)
-    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
-    assert done.stderr.count("\n") == (redirected == "> /dev/full"), done.stderr
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ran")
-    assert shell(f"$P {RUN}", RESULTS_DIR=str(folder)).returncode == 0
-    return folder
-
-
-@pytest.mark.parametrize("redirected", ["2>/dev/full", ">&- 2>&-", "2>&1 | true; exit $S"])
-@pytest.mark.parametrize("command", [RUN + " K=9", "-m core.plan.plan 99"])
-def test_a_users_error_keeps_its_status_where_it_cannot_be_told(results: Path, command: str, redirected: str) -> None:
-    done = shell(f"$P {command} {redirected}")
-    assert done.returncode == 2 and "Traceback" not in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("redirected", ["> /dev/full", ">&- 2>&-", "> >(true)"])
-def test_a_server_serves_on_until_it_is_stopped(results: Path, redirected: str) -> None:
-    serves_on_until_it_is_stopped("-m core.engines.start", 29892, redirected)
-
-
-def serves_on_until_it_is_stopped(command: str, port: int, redirected: str) -> None:
-    process = subprocess.Popen(
-        ["bash", "-c", f"exec $P {command} {redirected}"],
-        env=environment(PORT="29892") | {"P": sys.executable},
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        preexec_fn=heed_signals,
-    )
-    try:
-        with socket.socket() as client:
-            while client.connect_ex(("127.0.0.1", port)):
-                assert process.poll() is None
-                time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        err = process.communicate(timeout=60)[1]
-    finally:
-        process.kill()
-    lost = SIGPIPE if "true" in redirected else 1
-    assert process.returncode in (lost, 130)  # 130: its port was open, and it was not quite ready
-    assert "Traceback" not in err and ("stopped" in err or "2>&-" in redirected)
+def test_a_server_serves_on_until_it_is_stopped(results: Path) -> None:
+    serves_on_until_it_is_stopped("-m core.engines.start", 29892, "> /dev/full")
 
 
 def test_a_full_disk_under_the_results_is_another_matter(results: Path) -> None:
     program = f"""
 import errno, os, runpy, sys
-from core.base import files
 def full(*_): raise OSError(errno.ENOSPC, "No space left on device")
 os.replace = full  # what the disk says when the results are saved
 sys.argv = {RUN.split()!r}
-runpy.run_path({str(ROOT / RUN.split()[0])!r}, run_name="__main__")
+runpy.run_path({RUN.split()[0]!r}, run_name="__main__")
 """
     (results / "program.py").write_text(program)
-    done = shell(f"$P {results}/program.py > /dev/full", PYTHONPATH=str(ROOT))
-    assert done.returncode == 2 and "the disk is full. Free some space" in done.stderr
-    assert "standard output" not in done.stderr and "Traceback" not in done.stderr
+    done = shell(f"$P {results}/program.py > /dev/full", PYTHONPATH=".")
+    assert done.returncode == 2 and str(results) in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: ") and "Traceback" not in done.stderr
 
 
-def test_what_the_terminal_cannot_encode_is_shown_as_escapes(ran: Path) -> None:
-    done = shell("$P -m core.plan.plan 02_rsa_basic", PYTHONIOENCODING="ascii", RESULTS_DIR=str(ran))
-    assert done.returncode == 0 and done.stdout.isascii(), done.stderr
+ENDS: list[tuple[Any, int, int]] = [  # what a command's body raises, its status, and lines on standard error
+    (None, 1, 1),
+    (UserError("no\x1b[2J\nsuch thing"), 2, 1),
+    (RunFailed("nothing"), 1, 1),
+    (KeyboardInterrupt(), 130, 1),
+    (SystemExit(3), 3, 0),
+    (ExceptionGroup("tasks", [OSError(errno.EMFILE, "Too many open files")]), 2, 1),
+]
 
 
-@pytest.mark.parametrize("files", [limits.LEAST, 40, 48, 64])
-def test_with_few_open_files_a_run_works_or_says_what_does(results: Path, files: int) -> None:
-    done = shell(f"ulimit -n {files}; $P {RUN}")
-    assert "Traceback" not in done.stderr
-    if done.returncode:
-        line = done.stderr.splitlines()[-1]
-        assert done.returncode == 2 and line.startswith("error: the system allows too few open files for 18 requests")
-        advice = re.search(r"Give (CONCURRENCY=\d+), or allow more: (ulimit -n \d+)", line)
-        assert advice
-        assert shell(f"ulimit -n {files}; $P {RUN} {advice[1]}").returncode == 0
-        assert shell(f"{advice[2]}; $P {RUN}").returncode == 0
-    assert json.loads((results / "02_rsa_basic.json").read_text())["complete"]
+@pytest.mark.parametrize(("raised", "status", "lines"), ENDS)
+def test_a_command_ends_in_a_line_and_its_own_status_whether_it_is_shown_or_not(
+    monkeypatch: pytest.MonkeyPatch, raised: BaseException | None, status: int, lines: int
+) -> None:
+    told = io.StringIO()
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        monkeypatch.setattr(sys, "stderr", told)
+        with pytest.raises(SystemExit) as ended, command():
+            print("shown")
+            if raised:
+                raise raised
+        assert sys.stdout is full
+    assert ended.value.code == status
+    assert told.getvalue().count("\n") == lines and told.getvalue().replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("files", [8, limits.LEAST - 1])
-@pytest.mark.parametrize("command", [RUN, "-m core.plan.plan 02_rsa_basic"])
-def test_with_too_few_open_files_every_command_says_so_in_a_line(results: Path, command: str, files: int) -> None:
-    done = shell(f"ulimit -n {files}; $P {command}")
-    assert done.returncode == 2 and done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
-    advice = re.search(r"allow more: (ulimit -n \d+)", done.stderr)
-    assert advice and shell(f"{advice[1]}; $P {command}").returncode == 0
+def test_what_the_terminal_cannot_encode_is_shown_as_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown := io.BytesIO(), "ascii"))
+    with output.kept():
+        print("π…")
+    assert shown.getvalue() == b"\\u03c0\\u2026\n"
 
 
-def test_a_soft_limit_is_no_limit(results: Path) -> None:
-    done = shell(f"ulimit -Sn 10; $P {RUN}")
-    assert done.returncode == 0, done.stderr
+# Open files
 
 
-def test_files_that_run_out_in_the_middle_are_told_in_a_line() -> None:
-    program = """
-import asyncio, os, resource
-from core.base.errors import command
-async def each():
-    while True:
-        os.pipe()
-async def main():
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(each())
-with command():
-    resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))
-    asyncio.run(main())
-"""
-    done = shell('$P -c "$PROGRAM"', PROGRAM=program)
-    assert done.returncode == 2 and done.stderr.startswith("error: no more files may be open; allow more: ulimit -n")
-    assert done.stderr.count("\n") == 1
+def test_the_soft_limit_on_open_files_is_raised_as_far_as_the_hard_one_lets(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit, asked = [256, 1024], []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(limit))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, wanted: asked.append(wanted))
+    used = len(os.listdir("/dev/fd")) + limits.SPARE
+    assert limits.reserve(100) == 100 and not asked, "as it is"
+    assert limits.reserve(500) == 500 and asked.pop() == (500 + used, 1024)
+    assert limits.reserve(2000) == 1024 - used and asked.pop() == (1024, 1024)
+    limit[:] = [256, resource.RLIM_INFINITY]
+    assert limits.reserve(2000) == 2000 and asked.pop() == (2000 + used, resource.RLIM_INFINITY)
+
+
+def test_with_few_open_files_a_run_says_what_works(results: Path) -> None:
+    done = shell(f"ulimit -n 40; $P {RUN}")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    advice = re.search(r"(CONCURRENCY=\d+).*(ulimit -n \d+)", done.stderr.splitlines()[-1])
+    assert advice and shell(f"ulimit -n 40; $P {RUN} {advice[1]}").returncode == 0
+    assert shell(f"{advice[2]}; $P {RUN}").returncode == 0
+
+
+# Signals
+
+
+@pytest.fixture
+def handlers() -> Any:
+    before = {sign: signal.getsignal(sign) for sign in signals.STOPS}
+    yield
+    for sign, handler in before.items():
+        signal.signal(sign, handler)
+
+
+def test_the_first_signal_stops_and_only_a_second_ctrl_c_leaves(
+    handlers: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    signals.Stop()
+    signal.raise_signal(signal.SIGHUP)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)  # from timeout, say, in a pair
+    assert not left and "Ctrl-C" in capfd.readouterr().err
+    signal.raise_signal(signal.SIGINT)
+    assert left == [130]
+
+
+def test_held_signals_arrive_when_the_block_ends(handlers: None) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    seen = []
+    with pytest.raises(KeyboardInterrupt), signals.held():
+        signal.raise_signal(signal.SIGINT)
+        seen.append("to the end")
+    assert seen == ["to the end"]

@@ -4,8 +4,8 @@ import dataclasses
 import json
 import re
 import tomllib
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,40 +18,17 @@ from core.constants import Constants
 from core.engines import cards, environment
 from core.engines.cards import NONE, Card
 from core.engines.embedded_model import embedded_name
-from core.engines.server import Server
+from core.engines.server import Server, engines
 from core.problems import sets
 from tests.fakes.model import SCAFFOLDS
 
 TEMPLATE = cards.FOLDER / "template.toml"
-PLAIN = (
-    "azure",
-    "deepseek-prover-v2",
-    "embedded",
-    "google",
-    "ollama",
-    "openai",
-    "openrouter",
-    "qed-nano",
-    "qed-nano-vllm",
-    "together",
-)
 FIELDS = {each.name for each in dataclasses.fields(Card)} - {"name"}
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nor is there a .env."""
-    for name in (
-        "BASE_URL",
-        "MODEL",
-        "API_KEY",
-        "ENGINE",
-        "GRADER_URL",
-        "GRADER_MODEL",
-        "GRADER_KEY",
-        "OPENAI_API_KEY",
-    ):
-        monkeypatch.delenv(name, raising=False)
+def no_env_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(files, "HOME", tmp_path / "home")
 
 
@@ -60,20 +37,15 @@ def card(folder: Path, text: str, name: str = "mine.toml") -> Card:
     return cards.read(folder / name)
 
 
-def said(folder: Path, text: str) -> str:
-    with pytest.raises(UserError) as raised:
-        card(folder, text)
-    return str(raised.value)
-
-
 # Those that come along
 
 
 def test_every_bundled_card_is_right() -> None:
-    assert tuple(cards.names()) == PLAIN
-    for name in PLAIN:
+    assert {"openai", "qed-nano", "embedded"} < {*cards.names()}
+    for name in cards.names():
         made = cards.named(name)
         assert made.name == name and made.about and (made.engine or made.key_env or made.base_url)
+        assert made.engine in ("", *engines())
         assert made.problem_set in (*sets.BUNDLED, "aime_2025")
         json.dumps(made.shown())
 
@@ -98,7 +70,7 @@ def test_the_template_holds_every_field_and_each_of_its_values_is_right(tmp_path
 
 
 def test_the_cards_of_what_we_serve_change_no_key() -> None:
-    for name in PLAIN:
+    for name in cards.names():
         if cards.named(name).engine:
             assert cards.named(name).told == {}
             server = Server("vllm", "u", "m", "x", weights={"weights": "w"})
@@ -113,7 +85,7 @@ def test_roles_that_a_model_may_not_have_learnt_are_those_that_scaffolds_name() 
 
 
 def test_the_embedded_model_alone_has_sets_of_its_own_for_star() -> None:
-    own = {name: (cards.named(name).star_set, cards.named(name).star_eval_set) for name in PLAIN}
+    own = {name: (cards.named(name).star_set, cards.named(name).star_eval_set) for name in cards.names()}
     assert {name: both for name, both in own.items() if any(both)} == {"embedded": ("sums_star", "sums_star_eval")}
     assert set(own["embedded"]) <= set(sets.BUNDLED)
 
@@ -131,61 +103,62 @@ def test_what_a_card_changes_enters_keys_and_what_it_does_not_does_not() -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "field"),
     [
-        ("model = 3", "mine.toml: model = 3 is not a text"),
-        ('model = ""', "model = '' is not a text"),
-        ('modle = "m"', "unknown field 'modle'. Did you mean model?"),
-        ('api_key = "sk-very-secret"', "unknown field 'api_key'. A card holds no key: key_env names the variable"),
-        ('zzz = "m"', "unknown field 'zzz'. Fields: about, note, base_url"),
-        ('base_url = "api.example.com/v1"', "base_url is not an address like https://"),
-        ('base_url = "https://me:very-secret@x/v1"', "it holds a user name or a password"),
-        ('base_url = "https://x/v1?api_key=very-secret"', "its query holds a key"),
-        ('base_url = "http://[::1"', "base_url is not an address"),
-        ('key_env = "sk-very-secret"', "key_env is not the name of a variable in capitals"),
-        ('key_env = "sk_very_secret"', "never the key itself"),
-        ('engine = "ollama"', "engine = 'ollama' is not one of sglang, vllm, llamacpp, embedded"),
-        ("context = 0", "context = 0 is not a whole number from 1 up"),
-        ("context = true", "context = True is not a whole number"),
-        ("concurrency = 1.5", "concurrency = 1.5 is not a whole number"),
-        ('cap = "tokens"', "cap = 'tokens' is not one of max_tokens, max_completion_tokens"),
-        ('never = ["top_p", "stop"]', "is not a list of some of temperature, top_p, top_k, min_p, seed, logprobs"),
-        ('never = "top_p"', "never = 'top_p' is not a list"),
-        ("never = [[]]", "is not a list of some of"),
-        ('thinking = "loud"', "thinking = 'loud' is not one of tags, field, hidden, none"),
-        ('continues = "no"', "continues = 'no' is not true or false"),
-        ("not_learnt = [1]", "not_learnt = 1 is not a text"),
-        ("sampling = 0.6", "sampling = 0.6 is not a table of its own"),
-        ("[sampling]\ntemperature = 9", "[sampling] temperature = 9 is not a number from 0 to 5"),
-        ('[sampling]\ntop_p = "1"', "[sampling] top_p = '1' is not a number from 0.01 to 1"),
-        ("[sampling]\nbeams = 9", "[sampling] beams = 9 is not a table of temperature"),
-        ('[sampling]\ntop_p = 1\nmodel = "m"', "has model inside [sampling]. Move it up"),
-        ('[send]\nx = 1\nconcurrency = 3', "has concurrency inside [send]. Move it up"),
-        ("[send]\ntemperature = 1", "[send] temperature = 1 is not for the card to send"),
-        ("[send]\nx = nan", "[send] x = nan is not a value that JSON has"),
-        ("[send]\nx = 2026-11-23", "is not a value that JSON has"),
-        ('[query]\nkey = "very-secret"', "[query] key is not for settings only"),
-        ("[query]\napi-version = 1", "[query] api-version = 1 is not a text"),
-        ("[price]\nread = 1\nwritten = 2", "whole without on"),
-        ("[price]\nread = -1\nwritten = 2\non = 2026-11-23", "[price] read = -1 is not a number of dollars"),
-        ("[price]\nread = 1\nwritten = inf\non = 2026-11-23", "[price] written = inf is not a number of dollars"),
-        ('[price]\nread = 1\nwritten = 2\non = "today"', "[price] on = 'today' is not the day"),
-        ("[price]\nread = 1\nwritten = 2\nper = 1\non = 2026-11-23", "[price] per = 1 is not a table of read"),
-        ("model = m", "is not valid TOML"),
-        ('model = "a"\nmodel = "b"', "is not valid TOML"),
-        ("x = " + 5000 * "[" + 5000 * "]", "is not valid TOML"),
+        ("model = 3", "model"),
+        ('model = ""', "model"),
+        ('model = "a\\nb"', "model"),
+        ('modle = "m"', "modle"),
+        ('name = "m"', "name"),
+        ('api_key = "sk-very-secret"', "api_key"),
+        ('base_url = "api.example.com/v1"', "address"),
+        ('base_url = "https://me:very-secret@x/v1"', "address"),
+        ('base_url = "https://x/v1?api_key=very-secret"', "address"),
+        ('base_url = "http://[::1"', "address"),
+        ('key_env = "sk-very-secret"', "key_env"),
+        ('key_env = "sk_very_secret"', "key_env"),
+        ('key_header = "Bearer very-secret"', "key_header"),
+        ("context = 0", "context"),
+        ("context = true", "context"),
+        ("concurrency = 1.5", "concurrency"),
+        ('cap = "tokens"', "max_tokens|max_completion_tokens"),
+        ('never = ["top_p", "stop"]', "never[1]"),
+        ('never = "top_p"', "never"),
+        ('thinking = "loud"', "tags|field|hidden|none"),
+        ('continues = "no"', "continues"),
+        ("not_learnt = [1]", "not_learnt"),
+        ("sampling = 0.6", "sampling"),
+        ("[sampling]\ntemperature = 9", "temperature"),
+        ('[sampling]\ntop_p = "1"', "top_p"),
+        ("[sampling]\nbeams = 9", "beams"),
+        ('[sampling]\ntop_p = 1\nmodel = "m"', "model"),
+        ("[send]\nx = 1\nconcurrency = 3", "concurrency"),
+        ("[send]\ntemperature = 1", "temperature"),
+        ("[send]\nx = nan", "[send]"),
+        ("[send]\nx = 2026-11-23", "[send]"),
+        ('[query]\nkey = "very-secret"', "[query]"),
+        ("[query]\napi-version = 1", "query"),
+        ("[price]\nread = 1\nwritten = 2", "on"),
+        ("[price]\nread = -1\nwritten = 2\non = 2026-11-23", "read"),
+        ("[price]\nread = 1\nwritten = inf\non = 2026-11-23", "written"),
+        ('[price]\nread = 1\nwritten = 2\non = "today"', "on"),
+        ("[price]\nread = 1\nwritten = 2\nper = 1\non = 2026-11-23", "per"),
+        ("model = m", "line 1"),
+        ("x = " + 5000 * "[" + 5000 * "]", "mine.toml"),
     ],
 )  # fmt: skip
-def test_a_bad_card_names_its_file_the_field_and_what_is_wanted(tmp_path: Path, text: str, words: str) -> None:
-    message = said(tmp_path, text)
-    assert words in message and str(tmp_path / "mine.toml") in message and "\n" not in message
+def test_a_bad_card_names_its_file_and_the_field_and_shows_no_key(tmp_path: Path, text: str, field: str) -> None:
+    with pytest.raises(UserError) as raised:
+        card(tmp_path, text)
+    message = str(raised.value).removesuffix(cards.FIX)
+    assert field in message and str(tmp_path / "mine.toml") in message and "\n" not in message
     assert "very-secret" not in message and "very_secret" not in message
 
 
 def test_a_card_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_bytes(b'about = "\xff"')
     for path in (tmp_path / "none.toml", tmp_path, tmp_path / "a.toml"):
-        with pytest.raises(UserError, match="the card .* (can't be read|is not UTF-8)"):
+        with pytest.raises(UserError, match=str(path)):
             cards.read(path)
 
 
@@ -193,10 +166,8 @@ def test_a_card_that_cannot_be_read_is_said(tmp_path: Path) -> None:
 def test_any_file_is_a_card_or_a_line(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.mktemp("card") / "x.toml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    try:
+    with suppress(UserError):
         cards.read(path)
-    except UserError as error:
-        assert "x.toml" in str(error)
 
 
 def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
@@ -207,7 +178,7 @@ def test_a_card_is_read_as_it_is_written(tmp_path: Path) -> None:
         '[send.provider]\norder = ["a"]\n',
     )
     assert made.base_url == "https://x.example/openai/deployments/d" and made.query == {"api-version": "1", "a": "b"}
-    assert made.never == ("seed",) and made.send == {"provider": {"order": ["a"]}}
+    assert made.told["never"] == "seed" and made.send == {"provider": {"order": ["a"]}}
     assert made.price == Prices(1, 1, 2.5, "2026-11-23"), "cached tokens cost what others do where it is not said"
 
 
@@ -244,8 +215,8 @@ def test_sampling_is_the_files_unless_the_cards_is_asked_for() -> None:
     taken = nano.sampled(asked)
     assert (taken.TEMPERATURE, taken.TOP_P, taken.TOP_K) == (0.6, 0.95, 20) and nano.advice(taken) == ""
     assert nano.advice(Constants(TEMPERATURE=0.6, TOP_P=0.95)) == "" == NONE.advice(config)
-    for other, words in ((NONE, "this model has no card"), (cards.named("openai"), "the card openai recommends none")):
-        with pytest.raises(UserError, match=f"SAMPLING=card, but {words}"):
+    for other in (NONE, cards.named("openai")):
+        with pytest.raises(UserError, match="SAMPLING=card"):
             other.sampled(asked)
 
 
@@ -284,40 +255,36 @@ def test_a_path_that_exists_is_still_weights_and_an_unknown_name_a_models(
 
 
 def test_an_unknown_card_is_told_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"no card 'opnai'. Did you mean the card openai\? Cards: azure, deepseek"):
+    with pytest.raises(UserError, match="opnai.*azure, deepseek"):
         cards.find("card:opnai")
-    assert cards.meant("QED-nanno") == " Did you mean the card qed-nano?" and cards.meant("lm-provers/QED-Nano") == ""
 
 
-def test_an_engine_that_contradicts_the_card_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_unknown_or_contradicts_the_card_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.toml").write_text('engine = "ollama"')
+    monkeypatch.setenv("MODEL", str(tmp_path / "mine.toml"))
+    with pytest.raises(UserError, match="ENGINE=ollama"):
+        environment.engine()
     monkeypatch.setenv("MODEL", "qed-nano-vllm")
     assert environment.engine() == "vllm" and environment.served_model() == "lm-provers/QED-Nano"
     monkeypatch.setenv("ENGINE", "sglang")
-    with pytest.raises(UserError, match="ENGINE=sglang, but MODEL=qed-nano-vllm is a card for ENGINE=vllm"):
+    with pytest.raises(UserError, match="ENGINE=sglang.*ENGINE=vllm"):
         environment.engine()
     monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9/v1")
     assert environment.engine() == "sglang", "with an address, it says nothing"
 
 
-def test_what_is_served_has_the_card_of_its_name(
-    capsys: pytest.CaptureFixture[str], monkeypatch: Any, tmp_path: Path
-) -> None:
-    for served, kind, name in (
+def test_what_is_served_has_the_card_of_its_name() -> None:
+    for served, engine, name in (
         ("lm-provers/QED-Nano", "sglang", "qed-nano"),
         ("lm-provers/QED-Nano", "vllm", "qed-nano-vllm"),
-        ("lm-provers/QED-Nano", "other", "qed-nano"),
-        (embedded_name(), "llama.cpp", "embedded"),
-        ("gpt-5-mini", "other", ""),
+        ("lm-provers/QED-Nano", "", "qed-nano"),
+        (embedded_name(), "llamacpp", "embedded"),
+        ("gpt-5-mini", "", ""),
         ("QED-Nano@0123456789ab", "sglang", ""),
-        ("m", "vllm", ""),
     ):
-        assert cards.of_model(served, kind).name == name
-    assert capsys.readouterr().err == ""
-    (tmp_path / "broken.toml").write_text("model")
-    (tmp_path / "good.toml").write_text('model = "m"\nengine = "vllm"')
-    monkeypatch.setattr(cards, "FOLDER", tmp_path)
-    assert cards.of_model("m", "vllm").name == "good", "nobody has asked for the broken one"
-    assert "broken.toml is not valid TOML" in capsys.readouterr().err
+        assert cards.of_model(served, engine).name == name
 
 
 # Keys
@@ -326,7 +293,7 @@ def test_what_is_served_has_the_card_of_its_name(
 def test_a_key_is_its_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODEL", "openai")
     monkeypatch.setenv("API_KEY", "sk-ours")
-    with pytest.raises(UserError, match="OPENAI_API_KEY is not set: .* the card openai .*home/.env"):
+    with pytest.raises(UserError, match="OPENAI_API_KEY .*home/.env"):
         environment.key()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-theirs\n")
     assert environment.key() == "sk-theirs" and environment.key().variable == "OPENAI_API_KEY"
@@ -340,10 +307,10 @@ def test_a_key_is_its_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for elsewhere in (*others, "http://127.0.0.1:9", "https://api.openai.com:port/v1", "http://[::1", "x"):
         monkeypatch.setenv("BASE_URL", elsewhere)
-        assert environment.key() == "sk-ours" and "OPENAI_API_KEY goes to the address" in environment.key().remedy
+        assert environment.key() == "sk-ours" and environment.key().variable == "API_KEY"
     monkeypatch.delenv("BASE_URL")
     monkeypatch.setenv("OPENAI_API_KEY", "sk thé")
-    with pytest.raises(UserError, match="OPENAI_API_KEY holds a character that no key has") as raised:
+    with pytest.raises(UserError, match="OPENAI_API_KEY") as raised:
         environment.key()
     assert "sk th" not in str(raised.value)
 
@@ -362,17 +329,22 @@ def test_a_card_without_a_key_of_its_own_is_sent_none(monkeypatch: pytest.Monkey
 def test_a_key_may_stand_in_the_checkouts_env_file(monkeypatch: pytest.MonkeyPatch) -> None:
     files.HOME.mkdir()
     monkeypatch.setenv("MODEL", "openai")
-    (files.HOME / ".env").write_text("# keys\nexport OPENAI_API_KEY='sk-file'  # mine\n")
-    assert environment.key() == "sk-file"
+    for line in (
+        "export OPENAI_API_KEY='sk-file'  # mine",
+        'OPENAI_API_KEY = "sk-file"',
+        "OPENAI_API_KEY=sk-file # $A",
+    ):
+        (files.HOME / ".env").write_text(f"\ufeff# keys\r\nA=1\r\n{line}\r\n")
+        assert environment.key() == "sk-file"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
     assert environment.key() == "sk-environment", "the environment goes first"
     monkeypatch.delenv("OPENAI_API_KEY")
     (files.HOME / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
-    with pytest.raises(UserError, match="home/.env is not UTF-8"):
+    with pytest.raises(UserError, match="home/.env"):
         environment.key()
     (files.HOME / ".env").unlink()
     (files.HOME / ".env").mkdir()  # as some name their virtual environment
-    with pytest.raises(UserError, match="OPENAI_API_KEY is not set"):
+    with pytest.raises(UserError, match="OPENAI_API_KEY"):
         environment.key()
     assert ".env" in (files.ROOT / ".gitignore").read_text().splitlines()
 
@@ -391,10 +363,7 @@ def test_a_graders_model_may_be_a_card_with_a_key_of_its_own(monkeypatch: pytest
         address, name, key, its = environment.grader()
         assert (address, name, key, its.name) == found
     monkeypatch.setenv("GRADER_URL", "")
-    for model, words in (
-        ("opnai", "no card, .*Did you mean the card openai"),
-        ("qed-nano", "a card without an address"),
-    ):
+    for model in ("opnai", "qed-nano"):  # no card, and one without an address
         monkeypatch.setenv("GRADER_MODEL", model)
-        with pytest.raises(UserError, match=words):
+        with pytest.raises(UserError, match=f"GRADER_MODEL={model}"):
             environment.grader()

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from core.engines import dialects
-from core.engines.dialect import default, engines
+from core.engines.dialect import default
+from core.engines.server import engines
 from core.types import Message
-from tests.engines.test_identity import StandIn, llama, plain, sglang, vllm
-from tests.fakes.http import Request
+from tests.fakes.engines import llama, sglang, vllm
 
 QUESTION: list[Message] = [{"role": "user", "content": "1+1?"}]
 TAGGED = "<think>\nso\n</think>\n\nIt is"
@@ -73,7 +73,7 @@ ROWS = {
     ),
     "vllm": Row(
         vllm(),
-        "/v1/models /metrics /server_info?config_format=json /version",
+        "/v1/models /metrics /version",
         "vllm",
         True,
         {"kind": "vllm", "weights": "/models/one"},
@@ -83,39 +83,19 @@ ROWS = {
 }
 
 
-class Noted(StandIn):
-    """A stand-in that notes the paths that are asked."""
-
-    def get(self, request: Request) -> None:
-        self.paths.append(request.path)
-        super().get(request)
-
-    def post(self, request: Request, body: bytes) -> None:
-        self.paths.append(request.path)
-        super().post(request, body)
-
-    def __init__(self, pages: dict[str, Any]) -> None:
-        self.paths: list[str] = []
-        super().__init__(pages, plain)
-
-
 def test_every_engine_has_a_row() -> None:
     assert {module.name for module in pkgutil.iter_modules(dialects.__path__)} == set(ROWS)
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_an_engine_is_recognised_and_asked_as_its_row_says(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BASE_URL", "MODEL", "API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    here = Noted(row.pages)
-    try:
-        server = here.probed()
-    finally:
-        here.close()
-    own = [path for path in dict.fromkeys(here.paths) if path in row.asked.split()]
+def test_an_engine_is_recognised_and_asked_as_its_row_says(row: Row, serve: Any) -> None:
+    here = serve(row.pages)
+    server = here.probed()
+    paths = list(dict.fromkeys(path for path, _ in here.seen))
+    own = [path for path in paths if path in row.asked.split()]
     assert " ".join(own) == row.asked
     if server.dialect.is_owner(row.pages["/v1/models"]["data"][0]):
-        assert set(here.paths) == set(own), "an engine that names itself is asked for no page of another one"
+        assert paths == own, "an engine that names itself is asked for no page of another one"
     assert (server.kind, server.seeds, server.told) == (row.kind, row.seeds, row.told)
     assert bool(server.cannot_continue) == (row.last is None)
     if row.last:
@@ -126,4 +106,4 @@ def test_an_engine_is_recognised_and_asked_as_its_row_says(row: Row, monkeypatch
 
 
 def test_engine_has_values_for_all_that_can_be_started() -> None:
-    assert engines() == ("sglang", "vllm", "llamacpp", "embedded") and default().kind == "sglang"
+    assert set(engines()) == {"sglang", "vllm", "llamacpp", "embedded"} and default().kind == "sglang"

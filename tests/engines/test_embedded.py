@@ -1,14 +1,12 @@
-"""The embedded model: documents agree on its figures, and the committed file shows the effect."""
+"""The embedded model: documents agree on its figures, and its card names the file. Golden cases pin what it does."""
 
 import hashlib
-import json
 import re
-from pathlib import Path
 
 import pytest
 
 from core.engines.embedded_model import EMBEDDED_GGUF
-from tests.conftest import ROOT, run
+from tests.conftest import ROOT
 
 # Figures that stand in more than one document, as a pattern in each; the numbers in its groups must be the same ones.
 README, CARD, RESULTS = "README.md", "data/embedded/README.md", "docs/results.md"
@@ -63,18 +61,3 @@ def test_the_card_names_the_committed_file_which_is_small() -> None:
     card = (EMBEDDED_GGUF.parent / "README.md").read_text()
     assert content[:4] == b"GGUF" and len(content) <= 6_000_000
     assert hashlib.sha256(content).hexdigest() in card
-
-
-def test_the_committed_model_shows_the_effect_over_the_api(results: Path) -> None:
-    status, _, err = run("03_rsa_verify", "LIMIT=4", "T=1")
-    assert status == 0, err
-    assert run("02_rsa_basic", "LIMIT=8", "T=3")[0] == 0
-    rsa = json.loads((results / "02_rsa_basic.json").read_text())["metrics"]["steps"]
-    first, last = (rsa[t]["mean_accuracy"]["value"] for t in (0, -1))
-    assert 0.1 < first < 0.55 and last > first + 0.3
-    # What it gets wrong at its most likely it gets wrong again and again: neither greedy decoding nor a vote mends it.
-    assert run("01_baseline", "N=1", "TEMPERATURE=0")[0] == 0
-    greedy = json.loads((results / "01_baseline.json").read_text())["metrics"]["final"]["mean_accuracy"]["value"]
-    assert greedy <= 0.5 and rsa[0]["majority_accuracy"]["value"] < last - 0.2
-    verified = json.loads((results / "03_rsa_verify.json").read_text())["metrics"]["verification"]
-    assert verified["auc"] > 0.85 and verified["unreadable"] == 0

@@ -12,12 +12,10 @@ from core.base.errors import UserError
 from core.engines import environment
 from tests.conftest import ROOT
 
-NAMES = ("BASE_URL", "MODEL", "API_KEY", "BIND", "PORT", "ENGINE", "WEIGHTS_DIR", "PYTHONPATH")
-
 
 @pytest.fixture(autouse=True)
 def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in NAMES:
+    for name in ("BIND", "PORT", "WEIGHTS_DIR", "PYTHONPATH"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -33,20 +31,19 @@ def test_settings_are_read_when_they_are_used(monkeypatch: pytest.MonkeyPatch, t
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value"),
     [
-        *(("PORT", value, f"PORT={value} is not a port") for value in ("http", "0", "65536", "-1", "٣")),
-        *(("API_KEY", value, "API_KEY holds a character that no key has") for value in ("sk-é", "sk 1", "sk\t1")),
-        ("ENGINE", "ollama", "ENGINE=ollama is not known. There are: sglang, vllm, llamacpp, embedded"),
-        ("BIND", "0.0.0.0", "BIND=0.0.0.0 opens the server to the network. Set API_KEY"),
+        *(("PORT", value) for value in ("http", "0", "65536", "-1", "٣")),
+        *(("API_KEY", value) for value in ("sk-é", "sk 1", "sk\t1")),
+        ("ENGINE", "ollama"),
+        ("BIND", "0.0.0.0"),  # without an API_KEY
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
-) -> None:
+def test_settings_that_cannot_be_meant_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(UserError, match=words):
+    with pytest.raises(UserError, match=name) as raised:
         environment.check()
+    assert (value in str(raised.value)) == (name != "API_KEY"), "a key is not shown"
 
 
 def test_model_is_a_path_of_weights_to_serve_or_the_name_of_a_model_on_a_server(
@@ -98,6 +95,6 @@ def test_a_card_is_chosen_for_a_while_in_place_of_another_server(monkeypatch: py
     with environment.choosing(""):
         assert environment.base_url() == "http://127.0.0.1:9/v1"
     assert environment.base_url() == "http://127.0.0.1:9/v1" and "MODEL" not in os.environ
-    with pytest.raises(UserError, match="there is no card 'nowhere'"), environment.choosing("nowhere"):
+    with pytest.raises(UserError, match="nowhere"), environment.choosing("nowhere"):
         pass
     assert os.environ["ENGINE"] == "vllm"

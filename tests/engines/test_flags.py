@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import environment, gpus
+from core.engines import environment, gpus, start
 from core.engines.dialect import OnGpu
 from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.dialects.vllm import DIALECT as VLLM
 from core.engines.need import MOST_RUNNING, Need, Settings, settings
+from core.engines.server import Server
 from core.engines.shape import QED_NANO
 from core.engines.weights import Model
 from core.scaffolds.best_of import BEST_OF
@@ -21,7 +23,7 @@ from core.scaffolds.majority import MAJORITY
 from core.scaffolds.refinement import REFINEMENT
 from core.scaffolds.rsa import RSA
 from core.session.session import need_of
-from tests.engines.test_server import QED_NANO_CONFIG
+from tests.helpers.machine import QED_NANO_CONFIG, stand_in
 
 GIB = 2**30
 
@@ -55,13 +57,21 @@ def test_the_settings_of_an_h100_by_hand() -> None:
 
 def test_old_cards_keep_bf16_and_small_needs_are_bounded() -> None:
     assert chosen("3090").kv == "bf16"
-    with pytest.raises(UserError, match="RTX 3090 has no fp8. Unset KV, or set KV=bf16"):
+    with pytest.raises(UserError, match="RTX 3090.*KV=bf16"):
         chosen("3090", kv="fp8")
     assert chosen("4090", Need(3, 300, 16)).running == MOST_RUNNING
-    with pytest.raises(UserError, match=r"one request may need 202,560. Lower MAX_TOKENS, or take a larger GPU"):
+    with pytest.raises(UserError, match="202,560.*MAX_TOKENS"):
         chosen("4090", Need(3, 200_000, 512))
-    with pytest.raises(UserError, match="set KV=fp8"):
+    with pytest.raises(UserError, match="KV=fp8"):
         chosen("4090", Need(3, 150_000, 512), kv="bf16")
+
+
+def test_a_gpu_that_the_table_does_not_hold_serves_by_its_memory(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("PATH", stand_in(tmp_path, nvidia_smi="echo 'NVIDIA RTX A6000, 49140'"))
+    gpu = gpus.here()
+    assert gpu.memory == gpus.memory() == 49140 * 2**20
+    found = settings(QED_NANO, 262144, gpu, Need())
+    assert (found.kv, found.fraction) == ("bf16", 0.907) and found.tokens > chosen("4090", kv="bf16").tokens
 
 
 def test_a_context_is_never_longer_than_the_model_or_the_cache() -> None:
@@ -77,9 +87,9 @@ def test_a_need_comes_from_constants_or_from_the_command_line() -> None:
     assert need_of(REFINEMENT, REFINEMENT.constants(**sizes)) == Need(1, 1000, 0), "one that carries shows one"
     assert need_of(BEST_OF, BEST_OF.constants(**sizes)) == Need(1, 1000, 0), "so does one that verifies"
     assert Need.read(["K=4", "--dp-size", "2", "MAX_TOKENS=99"]) == (Need(4, 99), ["--dp-size", "2"])
-    with pytest.raises(UserError, match="unknown constant N. What a server has to hold follows from K, MAX_TOKENS"):
+    with pytest.raises(UserError, match="N.*K, MAX_TOKENS"):
         Need.read(["N=4"])
-    with pytest.raises(UserError, match="K=none is not a whole number"):
+    with pytest.raises(UserError, match="K=none"):
         Need.read(["K=none"])
 
 
@@ -117,18 +127,20 @@ def test_flags_of_both_engines_say_what_was_settled(tmp_path: Path) -> None:
     assert bf16[bf16.index("--kv-cache-dtype") + 1] == "auto"
 
 
-def test_what_vllm_decodes_together_is_read_from_its_flags(tmp_path: Path) -> None:
-    args = VLLM.arguments(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)
-    assert VLLM.decoded_together(args) == 33
-    assert VLLM.decoded_together([*args, "--max-num-seqs=16"]) == 16
-    assert VLLM.decoded_together([*args, "--max-num-seqs", "5", "--x"]) == 5
-    assert SGLANG.decoded_together(SGLANG.arguments(a_model(tmp_path), chosen("4090"), "127.0.0.1", 30000)) is None
+def test_no_more_is_in_flight_than_a_server_of_ours_decodes_together(tmp_path: Path, monkeypatch: Any) -> None:
+    """vLLM does not tell it. If flags were added, it may decode more."""
+    monkeypatch.setattr(start, "model_for", lambda *_: a_model(tmp_path))
+    monkeypatch.setattr(start, "started", lambda *_: nullcontext(Server("vllm", "u", "m", "x", limit=258)))
+    monkeypatch.setattr(gpus, "here", lambda: gpus.named("4090"))
+    for extra, limit in (((), 35), (("--max-num-seqs", "500"), 258)):
+        with start.launched(VLLM, Need(), extra=extra) as server:
+            assert server.limit == limit
 
 
 def test_a_model_of_the_hub_is_refused_with_the_command_that_fetches_it(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="hf download some/name-7B --local-dir models/name-7B, and give MODEL=models/"):
+    with pytest.raises(UserError, match="hf download some/name-7B --local-dir models/name-7B"):
         Model.at("some/name-7B")
-    with pytest.raises(UserError, match="Unset MODEL for lm-provers/QED-Nano"):
+    with pytest.raises(UserError, match=str(tmp_path)):
         Model.at(str(tmp_path))
 
 
@@ -138,7 +150,7 @@ def test_a_model_of_the_users_own_is_served_under_a_name_that_tells_its_weights(
     folder = tmp_path / "tuned"
     folder.mkdir()
     monkeypatch.setenv("MODEL", str(folder))
-    with pytest.raises(UserError, match="is not a folder with a config.json"):
+    with pytest.raises(UserError, match="config.json"):
         Model.at(environment.model())
     config = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
     (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 100, "max_position_embeddings": 4096}))
@@ -158,7 +170,7 @@ def test_sglang_honours_seeds_when_asked_to(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("DETERMINISTIC", "1")
     assert environment.is_deterministic()
     monkeypatch.setenv("DETERMINISTIC", "yes")
-    with pytest.raises(UserError, match="DETERMINISTIC=yes is neither 1"):
+    with pytest.raises(UserError, match="DETERMINISTIC=yes"):
         environment.is_deterministic()
     plain, fixed = (
         SGLANG.arguments(a_model(tmp_path), replace(chosen("4090"), deterministic=wanted), "127.0.0.1", 30000)
@@ -173,7 +185,7 @@ def test_sglang_honours_seeds_when_asked_to(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_wrong_type_of_cache_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KV", "int3")
-    with pytest.raises(UserError, match="KV=int3 is not a type of KV cache. There are: bf16, fp8"):
+    with pytest.raises(UserError, match="KV=int3"):
         environment.kv_cache()
 
 

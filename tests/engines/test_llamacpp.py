@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import gguf
-import openai
 import pytest
 
 from core.base.errors import UserError
@@ -21,9 +21,8 @@ from core.engines.gguf_header import Gguf
 from core.engines.need import Need
 from core.engines.server import Server
 from core.engines.weights import sha256
-from core.problems import sets
-from core.scaffolds import prompts
 from tests.conftest import ROOT, environment, heed_signals, run
+from tests.helpers.greedy import greedy
 
 GIB = 2**30
 
@@ -36,31 +35,16 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def greedy(server: Server, count: int) -> list[tuple[str | None, str]]:
-    """Answers at temperature 0: to problems, and to an aggregation of the first three."""
-    client = openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0)
-
-    def ask(messages: list[Any]) -> tuple[str | None, str]:
-        reply = client.chat.completions.create(model=server.model, messages=messages, temperature=0, max_tokens=600)
-        message = reply.choices[0].message
-        return message.content, getattr(message, "reasoning_content", "")
-
-    chosen = sets.load("sums").problems[:count]
-    answers = [ask(prompts.solve(problem)) for problem in chosen]
-    return [*answers, ask(prompts.aggregate(chosen[0], [str(answer) for answer, _ in answers[:3]]))]
-
-
 def test_it_answers_as_the_embedded_engine_does(file: Path, engine: Server, capfd: Any) -> None:
     with start.on_llamacpp(file, Need()) as server:
         assert greedy(server, 12) == greedy(engine, 12)
         attached = probe(server.base_url, "x")
+        assert server.thinking and attached is not None
     assert server.model == f"qed-nano-toy-f32@{sha256(file)[:12]}" == server.identity
-    assert server.thinking and not server.card.name and server.problem_set == "aime_2025"
-    assert attached is not None
+    assert not server.card.name and server.problem_set == "aime_2025"
     assert (attached.identity, attached.limit, attached.context) == (server.identity, server.limit, server.context)
     assert server.context == 2048 and server.limit == llamacpp.physical_cores() + 2
-    note = "note: a request may hold 2,048 tokens (the model was trained for no more) and the longest may need 68,096"
-    assert note in capfd.readouterr().err
+    assert re.search("2,048 .* 68,096", capfd.readouterr().err), "a note on what does not fit"
 
 
 def test_an_experiment_runs_on_it_and_on_a_server_of_it(file: Path, results: Path, tmp_path: Path) -> None:
@@ -90,7 +74,7 @@ def test_an_experiment_runs_on_it_and_on_a_server_of_it(file: Path, results: Pat
         other = tmp_path / "other.gguf"
         other.write_bytes(EMBEDDED_GGUF.read_bytes())
         status, _, err = run("02_rsa_basic", PORT=port, **env | {"MODEL": str(other)})
-        assert status == 2 and f"asks for other.gguf, but port {port} serves {name}" in err
+        assert status == 2 and "other.gguf" in err and name in err
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=60)
@@ -106,6 +90,7 @@ def header(path: Path, architecture: str = "qwen3", **more: int) -> Path:
     writer.add_context_length(262144)
     writer.add_embedding_length(2560)
     writer.add_block_count(36)
+    writer.add_feed_forward_length(9728)
     writer.add_head_count(32)
     writer.add_head_count_kv(8)
     writer.add_key_length(128)
@@ -143,11 +128,9 @@ def test_sizes_for_qed_nano_by_hand(tmp_path: Path) -> None:
     assert size(16, need=Need(3, 2000, 512)) == llamacpp.Size(5, 10_752, 8)
     assert size(512, need=Need(3, 200_000, 512)).context == 262_144, "no more than the model was trained for"
     # 8 GiB: 0.9 x 8 GiB - 2 GiB - 4.28 GB = 1.30 GB, 8,839 tokens; 2,048 + 16,384 + 512 = 18,944.
-    with pytest.raises(
-        UserError, match=r"room for 8,839 tokens .* may need 18,944. Lower MAX_TOKENS, or take a smaller"
-    ):
+    with pytest.raises(UserError, match=r"8,839 .* 18,944"):
         size(8)
-    with pytest.raises(UserError, match="room for 0 tokens"):
+    with pytest.raises(UserError, match=" 0 tokens"):
         size(4)
 
 
@@ -165,7 +148,7 @@ def test_memory_and_cores_of_this_machine_are_told() -> None:
 # What goes wrong, one by one
 
 
-def test_a_model_that_cannot_be_served_is_one_line(tmp_path: Path, results: Path) -> None:
+def test_a_model_that_cannot_be_served_is_named(tmp_path: Path) -> None:
     whole = EMBEDDED_GGUF.read_bytes()
     (tmp_path / "text.gguf").write_text("not a model")
     (tmp_path / "empty.gguf").write_bytes(b"")
@@ -174,17 +157,11 @@ def test_a_model_that_cannot_be_served_is_one_line(tmp_path: Path, results: Path
     header(tmp_path / "other.gguf", "mamba")
     header(tmp_path / "part.gguf", split_count=3)
     header(tmp_path / "hollow.gguf")
-    for named, message in {
-        "": "ENGINE=llamacpp needs MODEL, the path of a GGUF file. Make one: bash scripts/to_gguf.sh",
-        str(tmp_path / "none.gguf"): "none.gguf can't be read (No such file or directory)",
-        str(tmp_path): "is a folder and ENGINE=llamacpp needs a GGUF file. Make one",
-        str(tmp_path / "text.gguf"): "text.gguf is not a GGUF file. Make one",
-        str(tmp_path / "empty.gguf"): "empty.gguf is not a GGUF file. Make one",
-        **{str(tmp_path / f"cut{size}.gguf"): "is cut off or damaged" for size in (6, 1000, 20_000, len(whole) - 1)},
-        str(tmp_path / "other.gguf"): "is of architecture mamba; served are llama, qwen2, qwen3",
-        str(tmp_path / "part.gguf"): "is one of 3 parts. Merge them",
-        str(tmp_path / "hollow.gguf"): "llama.cpp does not start with hollow.gguf",
-    }.items():
-        status, _, err = run("02_rsa_basic", "MAX_TOKENS=300", ENGINE="llamacpp", MODEL=named, PROBLEMS="sums")
-        lines = [line for line in err.splitlines() if not line.startswith("note: ")]
-        assert status == 2 and len(lines) == 1 and message in lines[0], err
+    named = ["", str(tmp_path), str(tmp_path / "none.gguf"), *map(str, tmp_path.glob("*.gguf"))]
+    assert len(named) == 12
+    for each in named:
+        with (
+            pytest.raises(UserError, match=Path(each).name or "MODEL="),
+            start.on_llamacpp(llamacpp.gguf_file(each), Need(3, 300)),
+        ):
+            pass

@@ -1,7 +1,6 @@
 """Redirects: within a server they are followed; to any other place neither the key nor a prompt goes."""
 
 import asyncio
-import contextlib
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.engines import client, gateway
 from core.engines.attach import probe
 from core.engines.client import SameOrigin
 from core.engines.server import Server, is_local
@@ -68,12 +66,6 @@ def there() -> Iterator[Place]:
     place = Place(good())
     yield place
     place.close()
-
-
-@pytest.fixture(autouse=True)
-def no_server_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("BASE_URL", "MODEL"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def locations(there: Place) -> dict[str, str]:
@@ -177,16 +169,6 @@ def test_the_models_that_a_run_checks_may_be_no_list(here: Place, page: dict[str
     assert asyncio.run(listed()) == (["m"] if isinstance(page["data"], list) else [])
 
 
-def test_the_gateway_is_asked_nowhere_else(here: Place, there: Place) -> None:
-    here.pages["/workers"] = sends_on(302, f"{there.root}/workers")
-    with pytest.raises(UserError, match="that is refused"):
-        gateway.workers(here.root, KEY)
-    here.pages["/workers"] = sends_on(307, f"{there.root}/workers")
-    with contextlib.suppress(OSError):
-        client.send(f"{here.root}/workers", KEY, {"url": "x", "api_key": KEY})
-    assert there.asked == []
-
-
 @pytest.mark.parametrize(
     ("host", "is_here"),
     [("localhost", True), ("127.0.0.9", True), ("[::1]", True), ("127.example.org", False), ("10.0.0.1", False)],
@@ -195,22 +177,12 @@ def test_a_name_that_begins_like_a_loopback_address_is_another_machine(host: str
     assert is_local(f"http://{host}:30000/v1") is is_here
 
 
-@pytest.mark.parametrize("kind", ["port", "name", "user"])
-def test_servers_that_a_gateway_lists_are_asked_only_if_they_are_ours(
-    here: Place, there: Place, results: Path, kind: str
-) -> None:
-    url = locations(there)[kind].removesuffix("/v1/models")
+def test_servers_that_a_gateway_lists_are_not_asked(here: Place, there: Place) -> None:
     listed = MODELS | {"data": [{"id": "m", "owned_by": "local"}]}
-    workers = {"workers": [{"url": url, "is_healthy": True}, {"url": here.root, "is_healthy": False}]}
+    workers = {"workers": [{"url": there.root, "is_healthy": True}]}
     here.pages |= {"/v1/models": answer(200, listed), "/workers": answer(200, workers)}
     found = probe(here.root, "x", key=KEY)
-    assert found is not None and found.kind == "other" and "are asked nothing" in found.why
-    gateway.note(here.root, [url])
-    assert probe(here.root, "x", key=KEY) is not None and there.asked == [], "all of them have to be ours"
-    gateway.note(here.root, [url, here.root])
-    if kind == "port":
-        assert (found := probe(here.root, "x", key=KEY)) is not None and "in front of 1 servers" in found.why
-        assert there.asked[0][2]["authorization"] == f"Bearer {KEY}"
+    assert found is not None and found.kind == "other" and there.asked == []
 
 
 def test_a_run_says_so_in_one_line(here: Place, there: Place, results: Path) -> None:

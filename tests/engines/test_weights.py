@@ -14,9 +14,9 @@ from core.base import files
 from core.base.errors import UserError
 from core.engines import weights
 from core.engines.dialects.vllm import DIALECT as VLLM
+from tests.conftest import ROOT
 from tests.fakes.http import HttpFake, Request, answer
 
-ROOT = Path(__file__).resolve().parents[2]
 OLD, NEW = "a" * 40, "b" * 40  # commits
 REPO = weights.REPO
 FILES = ("config.json", "model.safetensors", "evil.bin")
@@ -58,7 +58,7 @@ def fetch(hub: str, folder: Path, revision: str = "", *args: str) -> "subprocess
         "QED_NANO_REVISION": revision,
         "PYTHONPATH": str(ROOT),
     }
-    command = "from core.engines import weights; weights.BYTES = 1000; weights.fetch()"
+    command = "from core.engines import weights; weights.fetch()"
     return subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=False)
 
 
@@ -84,20 +84,6 @@ def test_a_commit_is_fetched_and_another_commit_replaces_it(hub: str, tmp_path: 
     assert held(tmp_path) == (NEW, f"model.safetensors of {NEW}")
     assert fetch(hub, tmp_path, "main").returncode == 0  # what is here will do for a name that moves
     assert held(tmp_path)[0] == NEW
-
-
-def test_the_lock_names_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("QED_NANO_REVISION", raising=False)
-    monkeypatch.setattr(weights, "LOCK", tmp_path / "weights.json")
-    assert weights.wanted() == "main"
-    weights.LOCK.write_text(json.dumps({"repo": REPO, "revision": OLD}))
-    assert weights.wanted() == OLD
-    monkeypatch.setenv("QED_NANO_REVISION", NEW)
-    assert weights.wanted() == NEW
-    monkeypatch.delenv("QED_NANO_REVISION")
-    weights.LOCK.write_text("[]")
-    with pytest.raises(UserError, match="names no revision"):
-        weights.wanted()
 
 
 @pytest.fixture
@@ -132,7 +118,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WEIGHTS_DIR", str(tmp_path / "file"))
-    with pytest.raises(UserError, match=r"can't be made \(Not a directory\). Set WEIGHTS_DIR"):
+    with pytest.raises(UserError, match=str(tmp_path / "file")):
         weights.fetch()
 
 
@@ -163,5 +149,5 @@ def test_a_byte_level_tokenizer_under_anothers_name_is_not_given_to_vllm(
     if not is_misread:
         VLLM.check_model(tmp_path)
         return
-    with pytest.raises(UserError, match=r"vLLM would lose the spaces .* or take ENGINE=sglang"):
+    with pytest.raises(UserError, match=str(tmp_path)):
         VLLM.check_model(tmp_path)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from core.base.signals import ECHO_SECONDS
 from tests.conftest import ROOT, environment, heed_signals
 from tests.faults.conftest import (
     CONSTANTS,
@@ -109,11 +108,8 @@ def test_ctrl_c_twice_in_a_row_leaves_at_any_moment(tmp_path: Path, undisturbed:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("pause", [0.0, 0.2, ECHO_SECONDS + 0.5])
-def test_sigterm_in_pairs_is_one_but_leaves_a_save_that_hangs_when_it_is_meant(tmp_path: Path, pause: float) -> None:
-    is_meant = pause > ECHO_SECONDS
-    if is_meant:
-        os.mkfifo(tmp_path / f".{NAME}.partial.json.new")
+@pytest.mark.parametrize("pause", [0.0, 0.2])
+def test_sigterm_in_pairs_is_one(tmp_path: Path, pause: float) -> None:
     process = begin(tmp_path)
     wait_for_lines(process, tmp_path, 5)
     for wait_before in (0.0, pause):
@@ -121,8 +117,7 @@ def test_sigterm_in_pairs_is_one_but_leaves_a_save_that_hangs_when_it_is_meant(t
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
     status, _, err = end(process, SECONDS)
-    assert status == 130, err
-    assert partial(tmp_path) != is_meant if not is_meant else len(records(tmp_path)) >= 5
+    assert status == 130 and partial(tmp_path), err
 
 
 @pytest.mark.faults
@@ -182,13 +177,3 @@ os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-
-
-@pytest.mark.parametrize("moment", [0.1, 0.3, 0.5])
-def test_ctrl_c_while_python_reads_the_imports_and_just_after_is_one_word(tmp_path: Path, moment: float) -> None:
-    process = begin(tmp_path)
-    time.sleep(moment)
-    process.send_signal(signal.SIGINT)
-    status, out, err = end(process, SECONDS)
-    assert status in (130, -signal.SIGINT) and "Traceback" not in err
-    assert out or err.split()[-1] == "stopped"  # a machine that is quick has read them and begun

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from core.engines.client import count
-from core.engines.dialect import TAG, Dialect
-from core.engines.server import Server
+from core.engines.server import TAG, Dialect, Server
 
 
 class Other(Dialect):

@@ -1,5 +1,4 @@
-"""SGLang: how it is recognised, started and asked. 0.5.23's own parser has read the flags
-(tests/engines/test_sglang_flags.py)."""
+"""SGLang: how it is recognised, started and asked. 0.5.23's own parser has read the flags."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,10 +9,10 @@ from typing import Any
 from core.constants import Sampled
 from core.engines import chat_template
 from core.engines.client import count, line, page_of
-from core.engines.dialect import STREAM_INTERVAL, OnGpu, closing, ending, untagged
+from core.engines.dialect import STREAM_INTERVAL, OnGpu
 from core.engines.identity import fingerprint
 from core.engines.need import FEWEST_HELD, MOST_RUNNING, Settings
-from core.engines.server import UNKNOWN_LIMIT, WAITING, Server, is_local
+from core.engines.server import UNKNOWN_LIMIT, WAITING, Server, closing, ending, is_local, untagged
 from core.engines.weights import Model
 from core.types import Message
 
@@ -47,7 +46,7 @@ class SGLang(OnGpu):
             closes=_closes(found),
             seeds=info.get("enable_deterministic_inference") is True,  # without it, SGLang draws as it likes
             weights=fingerprint(found.model, path, info | now, is_local(found.base_url)),
-            template=lambda server: chat_template.tail_by_tokens(server, path, "text"),
+            template=lambda server: chat_template.tail_by_tokens(server, "text"),
         )
 
     def refusal(self, server: Server, config: Sampled) -> str:
@@ -120,11 +119,11 @@ def _page(found: Server, name: str) -> dict[str, Any]:
 
 
 def _limit(info: Mapping[str, Any]) -> int:
-    """Return the requests in flight that keep SGLang full: as many as it decodes together, or as its KV cache holds of
-    short ones. The rest waits in its own queue, so a guess that is too high costs nothing."""
+    """Return the requests in flight that keep SGLang full: as many as each of its copies (--dp-size) decodes together,
+    or as its KV cache holds of short ones. The rest waits in its own queue, so a high guess costs nothing."""
     tokens = count(info.get("max_total_num_tokens")) or 8192 * UNKNOWN_LIMIT
     running = count(info.get("max_running_requests")) or MOST_RUNNING
-    return WAITING + max(1, min(running, tokens // FEWEST_HELD))
+    return WAITING + (count(info.get("dp_size")) or 1) * max(1, min(running, tokens // FEWEST_HELD))
 
 
 def _closes(server: Server) -> bool:

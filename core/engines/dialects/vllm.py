@@ -20,6 +20,7 @@ from core.types import Message
 SHARE = 0.9  # of the memory that is left to it: its own default is 0.92
 CONTINUES: dict[str, Any] = {"continue_final_message": True, "add_generation_prompt": False}
 
+_CACHE = "vllm:cache_config_info{"
 _LABEL = re.compile(r'(\w+)="(\d*)')  # of a metric; of its value, the digits that it begins with
 _CACHE_TYPE = re.compile(r'cache_config_info\{[^}]*cache_dtype="([^"]+)"')
 
@@ -41,12 +42,12 @@ class VLLM(OnGpu):
         return replace(
             found,
             kind=self.kind,
-            limit=_limit(page_of(found, "server_info?config_format=json"), metrics),
+            limit=_limit(metrics),
             context=count(about.get("max_model_len")),
             version=line(page_of(found, "version").get("version")),
             seeds=True,
             weights=fingerprint(found.model, path, settings, is_local(found.base_url)),
-            template=lambda server: chat_template.tail_by_tokens(server, path, "prompt"),
+            template=lambda server: chat_template.tail_by_tokens(server, "prompt"),
         )
 
     def closed(self, server: Server, messages: Sequence[Message], thinking: str, opening: str) -> dict[str, Any]:
@@ -109,26 +110,14 @@ class VLLM(OnGpu):
             "--disable-uvicorn-access-log",
         ]
 
-    def decoded_together(self, args: Sequence[str]) -> int | None:
-        """Return the requests that it decodes together, which it does not tell. Of several flags the last one wins."""
-        given = re.findall(r"(?<=--max-num-seqs[= ])\d+", " ".join(args))
-        return int(given[-1]) if given else None
-
     def secrets(self, key: str, folder: Path) -> tuple[list[str], dict[str, str]]:
         return [], {"VLLM_API_KEY": key} if key else {}
 
 
-def _limit(info: Mapping[str, Any], metrics: str) -> int:
-    """Return the requests in flight that keep vLLM full, which queues by itself. It gives the requests that it decodes
-    together (max_num_seqs) in its development mode only; else its `metrics` hold its KV cache, a line for each of its
-    engines."""
-    settings = info.get("vllm_config")
-    scheduler = settings.get("scheduler_config") if isinstance(settings, dict) else None
-    if running := count(scheduler.get("max_num_seqs")) if isinstance(scheduler, dict) else None:
-        return WAITING + running
-    engines = [
-        dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith("vllm:cache_config_info{")
-    ]
+def _limit(metrics: str) -> int:
+    """Return the requests in flight that keep vLLM full, which queues by itself: as many as its KV cache holds. Its
+    `metrics` give that, in a line for each of its engines (--data-parallel-size)."""
+    engines = [dict(_LABEL.findall(each)) for each in metrics.splitlines() if each.startswith(_CACHE)]
     tokens = sum(_cache_tokens(engine) for engine in engines) or MOST_RUNNING * FEWEST_HELD
     return WAITING + max(1, min(MOST_RUNNING * max(1, len(engines)), tokens // FEWEST_HELD))
 

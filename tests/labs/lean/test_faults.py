@@ -33,10 +33,10 @@ from labs.lean.searching import Searching
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from tests.conftest import ROOT, environment, heed_signals
-from tests.engines.test_process import eventually
 from tests.faults.conftest import FIGURES, SEED, Popen, end, wait
 from tests.helpers.disks import fill, mounted, the_error
 from tests.helpers.once import once
+from tests.helpers.processes import eventually
 from tests.labs.lean.embedding import Mortal
 from tests.labs.lean.embedding import asked as asked_of
 from tests.labs.lean.forests import head, kept

@@ -25,7 +25,7 @@ from labs.lean import served
 from labs.lean.constants import LeanConstants
 from labs.training.served import Weights
 from labs.training.to_hf import convert
-from tests.engines.test_server import GPU, stand_in
+from tests.helpers.machine import GPU, stand_in
 from tests.labs.lean.embedding import asked
 from tests.labs.training import sglang
 

@@ -17,7 +17,7 @@ from labs.training.process import python_of
 from labs.training.served import Weights
 from labs.training.to_hf import convert
 from tests.conftest import environment
-from tests.engines.test_server import GPU, stand_in
+from tests.helpers.machine import GPU, stand_in
 from tests.labs.training import sglang
 from tests.labs.training.models import llama
 

@@ -16,7 +16,7 @@ from core.engines import start
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.need import Need
 from tests.conftest import ROOT, environment, heed_signals
-from tests.engines.test_llamacpp import greedy
+from tests.helpers.greedy import greedy
 from tests.labs.training import helpers as training
 from tests.labs.training.models import contents
 

@@ -21,7 +21,7 @@ from core.engines.need import Need
 from labs.training.architectures import gguf_names
 from labs.training.to_gguf import convert
 from tests.conftest import ROOT, environment
-from tests.engines.test_llamacpp import greedy
+from tests.helpers.greedy import greedy
 from tests.labs.training.models import (
     LAYERS,
     bf16,

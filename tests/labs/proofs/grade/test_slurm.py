@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.engines.test_fleet import ended, slurm, submit, wait_until
-from tests.engines.test_server import stand_in
 from tests.fakes.grader import GradingServer
+from tests.helpers.machine import stand_in
+from tests.helpers.processes import eventually
 from tests.helpers.runs import load
+from tests.helpers.slurm import ended, slurm, submit
 
 __all__ = ["slurm"]  # a fixture
 PROOFS = ("18_proofs", "SCAFFOLD=baseline", "N=2", "RUNS=1", "LIMIT=2", "MAX_TOKENS=300")
@@ -27,8 +28,8 @@ def test_on_slurm_a_run_that_has_ended_well_is_graded(
     assert done.returncode == 0, done.stderr
     assert "grading: job 1003, which starts when 18_proofs has ended well, on no servers of its own" in done.stdout
     assert "to stop: scancel 1003 1002 1001" in done.stdout
-    wait_until(lambda: "grading" in load_if_there(results, "18_proofs"), 240)
-    wait_until(lambda: ended(slurm, "1001", "1002", "1003"))
+    assert eventually(lambda: "grading" in load_if_there(results, "18_proofs"))
+    assert eventually(lambda: ended(slurm, "1001", "1002", "1003"))
     _, run, grading = jobs_of(slurm)
     assert grading["options"]["dependency"] == "afterok:1002" and grading["options"]["kill-on-invalid-dep"] == "yes"
     assert "gres" not in grading["options"] and "requeue" in grading["options"]
@@ -48,8 +49,8 @@ def test_on_slurm_a_grader_has_servers_of_its_own_once_the_run_has_ended(slurm: 
     chosen = slurm | {"GRADER_SERVERS": "1", "GRADER_OPTIONS": "--partition=big"}
     done = submit(chosen, *PROOFS, "GRADER=embedded", "MAX_TOKENS=200")
     assert done.returncode == 0 and "on 1 servers of its own" in done.stdout, done.stderr
-    wait_until(lambda: "grading" in load_if_there(results, "18_proofs"), 240)
-    wait_until(lambda: ended(slurm, "1001", "1002", "1003", "1004"))
+    assert eventually(lambda: "grading" in load_if_there(results, "18_proofs"))
+    assert eventually(lambda: ended(slurm, "1001", "1002", "1003", "1004"))
     _, _, grading, servers = jobs_of(slurm)
     assert grading["args"] == ["own", "1", "bash", "scripts/grade.sh", "18_proofs", "MAX_TOKENS=200"]
     assert servers["script"] == "scripts/slurm/servers.sbatch" and servers["options"]["array"] == "0-0"
@@ -64,7 +65,7 @@ def test_on_slurm_nothing_is_graded_of_a_run_that_fails(
     slurm: dict[str, str], results: Path, grader: GradingServer, card: Callable[..., str]
 ) -> None:
     assert submit(slurm, *PROOFS, "N=none", card()).returncode == 0
-    wait_until(lambda: "never 1003" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text(), 120)
+    assert eventually(lambda: "never 1003" in (Path(slurm["SLURM_STAND_IN"]) / "log").read_text())
     assert grader.asked == 0 and ended(slurm, "1001", "1002")
 
 

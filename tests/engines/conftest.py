@@ -1,0 +1,28 @@
+"""What the tests of engines share: stand-ins, and an environment that names no server."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.fakes.engines import StandIn
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., StandIn]]:
+    """Make stand-ins (tests/fakes/engines.py), which end with the test."""
+    made: list[StandIn] = []
+
+    def start(*args: Any, **more: Any) -> StandIn:
+        made.append(StandIn(*args, **more))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(autouse=True)
+def no_server_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BASE_URL", "MODEL", "API_KEY", "ENGINE", "FLEET", "GRADER_URL", "GRADER_MODEL", "GRADER_KEY"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,61 @@
+"""A machine with stand-ins for a GPU and for the engines that serve on it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.conftest import environment
+
+# What nvidia-smi prints, for -L and for the query of name and memory.
+GPU = """[ "$1" = -L ] && echo "GPU 0: NVIDIA GeForce RTX 4090" || echo "NVIDIA GeForce RTX 4090, 24564" """
+QED_NANO_CONFIG = {
+    "num_hidden_layers": 36,
+    "hidden_size": 2560,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 9728,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 262144,
+}
+# Stands in for a python that has sglang: serves the embedded model on the port it is told, after checking the flags.
+SGLANG = f"""
+[ "$1" = -c ] && exit 0
+[ "$1 $2" = "-m sglang.launch_server" ] || exit 9
+echo "$@" >"$RESULTS_DIR/flags"
+exec {sys.executable} -c '
+import signal, sys
+from core.engines.dialects import llamacpp
+from core.engines.embedded_model import EMBEDDED_GGUF
+port, name = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--port", "--served-model-name"))
+with llamacpp.serving(EMBEDDED_GGUF, name, "127.0.0.1", int(port), llamacpp.Size(4, 2048, 1), "", exact=True):
+    signal.pause()
+' "$@"
+"""
+
+
+def stand_in(folder: Path, **programs: str) -> str:
+    """A PATH with shell stand-ins before everything else."""
+    folder.mkdir(exist_ok=True)
+    for name, body in programs.items():
+        (folder / name.replace("_", "-")).write_text(f"#!/bin/bash\n{body}\n")
+        (folder / name.replace("_", "-")).chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def gpu_machine(tmp_path: Path, results: Path, sglang: str, port: str) -> dict[str, str]:
+    """The environment of a machine with stand-ins for the GPU and for SGLang, and weights already fetched."""
+    weights = tmp_path / "weights" / "QED-Nano"
+    weights.mkdir(parents=True)
+    (weights / "FETCHED.json").write_text('{"repo": "lm-provers/QED-Nano", "revision": "abc"}')
+    (weights / "config.json").write_text(json.dumps(QED_NANO_CONFIG))
+    path = stand_in(tmp_path / "bin", nvidia_smi=GPU, sglang_python=sglang)
+    return environment(
+        PATH=path,
+        SGLANG_PYTHON=str(tmp_path / "bin" / "sglang-python"),
+        WEIGHTS_DIR=str(tmp_path / "weights"),
+        PORT=port,
+        RESULTS_DIR=str(results),
+    )

@@ -1,0 +1,23 @@
+"""Processes that tests start and kill, and how long they are waited for."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # a zombie only waits for its parent to look
+
+
+def eventually(true: Callable[[], object], seconds: float = 240) -> bool:
+    """Whether `true()` comes true within so many `seconds`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
