@@ -14,8 +14,7 @@ from core.base.errors import UserError, command, one_line
 from core.base.files import read_text, results_dir
 from core.base.terminal import columns, wrapped
 from core.report import compare, jsonl, page, plot, tables
-from core.report.budgets import at_budgets
-from core.report.labels import Named, labels
+from core.report.labels import labels
 from core.report.page import Run
 from core.results import labs
 from core.results.find import comparison, found
@@ -77,7 +76,7 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
             plot.problem_map(run.document, shares, drawn[-1])
         if len(runs) > 1 and all(run.head.metrics.steps for run in runs):
             drawn.append(folder / f"frontier.{ending}")
-            names = labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 60)
+            names = labels(runs, 60)
             named = [run.document | {"experiment": name} for run, name in zip(runs, names, strict=True)]
             plot.frontier(named, drawn[-1])
     return drawn
@@ -158,8 +157,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             drawn = lab.figures(compared, target) if lab and compared else figures(runs, target)
             print("\n".join(f"figure  {path}" for path in drawn))
         elif args.inspect:
-            from core.report import inspect_log
-
+            try:
+                from core.report import inspect_log
+            except ImportError:
+                raise UserError(
+                    "--inspect needs inspect_ai, which is not installed. Run: bash setup.sh inspect"
+                ) from None
             for path in inspect_log.write(runs, args.inspect):
                 print(f"log     {path}")
             print(f"look at them with: inspect view --log-dir {args.inspect}")
@@ -172,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             elif compared:
                 table = read_text(compared / "table.txt", "the table", "Run the comparison again")
                 made = page.write(runs, out, args.all_inside, table)
-                print(at_budgets(compared))
+                print(table.rstrip())
             else:
                 made = page.write(runs, out, args.all_inside)
                 show(runs, out, args.anyway)

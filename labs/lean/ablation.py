@@ -115,7 +115,7 @@ def table(told: dict[str, Any], budgets: Sequence[int], width: int = 0) -> str:
     rows = [
         Column("order", list(told)),
         *reversed(rates),
-        Column("minus log probability", shifts, short="minus the first"),
+        Column("minus log probability", shifts),
         Column("won, lost", [f"{gain['wins']}, {gain['losses']}" if gain else "" for gain in gains]),
         Column("p, Holm", [f"{gain['p_holm']:.2g}" if gain else "" for gain in gains]),
     ]

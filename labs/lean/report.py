@@ -228,7 +228,7 @@ def over_iterations(found: Report) -> list[Table]:
         Column("minus first", [*none, *(_gain(of.first) for of in rows)], rank=1),
         Column("won, lost (first)", [*none, *(_won(of.first) for of in rows)], rank=6),
         Column("p (first)", [*none, *(_p(of.first) for of in rows)], rank=5),
-        Column("proved to learn from", [*none, *(_proved(of.learned) for of in rows)], short="proved", rank=4),
+        Column("proved to learn from", [*none, *(_proved(of.learned) for of in rows)], rank=4),
         Column("pairs", [*none, *(NONE if of.pairs is None else f"{of.pairs:,}" for of in rows)], rank=4),
     ]
     title = "iterations: held-out theorems solved by each policy alone, %"
