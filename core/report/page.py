@@ -8,6 +8,7 @@ JSON, comes out as text nodes, and the Content-Security-Policy lets nothing run 
 
 import base64
 import hashlib
+import math
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.terminal import cut
 from core.report import compare, tables, texts
-from core.report.labels import Named, labels
+from core.report.labels import labels
 from core.results import read as stored
 from core.results import write as results
 from core.results.data import archive
@@ -53,6 +54,14 @@ class Run:
         return self.head.document | {"experiment": self.name}
 
     @property
+    def experiment(self) -> str:
+        return self.head.experiment
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.head.config
+
+    @property
     def title(self) -> str:
         return tables.title(self.document)
 
@@ -72,7 +81,7 @@ def read(path: Path) -> Run:
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
     """Return the names of `runs` on the page."""
-    return labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 80)
+    return labels(runs, 80)
 
 
 def data(runs: Sequence[Run], table: str = "", view: View | None = None) -> dict[str, Any]:
@@ -223,12 +232,10 @@ def html(
     parts: Iterable[tuple[str, str]] = (),
     live: float = 0,
     beside: str = "",
-    each: int = 1,
     view: View | None = None,
 ) -> Iterator[bytes]:
     """Yield the page, piece by piece. `known`: the data of `runs` and `view`; `parts`: ids and packed texts to put
-    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the parts that are
-    not inside, `each` so many problems in a file."""
+    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the other parts."""
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
@@ -240,7 +247,6 @@ def html(
         style=css,
         live=live,
         beside=beside,
-        each=each,
         policy=policy(inline, css, "'self' file:" if beside else "", "'self'" if live else "'none'"),
     )
     return (piece.encode(errors="replace") for piece in pieces)  # halves of surrogate pairs can't be encoded
@@ -253,13 +259,16 @@ def write(
     table: str = "",
     view: View | None = None,
 ) -> list[Path]:
-    """Write the page to `path`; what came of it: the page, and the folder beside it where texts lie there. `table`,
-    `view`: as in `data`.
+    """Write the page to `path`. Return the page, and the folder beside it if texts lie there. `table`, `view`: as in
+    `data`.
 
     Texts that would make the page larger than PAGE_BYTES go beside it, thinking first; `everything` puts all inside.
     """
     beside = path.with_name(f"{path.stem}.texts")
-    parts = texts.Parts(path.parent)
+    shutil.rmtree(beside, ignore_errors=True)
+    known = data(runs, table, view)
+    taken = sum(len(piece) for piece in html(runs, known, view=view))
+    parts = texts.Parts(beside, math.inf if everything else PAGE_BYTES - taken)
     for r, run in enumerate(runs):
         run.missing = 0
         with archive(run.path, run.head.experiment) as journals:
@@ -268,11 +277,7 @@ def write(
                 run.missing += found.missing
                 parts.add(r, n, found)
             run.disagreement = journals.disagreement() if journals.differing else ""
-    known = data(runs, table, view)
-    room = PAGE_BYTES - sum(len(piece) for piece in html(runs, known, view=view))
-    inside, outside = parts.placed(room, everything)
-    shutil.rmtree(beside, ignore_errors=True)
-    each = parts.write(outside, beside)
-    folder = beside.name if outside else ""
-    write_atomically(path, html(runs, known, parts.read(inside), beside=folder, each=each, view=view))
-    return [path, beside] if outside else [path]
+        known["runs"][r]["missing"] = run.missing
+    inside = (each for tier in parts.inside.values() for each in tier.items())
+    write_atomically(path, html(runs, known, inside, beside=beside.name if beside.exists() else "", view=view))
+    return [path, beside] if beside.exists() else [path]

@@ -8,21 +8,17 @@ Packed, they go into the page, or beside it where they are too much. Nothing els
 import base64
 import gzip
 import json
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from core.base.files import write_atomically
 from core.generate.journal import Records, from_record
 from core.results.model import ProblemResult
-from core.results.spool import Spool
 from core.types import Completion, Message
 
 TIERS = ("a", "b")
-FILES = 4000  # beside a page, about; many more small ones take a file system minutes
 SHORT = 2000  # characters of a piece of a prompt that may stand in tier "a"
 SHARED = 60  # characters from which on a text within a prompt is stored as a reference
 
@@ -158,45 +154,26 @@ def packed(value: Any) -> bytes:
 
 
 class Parts:
-    """The packed texts of a page, by ids like "p0-12-a" (run, problem, tier): on the disk until they are placed."""
+    """The packed texts of a page, by tier and by ids like "p0-12-a" (run, problem, tier). A tier that does not fit into
+    `room` bytes goes into `folder`, thinking first: a script for each problem, which hands it to the page."""
 
-    def __init__(self, folder: Path) -> None:
-        self._spool = Spool(folder)
-        self._numbers: dict[str, dict[str, int]] = {tier: {} for tier in TIERS}
-        self._sizes = dict.fromkeys(TIERS, 0)
+    def __init__(self, folder: Path, room: float) -> None:
+        self._folder, self._room = folder, room
+        self.inside: dict[str, dict[str, str]] = {tier: {} for tier in TIERS}
 
     def add(self, run: int, problem: int, found: Texts) -> None:
         for tier, kept in found.tiers.items():
             if kept:
-                text = packed(kept)
-                self._numbers[tier][f"p{run}-{problem}-{tier}"] = self._spool.add(text)
-                self._sizes[tier] += len(text) + 60
+                id, text = f"p{run}-{problem}-{tier}", packed(kept).decode()
+                if tier in self.inside:
+                    self.inside[tier][id] = text
+                    self._room -= len(text) + 60
+                else:
+                    self._write(id, text)
+        while self._room < 0 and self.inside:
+            for id, text in self.inside.popitem()[1].items():
+                self._write(id, text)
+                self._room += len(text) + 60
 
-    def placed(self, room: int, everything: bool) -> tuple[list[str], list[str]]:
-        """The ids of the parts that go into a page with so many bytes of room, a tier as a whole, and of those that do
-        not; all go into it with `everything`."""
-        inside: list[str] = []
-        outside: list[str] = []
-        for tier in TIERS:
-            fits = everything or self._sizes[tier] <= room
-            (inside if fits else outside).extend(self._numbers[tier])
-            room -= self._sizes[tier]
-        return inside, outside
-
-    def read(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """(id, packed text) of each of `ids`."""
-        return ((id, self._spool[self._numbers[id[-1]][id]].decode()) for id in ids)
-
-    def write(self, ids: Sequence[str], folder: Path) -> int:
-        """Write scripts to `folder` that hand the texts of `ids` to the page that loads them: one for each problem, or
-        for so many neighbours, as comes back, that there are FILES of them, about. A script has its first one's id."""
-        each = max(1, math.ceil(len(ids) / FILES))
-
-        def script(id: str) -> str:
-            run, number, tier = id.split("-")
-            return f"{run}-{int(number) // each * each}-{tier}"
-
-        for name, of in groupby(ids, script):
-            told = (f'part("{id}","{text}")\n'.encode() for id, text in self.read(of))
-            write_atomically(folder / f"{name}.js", told, is_lasting=False)
-        return each
+    def _write(self, id: str, text: str) -> None:
+        write_atomically(self._folder / f"{id}.js", f'part("{id}","{text}")\n'.encode(), is_lasting=False)

@@ -87,11 +87,10 @@ function fetched(id) {
   }
   const folder = document.body.dataset.beside;
   if (!folder) return Promise.resolve(null);
-  const [run, number, tier] = id.split("-"), file = `${run}-${number - (number % document.body.dataset.each)}-${tier}.js`;
   return new Promise((resolve, reject) => {
     awaited.set(id, resolve);
-    const script = h("script", { src: `${encodeURIComponent(folder)}/${file}`, onload: () => { script.remove(); resolve(null); }, // unless its part has come
-      onerror: () => { script.remove(); reject(new Error(`${folder}/${file} is not beside this page`)); } });
+    const script = h("script", { src: `${encodeURIComponent(folder)}/${id}.js`, onload: () => { script.remove(); resolve(null); }, // unless its part has come
+      onerror: () => { script.remove(); reject(new Error(`${folder}/${id}.js is not beside this page`)); } });
     document.head.append(script);
   }).finally(() => awaited.delete(id)).then((text) => text && unpacked(text));
 }
