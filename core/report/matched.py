@@ -79,10 +79,10 @@ class Matched:
         write_atomically(self.folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
         if is_graded:
             document = read.read(next(iter(self.paths().values()))[0])[0].document
-            of = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.answered and row.accuracy.n]
+            points = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.answered and row.accuracy.n]
             unit, amount = UNITS[self.meter.unit], self.meter.shown
             label = POINTS if self.of_proofs else "accuracy of the vote"
-            plot.matched(document | {"config": {}}, of, self.folder / "frontier.png", unit, amount, label)
+            plot.matched(document | {"config": {}}, points, self.folder / "frontier.png", unit, amount, label)
         whole = f"\nall figures: {self.folder / TABLE}" if width else ""
         return f"{drawn.body(width)}\n\n{wrapped(below, '  ', width)}{whole}"
 

@@ -96,11 +96,11 @@ def lines(paths: Sequence[Path], to: str) -> None:
             f"{len(paths)} results are meant, and one file is named. Name one of the results: NAME --jsonl {to}"
         )
     for path in paths:
-        export, out = jsonl.write(path, to)
-        for note in export.notes:
+        out, count, notes = jsonl.write(path, to)
+        for note in notes:
             print(f"note: {one_line(note)}", file=sys.stderr)
         if out != jsonl.STDOUT:
-            print(f"jsonl   {out} ({export.problems} lines)")
+            print(f"jsonl   {out} ({count} lines)")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -9,6 +9,7 @@ import base64
 import gzip
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,7 @@ class Texts:
     """The texts of one problem, in each tier by "step,member". `missing`: members that no journal holds.
 
     Tier "a": answer, forced (answer), prompt; and under "problem" what its proofs are graded by. Tier "b": thinking,
-    side_calls and gradings (each with text and prompt), reasons of graders, prompt. A prompt is missing where the
-    journal was written before it kept messages.
+    side_calls and gradings (each with text and prompt), reasons of graders, prompt.
     """
 
     tiers: dict[str, dict[str, dict[str, Any]]]
@@ -45,32 +45,29 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
     tiers: dict[str, dict[str, dict[str, Any]]] = {tier: {} for tier in TIERS}
     if problem.graded_by:
         tiers["a"]["problem"] = problem.graded_by
-    prompts: dict[str, Prompt | None] = {}  # by key: a member that stands again was asked for once
+    prompts: dict[str, Prompt] = {}  # by key: a member that stands again was asked for once
     missing = 0
     earlier: list[list[Source]] = []
     for t, step in enumerate(problem.steps):
         sources: list[list[Source]] = []
         for i, member in enumerate(step.members):
-            made, messages = _kept(journals, member.cost.key)
-            points = member.points
-            sources.append([] if made is None else _sources(f"{t},{i}", made))
-            if made is None:
+            found, points = kept(journals, member.key), member.points
+            sources.append(_sources(f"{t},{i}", found[0]) if found else [])
+            if found is None:
                 missing += 1
                 continue
+            made, messages = found
             shown = [each for j in dict.fromkeys(member.parents) if j < len(earlier) for each in earlier[j]]
-            if member.cost.key not in prompts:
-                prompts[member.cost.key] = _prompt(messages, shown)
-            calls = [_side_call(journals, call.key, [*sources[i], *shown]) for call in member.side_calls]
-            prompt = prompts[member.cost.key]
-            is_short = prompt is not None and _is_short(prompt)
+            prompt = prompts.setdefault(member.key, _prompt(messages, shown))
+            is_short = _is_short(prompt)
             answers = {"answer": made.answer, "forced": made.forced, "prompt": prompt if is_short else None}
-            gradings = [_side_call(journals, call.key, sources[i]) for call in points.grading_calls] if points else []
             more: dict[str, Any] = {
                 "thinking": made.thinking,
-                "side_calls": calls,
+                "side_calls": [_side_call(journals, call.key, [*sources[i], *shown]) for call in member.side_calls],
                 "prompt": None if is_short else prompt,
+                "gradings": [_side_call(journals, call.key, sources[i]) for call in member.grading_calls],
+                "reasons": points.reasons if points else [],
             }
-            more |= {"gradings": gradings, "reasons": points.reasons if points else []}
             tiers["a"][f"{t},{i}"] = {name: value for name, value in answers.items() if value is not None}
             if rest := {name: value for name, value in more.items() if value}:
                 tiers["b"][f"{t},{i}"] = rest
@@ -78,12 +75,10 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
     return Texts(tiers, missing)
 
 
-def messages_of(found: Texts, t: int, i: int) -> list[Message] | None:
-    """The messages that member `i` of step `t` answers, as they were sent; None where no journal holds them."""
+def messages_of(found: Texts, t: int, i: int) -> list[Message]:
+    """Return the messages that member `i` of step `t` answers, as they were sent; none if no journal holds them."""
     answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in TIERS)
-    prompt: Prompt | None = answers.get("prompt") or more.get("prompt")
-    if prompt is None:
-        return None
+    prompt: Prompt = answers.get("prompt") or more.get("prompt") or []
     return [{"role": each["role"], "content": "".join(_whole(found, p) for p in each["content"])} for each in prompt]
 
 
@@ -94,20 +89,20 @@ def _whole(found: Texts, piece: Piece) -> str:
     return str(found.tiers[tier][piece["of"]][piece["part"]])
 
 
-def _kept(journals: Records, key: str) -> tuple[Completion | None, list[Message] | None]:
-    record = journals.record(key)
-    try:
-        return (from_record(key, record.completion), record.messages) if record else (None, None)
-    except ValueError:  # it is whole, and no completion
-        return None, None
+def kept(journals: Records, key: str) -> tuple[Completion, list[Message]] | None:
+    """Return a completion and the messages that it answers; None if no journal holds them."""
+    with suppress(ValueError):  # it is whole, and no completion
+        return (
+            (from_record(key, record.completion), record.messages or []) if (record := journals.record(key)) else None
+        )
+    return None
 
 
 def _side_call(journals: Records, key: str, sources: Sequence[Source]) -> dict[str, Any]:
-    made, messages = _kept(journals, key)
-    if made is None:
+    if (found := kept(journals, key)) is None:
         return {"text": "(not in the journal)"}
-    prompt = _prompt(messages, sources)
-    return {"text": f"{made.thinking}\n\n{made.text}".strip()} | ({"prompt": prompt} if prompt else {})
+    made, messages = found
+    return {"text": f"{made.thinking}\n\n{made.text}".strip(), "prompt": _prompt(messages, sources)}
 
 
 # Prompts hold texts of members. These are stored once: in the prompt, a reference stands for each.
@@ -119,9 +114,7 @@ def _sources(at: str, made: Completion) -> list[Source]:
     return sorted(found, key=lambda source: -len(source[1]))
 
 
-def _prompt(messages: Sequence[Message] | None, sources: Sequence[Source]) -> Prompt | None:
-    if messages is None:
-        return None
+def _prompt(messages: Sequence[Message], sources: Sequence[Source]) -> Prompt:
     return [{"role": each["role"], "content": _pieces(each["content"], sources)} for each in messages]
 
 

@@ -37,9 +37,8 @@ def results(
     counted: bool = True,
     say: Callable[[int, int, int], str] = lambda p, t, i: f"Adding up, \\boxed{{{p + 1}}}.",
     reached: Sequence[int] = (),
-    messages: bool = True,
 ) -> Path:
-    """A folder with 02_rsa_basic.json and its journal (not `messages`: one of before those were kept). Aggregation
+    """A folder with 02_rsa_basic.json and its journal. Aggregation
     loses the majorities of the problems in `lost`.
     Not `counted`: the server counted no tokens. `reached`: how many steps each problem has so far; all, where it does
     not say."""
@@ -73,7 +72,7 @@ def results(
                     del kept["key"], kept["reused"]
                     shown = [said[j] for j in parents]
                     asked = prompts.aggregate(problem, shown) if t else prompts.solve(problem)
-                    journal.put(made.key, kept, asked if messages else None)
+                    journal.put(made.key, kept, asked)
                     population.append(Member(made, parents))
                 before = population
                 record = graded_step(problem, t, population)

@@ -204,14 +204,6 @@ def test_prompts_of_side_calls_are_shown_as_they_were_sent(tab: Tab, results_of_
     assert kept is not None and kept.messages is not None and said.split() == kept.messages[0]["content"].split()
 
 
-def test_a_journal_of_before_that_holds_no_prompt_says_so(tab: Tab, tmp_path: Path) -> None:
-    folder = reports.results(tmp_path, messages=False)
-    shown = tab.open(written(folder, "02_rsa_basic"), "#/0/problem/0/1/0")
-    shown.wait_for_selector(".member .prose")
-    assert "The journal holds no prompt of this member" in shown.inner_text(".member")
-    assert shown.locator("summary", has_text="Prompt").count() == 0
-
-
 def test_keys_go_from_member_to_member_and_from_problem_to_problem(tab: Tab, results_of_runs: Path) -> None:
     path = written(results_of_runs, "02_rsa_basic")
     shown = tab.open(path, "#/0/problem/0/0/0")

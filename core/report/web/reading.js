@@ -169,8 +169,7 @@ async function member(run, problem, t, i, place) {
     thinking && fold(`Thinking (${count(thinking.length)} characters)`, () => thinking),
     h("h4", {}, isProof(one) ? "Proof" : "Answer"), prose(mine.answer || (one.error ? "(failed)" : "(empty)"), "Answer"),
     mine.forced != null && [h("h4", {}, "Forced answer (thinking was closed at the cap)"), prose(mine.forced, "Forced answer")],
-    sent(mine.prompt ?? more?.prompt, "Prompt")
-      || !thoughts?.error && h("p", { class: "quiet" }, "The journal holds no prompt of this member: an earlier version wrote the record."),
+    sent(mine.prompt ?? more?.prompt, "Prompt"),
     (more?.reasons || []).flatMap((reason, n) => [
       h("h4", {}, `The grader's words${one.grades?.length > 1 ? ` ${n + 1}` : ""}: ${one.grades?.[n] == null ? "no points" : `${one.grades[n]} points`}`), prose(reason || "(nothing)", "The grader's words")]),
     (more?.gradings || []).flatMap((call, n) => [fold(`Grading ${n + 1}, thinking and all`, () => call.text), sent(call.prompt, `Prompt of grading ${n + 1}`)]),
