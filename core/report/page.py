@@ -137,32 +137,22 @@ def _problem(problem: ProblemResult) -> dict[str, Any]:
     }
 
 
+SHOWN = (
+    *("answer", "correct", "grade", "group", "parents", "finish_reason", "completion_tokens", "prompt_tokens"),
+    *("cached_tokens", "seconds", "error", "self_score", "verdicts"),
+)  # of a member
+
+
 def _member(member: MemberResult) -> dict[str, Any]:
-    """A member as an object of the page. A field that is None is left out: there are many members."""
-    unforced, cost = member.unforced, member.cost
-    fields = {
-        "answer": member.answer,
-        "correct": member.correct,
-        "grade": member.grade,
-        "worth": member.points and member.points.worth,
-        "ungraded": member.points and member.points.ungraded,
-        "grades": (member.points and member.points.grades) or None,
-        "left_out": (member.points and member.points.left_out) or None,
-        "doubt": ", ".join(member.doubts) or None,
-        "group": member.group,
-        "parents": member.parents,
-        "finish_reason": cost.finish_reason,
-        "completion_tokens": cost.completion_tokens,
-        "prompt_tokens": cost.prompt_tokens,
-        "cached_tokens": cost.cached_tokens,
-        "seconds": cost.seconds,
-        "unforced": unforced and {"answer": unforced.answer, "correct": unforced.correct},
-        "before_waits": [{"answer": each.answer, "correct": each.correct} for each in member.before_waits] or None,
-        "error": cost.error,
-        "notes": member.notes or None,
-        "self_score": member.self_score,
-        "verdicts": member.verdicts,
-    }
+    """Return a member as an object of the page. A field that is None is left out: there are many members."""
+    fields = {name: getattr(member, name) for name in SHOWN}
+    fields |= {"doubt": ", ".join(member.doubts) or None, "notes": member.notes or None}
+    earlier = [{"answer": each.answer, "correct": each.correct} for each in member.before_waits]
+    unforced = member.unforced and {"answer": member.unforced.answer, "correct": member.unforced.correct}
+    fields |= {"unforced": unforced, "before_waits": earlier or None}
+    if points := member.points:
+        fields |= {"worth": points.worth, "ungraded": points.ungraded}
+        fields |= {"grades": points.grades or None, "left_out": points.left_out or None}
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -232,10 +222,12 @@ def html(
     parts: Iterable[tuple[str, str]] = (),
     live: float = 0,
     beside: str = "",
+    each: int = 1,
     view: View | None = None,
 ) -> Iterator[bytes]:
     """Yield the page, piece by piece. `known`: the data of `runs` and `view`; `parts`: ids and packed texts to put
-    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the other parts."""
+    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the other parts,
+    `each` so many problems in a file."""
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
@@ -247,6 +239,7 @@ def html(
         style=css,
         live=live,
         beside=beside,
+        each=each,
         policy=policy(inline, css, "'self' file:" if beside else "", "'self'" if live else "'none'"),
     )
     return (piece.encode(errors="replace") for piece in pieces)  # halves of surrogate pairs can't be encoded
@@ -268,7 +261,8 @@ def write(
     shutil.rmtree(beside, ignore_errors=True)
     known = data(runs, table, view)
     taken = sum(len(piece) for piece in html(runs, known, view=view))
-    parts = texts.Parts(beside, math.inf if everything else PAGE_BYTES - taken)
+    each = 1 + sum(len(run.problems) for run in runs) // texts.FILES
+    parts = texts.Parts(beside, math.inf if everything else PAGE_BYTES - taken, each)
     for r, run in enumerate(runs):
         run.missing = 0
         with archive(run.path, run.head.experiment) as journals:
@@ -279,5 +273,6 @@ def write(
             run.disagreement = journals.disagreement() if journals.differing else ""
         known["runs"][r]["missing"] = run.missing
     inside = (each for tier in parts.inside.values() for each in tier.items())
-    write_atomically(path, html(runs, known, inside, beside=beside.name if beside.exists() else "", view=view))
+    folder = beside.name if beside.exists() else ""
+    write_atomically(path, html(runs, known, inside, beside=folder, each=each, view=view))
     return [path, beside] if beside.exists() else [path]
