@@ -3,7 +3,6 @@
 Without names, the newest results of each experiment are taken (the partial ones of runs that have no complete ones).
 """
 
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -18,7 +17,6 @@ from core.report.labels import labels
 from core.report.page import Run
 from core.results import labs
 from core.results.find import comparison, found
-from core.results.model import StepResult
 from core.results.warnings import is_ungraded
 
 
@@ -56,37 +54,24 @@ def fates(run: Run) -> tuple[int, int]:
 
 
 def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Accuracy, map and, of several runs, the frontier: each as PNG and SVG. Of what nobody has graded there is none,
-    and a note says so."""
+    """Draw accuracy and, of several runs, the frontier, each as PNG and SVG. Results without grades are left out, and
+    a note says so."""
     drawn = []
-    graded = [run for run in runs if not is_ungraded(run.document)]
     for run in runs:
-        if run not in graded:
+        if is_ungraded(run.document):
             print(f"note: {run.name} is not graded, so that there is nothing to draw of it", file=sys.stderr)
-    runs = graded
+    runs = [run for run in runs if not is_ungraded(run.document) and run.head.metrics.steps]
     for ending in ("png", "svg"):
         for run in runs:
-            if not run.head.metrics.steps:
-                continue
-            shares = {p.name: [_share(step) for step in p.steps] for p in run.problems}
             what = "points" if tables.is_of_proofs(run.document) else "accuracy"
             drawn.append(folder / f"{run.name}-{what}.{ending}")
             plot.plot(run.document, drawn[-1])
-            drawn.append(folder / f"{run.name}-map.{ending}")
-            plot.problem_map(run.document, shares, drawn[-1])
-        if len(runs) > 1 and all(run.head.metrics.steps for run in runs):
+        if len(runs) > 1:
             drawn.append(folder / f"frontier.{ending}")
             names = labels(runs, 60)
             named = [run.document | {"experiment": name} for run, name in zip(runs, names, strict=True)]
             plot.frontier(named, drawn[-1])
     return drawn
-
-
-def _share(step: StepResult) -> float:
-    """What a map shows of a population: how many are right, of proofs their mean worth; nan where nobody graded it."""
-    if any(m.points for m in step.members) or step.mean_accuracy is None:
-        return math.nan if step.mean_accuracy is None else step.mean_accuracy
-    return sum(m.correct is True for m in step.members) / len(step.members)
 
 
 def lines(paths: Sequence[Path], to: str) -> None:
