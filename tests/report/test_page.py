@@ -472,7 +472,7 @@ def test_live_pages_follow_the_run(tab: Tab, results_of_runs: Path, tmp_path: Pa
 
     folder = reports.results(tmp_path, problems=2, complete=False)
     watched = live.Live([], folder)
-    with reports.served(lambda port: live.application(watched, port)) as port:
+    with reports.served(live.application(watched)) as port:
         shown = tab.page
         shown.goto(f"http://127.0.0.1:{port}/#/0/map")
         shown.wait_for_selector("table.map tbody tr >> nth=1")

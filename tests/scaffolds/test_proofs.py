@@ -103,7 +103,7 @@ def test_whatever_shows_results_says_that_they_are_not_graded(
 
 def test_the_live_page_serves_them(proofs: tuple[Path, str]) -> None:
     served = live.Live(["18_proofs"], proofs[0])
-    with TestClient(live.application(served, 80), base_url="http://127.0.0.1:80") as client:
+    with TestClient(live.application(served), base_url="http://127.0.0.1") as client:
         assert client.get("/").status_code == 200
         steps = client.get("/data").json()["runs"][0]["head"]["metrics"]["steps"]
     assert [step["mean_accuracy"]["n"] for step in steps] == [0, 0]

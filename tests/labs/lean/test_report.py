@@ -15,10 +15,9 @@ from labs.lean import trajectories
 from labs.lean import tree_page as trees
 from tests.conftest import run
 from tests.helpers.browser import Tab
-from tests.helpers.reports import EVIL
+from tests.helpers.reports import EVIL, refused
 from tests.labs.lean import searches
 from tests.labs.lean.test_door import written
-from tests.report.test_cli import refused
 
 THEOREMS = (
     ("identity", "(p : Prop) : p → p"),
