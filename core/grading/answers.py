@@ -84,11 +84,6 @@ def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> 
     return judge(answer, truth, answer_type) is True
 
 
-def equivalent(a: str, b: str, answer_type: str = "integer") -> bool:
-    """Whether two answers say the same, either way round; for "integer" also outside 0-999."""
-    return canonical(a, answer_type) == canonical(b, answer_type) or is_correct(a, b, answer_type)
-
-
 def vote(answers: Sequence[str | None], truth: str, answer_type: str = "integer") -> Vote:
     """Majority vote (self-consistency, Wang et al. 2022, arXiv 2203.11171) over extracted answers; None does not vote.
     Votes are counted on what answers say, not on how they are written: see groups(), also for how long it blocks.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from core.base.errors import UserError
 from core.base.files import ROOT
-from core.grading.answers import equivalent, grade_answers
+from core.grading.answers import grade_answers, is_correct
 from core.problems import sets
 from core.problems.aime import AIME_2025
 from core.problems.columns import NAMES, understood
@@ -270,7 +270,7 @@ def test_imo_answerbench_is_read_whole_and_every_answer_is_recognised_as_itself(
         "Algebra", "Combinatorics", "Geometry", "Number theory"
     }  # fmt: skip
     for problem in found.problems:
-        assert problem.answer and equivalent(problem.answer, problem.answer, problem.answer_type), problem.id
+        assert problem.answer and is_correct(problem.answer, problem.answer, problem.answer_type), problem.id
         said = Completion("key", 0, answer=f"So the answer is \\boxed{{{problem.answer}}}.", finish_reason="stop")
         graded = grade_answers(problem, [Member(said)])
         assert graded.score == 1.0 and graded.grades[0].value == 1.0, problem.id
