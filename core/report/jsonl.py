@@ -62,8 +62,7 @@ def write(path: Path, to: str) -> tuple[str, int, list[str]]:
             sys.stdout.flush()
         else:
             write_atomically(out, lines())
-        notes = [journals.disagreement()] if journals.differing else []
-        folder = journals.folder
+        notes, folder = [], journals.folder
     if not head.complete:
         notes.append(f"{path.name} is partial: these are the problems and the last steps that it has so far")
     if any(lacks):

@@ -38,15 +38,13 @@ PAGE_BYTES = 4_900_000  # what goes into the page itself; what does not fit lies
 
 @dataclass
 class Run:
-    """A results file, and what its journals lack. `missing`: completions that no journal holds; `disagreement`: where
-    journals differ, in a line."""
+    """A results file. `missing`: the number of its completions that no journal holds."""
 
     name: str
     path: Path
     head: Head
     problems: list[ProblemResult]
     missing: int = 0
-    disagreement: str = ""
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -270,7 +268,6 @@ def write(
                 found = texts.of_problem(problem, journals)
                 run.missing += found.missing
                 parts.add(r, n, found)
-            run.disagreement = journals.disagreement() if journals.differing else ""
         known["runs"][r]["missing"] = run.missing
     inside = (each for tier in parts.inside.values() for each in tier.items())
     folder = beside.name if beside.exists() else ""

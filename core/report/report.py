@@ -168,8 +168,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                 if run.missing:
                     lacking = f"{run.missing} completions of {run.name} are in no journal; their texts are not shown"
                     print(wrapped(f"note: {lacking}", "  "))
-            for disagreement in sorted({run.disagreement for run in runs} - {""}):
-                print(f"note: {one_line(disagreement)}")
             print(f"report  {made[0]} ({os.path.getsize(made[0]) / 1e6:.1f} MB)")
             if len(made) > 1:
                 print(f"texts   {made[1]} (keep it beside the report; --all-inside makes it one file)")
