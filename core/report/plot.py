@@ -49,33 +49,27 @@ def plot(document: dict[str, Any], path: Path) -> None:
 
 
 def worth(document: dict[str, Any], path: Path) -> None:
-    """What proofs are worth: over the steps that are graded, and the shares of good and of full ones at the end."""
+    """Draw the worth of proofs: points over the steps that are graded; of a single one also the shares of good and of
+    full ones."""
     proofs = document["metrics"]["proofs"]
     steps = [step for step in document["metrics"]["steps"] if step["mean_accuracy"]["n"]]
     with _figure([document], path) as axes:
-        at, of_steps = (steps[-1]["step"] if steps else 0), len(steps) > 1
-        if of_steps:
+        axes.set_ylabel("%")
+        if len(steps) > 1:
             _curve(axes, [s["step"] for s in steps], [s["mean_accuracy"] for s in steps], POINTS, BLUE, "o-")
-        for n, (name, words) in enumerate(SHARES.items()):
-            if (of := proofs[name])["n"] and not (of_steps and name == "points"):
-                x = at + 0.06 * n * len(steps) if of_steps else n  # side by side
-                label = words if name == "points" else f"share with {words}"
-                axes.errorbar(
-                    [x], [100 * of["value"]], _bars([of]), fmt=MARKS[n], color=COLORS[n], capsize=3, label=label
-                )
-        if of_steps:
             axes.set_xlabel("step t")
             _whole_steps(axes)
-        else:
-            axes.set_xticks(range(len(SHARES)), list(SHARES.values()))
-            axes.set_xlim(-0.5, len(SHARES) - 0.5)
+        elif proofs["points"]["n"]:
+            shares = [proofs[name] for name in SHARES]
+            axes.errorbar(range(len(shares)), [100 * of["value"] for of in shares], _bars(shares), fmt="o", capsize=3)
+            axes.set_xticks(range(len(shares)), list(SHARES.values()))
+            axes.set_xlim(-0.5, len(shares) - 0.5)
             axes.set_xlabel("proofs of the last populations")
-        axes.set_ylabel("%")
 
 
-def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "majority_accuracy") -> None:
-    """`metric` (of graded proofs, their mean points) against completion tokens per problem, a line for each of
-    `documents`: what more tokens buy."""
+def frontier(documents: Sequence[dict[str, Any]], path: Path) -> None:
+    """Draw the accuracy of the vote (of graded proofs, their mean points) against completion tokens per problem, a line
+    for each of `documents`."""
     has_bands = len(documents) <= len(COLORS)  # more would hide each other
     with _figure(documents, path, has_bands=has_bands) as axes:
         for n, document in enumerate(documents):
@@ -88,11 +82,11 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "maj
                 sums.append((sums[-1] if sums else 0) + spent / document["problem_set"]["n"] / runs_of(document))
             style, color = _style(n)
             label = " ".join(filter(None, (document["experiment"], over(document))))
-            graded = [(x, step[metric]) for x, step in zip(sums, steps, strict=True) if step[metric]["n"]]
+            found = [step["majority_accuracy"] for step in steps]
+            graded = [(x, of) for x, of in zip(sums, found, strict=True) if of["n"]]
             _curve(axes, [x for x, _ in graded], [of for _, of in graded], label, color, style, has_bands)
         axes.set_xlabel("completion tokens per problem")
-        name = POINTS if all(map(is_of_proofs, documents)) else metric.replace("_", " ")
-        axes.set_ylabel(f"{name}, %")
+        axes.set_ylabel(f"{POINTS if all(map(is_of_proofs, documents)) else 'majority accuracy'}, %")
 
 
 def matched(
@@ -180,9 +174,9 @@ def _figure(
             axes.set_ylim(-2, 102)
             axes.grid(alpha=0.25)
             axes.spines[["top", "right"]].set_visible(False)
-            many = len(axes.get_legend_handles_labels()[1]) > 4
-            place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if many else {"loc": "best"}
-            axes.legend(frameon=False, **place)
+            if names := axes.get_legend_handles_labels()[1]:
+                beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+                axes.legend(frameon=False, **(beside if len(names) > 4 else {"loc": "best"}))
         axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)  # a name's dollars are no formula
         figure.supxlabel(_caption(documents, has_bands=has_bands and not map_height), fontsize=7, color="#555555")
         drawn = BytesIO()

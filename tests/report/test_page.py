@@ -32,7 +32,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("RESULTS_DIR", str(folder))
         constants: dict[str, Any] = {"N": 3, "VERIFY_SAMPLES": 2, "name": "13_best_of"}
         with ThreadPoolExecutor(1) as pool:  # the browser's event loop runs in this thread
-            pool.submit(solve_sync, BEST_OF, [Problem("p0", "1 + 0?", "1")], **constants).result()
+            pool.submit(lambda: solve_sync(BEST_OF, [Problem("p0", "1 + 0?", "1")], **constants)).result()
     server.close()
     yield folder
 
