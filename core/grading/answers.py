@@ -54,7 +54,7 @@ class Vote:
 
 def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
     """Whether `answer` is right; None when there was no verdict in time. For "math" this blocks, up to
-    math_verify.DEADLINE_S (from asyncio, call it in a thread). Raises UserError where math-verify is not installed."""
+    judge.DEADLINE_S (from asyncio, call it in a thread). Raises UserError where math-verify is not installed."""
     if answer is None:
         return False
     mine, theirs = canonical(answer, answer_type), canonical(truth, answer_type)

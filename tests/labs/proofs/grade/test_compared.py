@@ -113,8 +113,8 @@ def test_a_comparison_of_answers_and_one_that_says_too_little_are_one_line(
     first, *others = path.read_text().splitlines()
     for changes, said in (
         ({"of_proofs": False}, "99_small compares answers"),
-        ({"runs": {"samples": ["../x.json"]}}, "names results outside its folder"),
-        ({"budgets": None, "unit": 5}, "an earlier version wrote it"),
+        ({"runs": {"samples": ["../x.json"]}}, "table.jsonl"),
+        ({"budgets": None, "unit": 5}, "table.jsonl"),
     ):
         path.write_text("\n".join([json.dumps(json.loads(first) | changes), *others]) + "\n")
         status, _, err = grade("99_small", card())
