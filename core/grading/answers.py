@@ -54,7 +54,7 @@ class Vote:
 
 def judge(answer: str | None, truth: str, answer_type: str = "integer") -> bool | None:
     """Whether `answer` is right; None when there was no verdict in time. For "math" this blocks, up to
-    math_verify.DEADLINE_S (from asyncio, call it in a thread). Raises UserError where math-verify is not installed."""
+    judge.DEADLINE_S (from asyncio, call it in a thread). Raises UserError where math-verify is not installed."""
     if answer is None:
         return False
     mine, theirs = canonical(answer, answer_type), canonical(truth, answer_type)
@@ -82,11 +82,6 @@ def is_reference(answer: str, answer_type: str = "integer") -> bool:
 def is_correct(answer: str | None, truth: str, answer_type: str = "integer") -> bool:
     """Whether `answer` is right. No answer is wrong, and so is one that the judge could not decide (see judge)."""
     return judge(answer, truth, answer_type) is True
-
-
-def equivalent(a: str, b: str, answer_type: str = "integer") -> bool:
-    """Whether two answers say the same, either way round; for "integer" also outside 0-999."""
-    return canonical(a, answer_type) == canonical(b, answer_type) or is_correct(a, b, answer_type)
 
 
 def vote(answers: Sequence[str | None], truth: str, answer_type: str = "integer") -> Vote:

@@ -422,50 +422,40 @@ def _mixed(fraction: re.Match[str]) -> str:
 
 
 def _with_braces(text: str) -> str:
-    r"""\frac12 as \frac{1}{2}, \sqrt2 as \sqrt{2}: an argument without braces is one token."""
-    tokens: list[str] = _TOKEN.findall(text)
-    made: list[str] = []
-    index = 0
+    r"""\frac12 as \frac{1}{2}, \sqrt2 as \sqrt{2}: an argument without braces is one token. Raises Unreadable."""
+    groups: list[list[str]] = [[]]  # of each group that is open, from the right, its parts so far, the last one first
 
-    def argument() -> str:
-        nonlocal index
-        while index < len(tokens) and tokens[index].isspace():
-            index += 1
-        if index >= len(tokens):
+    def argument(parts: list[str]) -> str:
+        while parts and parts[-1].isspace():
+            parts.pop()
+        if not parts:
             raise Unreadable
-        if tokens[index] != "{":
-            return command() if tokens[index].startswith("\\") else one()
-        index += 1
-        inner = ""
-        while index < len(tokens) and tokens[index] != "}":
-            inner += "{" + argument() + "}" if tokens[index] == "{" else command()
-        index += 1
-        return inner
+        part = parts.pop()
+        return part if part[0] == "{" else f"{{{part}}}"
 
-    def one() -> str:
-        nonlocal index
-        index += 1
-        return tokens[index - 1]
-
-    def command() -> str:
-        token = one()
-        if token in (r"\frac", r"\binom"):
-            return f"{token}{{{argument()}}}{{{argument()}}}"
-        if token == r"\sqrt":
-            root = ""
-            if index < len(tokens) and tokens[index] == "[":
-                while not root.endswith("]"):
-                    if index == len(tokens):
-                        raise Unreadable
-                    root += one()
-            return f"{token}{root}{{{argument()}}}"
-        if token in ("^", "_") and index < len(tokens) and tokens[index] in (r"\frac", r"\sqrt", r"\binom"):
-            return f"{token}{{{command()}}}"
-        return token
-
-    while index < len(tokens):
-        made.append(command())
-    return "".join(made)
+    for token in reversed(_TOKEN.findall(text)):
+        parts = groups[-1]
+        if token == "}":
+            groups.append([])
+            continue
+        if token == "{":
+            token = "{" + "".join(reversed(groups.pop())) + "}"
+            if not groups:
+                raise Unreadable
+            parts = groups[-1]
+        elif token in (r"\frac", r"\binom"):
+            token += argument(parts) + argument(parts)
+        elif token == r"\sqrt":
+            if parts and parts[-1] == "[":
+                while not token.endswith("]"):
+                    token += parts.pop() if parts else "]"
+            token += argument(parts)
+        elif token in ("^", "_") and parts and parts[-1].startswith((r"\frac", r"\sqrt", r"\binom")):
+            token += f"{{{parts.pop()}}}"
+        parts.append(token)
+    if len(groups) > 1:
+        raise Unreadable
+    return "".join(reversed(groups[0]))
 
 
 def _exact(value: Any) -> Any:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from core.types import MAX_ANSWER_CHARS
 
 LINE_ENDS = "\n\v\f\r\x1c-\x1e\x85\u2028\u2029"  # of a character class
-LONGEST_PLACEHOLDER = 80  # characters: who says more says something
 
 _LINE = re.compile(
     rf"(?:\A|(?<=[{LINE_ENDS}]))(?P<before>[ \t\u00a0>#*_`\"'“‘]*+)(?ai:final(?:[ \t]++answer)?+)"
@@ -96,8 +95,6 @@ def final_lines(text: str) -> list[FinalLine]:
 
 def says_nothing(value: str) -> bool:
     """Whether `value` is empty, or stands where an answer should."""
-    if len(value) > LONGEST_PLACEHOLDER:
-        return not value.strip(_DRESS)
     inner = value.strip(_DRESS)
     if inner[:1] + inner[-1:] in _BRACKETS:
         is_slot = inner[0] == "<" and _WORDS.fullmatch(inner[1:-1].strip(_DRESS))

@@ -10,6 +10,7 @@ import faulthandler
 import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -24,29 +25,9 @@ from core.base.files import ROOT
 
 # Seconds of the child's own processor time, for a busy machine takes none of that away:
 DEADLINE_S = 10.0  # for one comparison
-START_S = 60.0  # for importing sympy and getting warm
+START_S = 60.0  # for importing sympy
 WALL_S = 600.0  # by the clock, for either
 MEMORY_BYTES = 4 << 30  # address space of the child
-# Compared before the first deadline runs, because sympy and the parser load and learn much when something of a kind
-# comes first. Half of them are unequal, which takes other paths.
-WARMING = (
-    (r"3 \cdot 5!", r"5!\cdot 3"),
-    (r"\frac{\sqrt{3}}{3}", r"\frac{1}{\sqrt{3}}"),
-    (r"2\sqrt{2}-\pi", "5"),
-    (r"(x-1)^2", r"x^2-2x+1"),
-    (r"\frac{n(n-1)}{2}", r"\binom{n}{2}"),
-    (r"e^{2}+\ln 3", r"\log_2 5"),
-    (r"\cos\frac{\pi}{5}", r"\tan 20^\circ"),
-    (r"\{1,4\}", r"\{4,1\}"),
-    (r"[0,2)", r"(0,2)\cup(3,\infty)"),
-    (r"x\ge 5", r"[5,\infty)"),
-    ("y=3x-1", "y=3x"),
-    (r"x=\pm 3", r"3,-3"),
-    ("2+3i", "3i-2"),
-    (r"\begin{pmatrix}1&0\\0&1\end{pmatrix}", r"\begin{pmatrix}1&0\\0&2\end{pmatrix}"),
-    (r"\sum_{k=1}^{4}k+\int_0^1 x\,dx", r"\frac{21}{2}"),
-    (r"\lfloor 2.5\rfloor+|-1|", "25\\%"),
-)
 
 
 @lru_cache(maxsize=65536)
@@ -57,7 +38,7 @@ def math_equal(answer: str, truth: str) -> bool | None:
 
     Raises UserError when math-verify is not installed.
     """
-    verdict = _JUDGE.equal(answer, truth)
+    verdict = _JUDGE.verdict(answer, truth)
     if verdict is None:
         logging.getLogger(__name__).warning("no verdict in time on %.200r = %.200r: taken for different", answer, truth)
     return verdict
@@ -67,7 +48,7 @@ def math_equal(answer: str, truth: str) -> bool | None:
 def math_readable(text: str) -> bool | None:
     """Whether `text`, LaTeX without dollar signs, can be compared with answers that are spelled otherwise; None when
     there was no verdict within DEADLINE_S. Safe and raises as math_equal."""
-    return _JUDGE.readable(text)
+    return _JUDGE.verdict(text)
 
 
 def stop() -> None:
@@ -97,13 +78,8 @@ class _Judge:
         self._ended = False
         atexit.register(self._stop)
 
-    def equal(self, answer: str, truth: str) -> bool | None:
-        return self._verdict(answer, truth)
-
-    def readable(self, text: str) -> bool | None:
-        return self._verdict(text)
-
-    def _verdict(self, *texts: str) -> bool | None:
+    def verdict(self, *texts: str) -> bool | None:
+        """Ask whether two texts are equal, or whether one is readable. None: no verdict within DEADLINE_S."""
         with self._lock:
             if self._ended:
                 return None
@@ -167,19 +143,13 @@ _JUDGE = _Judge()
 
 def _serve() -> None:
     """The child: a JSON list [answer, truth, deadline in s] (of one that is to be read, without the truth) a line in,
-    true or false a line out. It says "ready" when a first comparison costs no more than a later one, and ends by itself
-    when the parent is gone."""
+    true or false a line out. It says "ready" when sympy is imported, and ends by itself when the parent is gone."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not pass for a reply
     with _ending_after(START_S):
         from core.grading.equality import equal, readable
 
-        if sys.platform != "win32":
-            import resource
-
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-        for pair in WARMING:
-            equal(*pair)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     print("ready", file=replies, flush=True)
     for line in sys.stdin:
         *texts, deadline = json.loads(line)
@@ -191,17 +161,13 @@ def _serve() -> None:
 @contextmanager
 def _ending_after(seconds: float) -> Iterator[None]:
     """End this process, whatever sympy is doing, when the block has taken `seconds` of its processor time: the kernel
-    counts them, and its signal needs no Python to be noticed. What takes no time and yet does not end is ended after
-    WALL_S by a C thread. Windows has no such signal: the clock decides there."""
-    if sys.platform == "win32":
-        faulthandler.dump_traceback_later(seconds, exit=True)
-    else:
-        faulthandler.dump_traceback_later(WALL_S, exit=True)
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_PROF, seconds)
+    counts them, and its signal needs no Python to be noticed. A block that takes no time and yet does not end is ended
+    after WALL_S by a C thread."""
+    faulthandler.dump_traceback_later(WALL_S, exit=True)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     yield
-    if sys.platform != "win32":
-        signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     faulthandler.cancel_dump_traceback_later()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.base.files import DATA
-from core.problems.published import Published
+from core.problems.published import TRAIN, Published
 from core.types import Problem
 
 # The ids and answers that AIME 2025 must agree with, and the revision that is fetched.
@@ -36,7 +36,7 @@ AIME_2024 = Published(
     repo="HuggingFaceH4/aime_2024",
     rows=30,
     licence=None,  # its card names none; it says that it is from AI-MO/aimo-validation-aime, which is Apache 2.0
-    file="data/train-00000-of-00001.parquet",
+    files=TRAIN,
     # Read on the hub's page and in public code that pins it (2026-11), not looked up on the hub itself.
     revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
 )
@@ -45,7 +45,7 @@ AIME_2025 = Keyed(
     repo="MathArena/aime_2025",
     rows=30,
     licence="CC BY-NC-SA 4.0",
-    file="data/train-00000-of-00001.parquet",
+    files=TRAIN,
     revision=json.loads(KEY.read_text(encoding="utf-8"))["revision"],
     # ProblemSet.sha256 of the copy that tests read where there is one; the hub's was not at hand to compare it with.
     versions={"0ee9b2d74e151dce85dce03f4dd02ca14b66631d573cac5a4cb2bdac1c2da840": "as tested"},

@@ -3,8 +3,8 @@
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -52,33 +52,24 @@ class Found:
     licence: str | None = None
 
 
-def fetched(repo: str, revision: str, file: str) -> Found:
-    """One file. Raises whatever the hub client does (see `told`)."""
+def fetched(repo: str, revision: str, files: Iterable[str]) -> Found:
+    """Fetch files of one revision. Raises the hub client's errors (see `told`)."""
     from huggingface_hub import hf_hub_download
 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every try
-    path = Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision or MAIN))
-    snapshot = next(folder for folder in path.parents if folder.parent.name == "snapshots")  # …/snapshots/<commit>/…
-    return Found((path,), snapshot.name)
+    paths = tuple(Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision or MAIN)) for file in files)
+    commit = next(folder.name for folder in paths[0].parents if folder.parent.name == "snapshots")
+    return Found(paths, commit)
 
 
-def together(found: Iterable[Found]) -> Found:
-    """Files of one commit."""
-    every = list(found)
-    return Found(tuple(path for each in every for path in each.paths), every[0].commit, every[0].licence)
-
-
-def fetched_split(repo: str, revision: str, split: str) -> Found:
-    """The files of a split, "" for that of a set which has but one. Raises UserError for a split that is not there, and
-    whatever the hub client does."""
-    commit, names, licence = _listed(repo, revision)
-    paths: list[Path] = []
-    for name in files_of(names, split, repo):
-        found = fetched(repo, revision, name)
-        if found.commit != commit:
-            raise UserError(f"{repo} changed on the hub while it was fetched. Run the same command again")
-        paths += found.paths
-    return Found(tuple(paths), commit, licence)
+def fetched_splits(repo: str, revision: str, splits: Iterable[str]) -> Found:
+    """Fetch the files of splits, "" for that of a set with a single one. Raises UserError for a split that is not
+    there, and the hub client's errors."""
+    commit, names, licence = _listed(repo, revision or MAIN)
+    found = fetched(repo, revision, [name for split in splits for name in files_of(names, split, repo)])
+    if any(commit not in path.parts for path in found.paths):
+        raise UserError(f"{repo} changed on the hub while it was fetched. Run the same command again")
+    return replace(found, licence=licence)
 
 
 @contextmanager
@@ -126,37 +117,25 @@ def split_of(name: str) -> str:
 
 
 def _listed(repo: str, revision: str) -> tuple[str, list[str], str | None]:
-    """Commit, files and licence of a data set, as the hub tells them or, where it can't be reached, as the cache has
-    them."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
+    """List commit, files and licence of a data set from the hub; without a licence from the cache if the hub can't be
+    reached."""
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        about = HfApi().dataset_info(repo, revision=revision or MAIN, timeout=TIMEOUT_S)
+        about = HfApi().dataset_info(repo, revision=revision, timeout=TIMEOUT_S)
     except HfHubHTTPError:
         raise  # it has answered
     except Exception:
-        if cached := _cached(repo, revision or MAIN):
-            return cached
+        with suppress(LocalEntryNotFoundError):
+            folder = Path(snapshot_download(repo, repo_type="dataset", revision=revision, local_files_only=True))
+            return (
+                folder.name,
+                [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()],
+                None,
+            )
         raise
     return about.sha or "", [each.rfilename for each in about.siblings or []], _licence(about.card_data)
-
-
-def _cached(repo: str, revision: str) -> tuple[str, list[str], str | None] | None:
-    """The same of what was fetched before; a licence is not kept there."""
-    from huggingface_hub import scan_cache_dir
-    from huggingface_hub.errors import CacheNotFound
-
-    try:
-        kept = [each for each in scan_cache_dir().repos if (each.repo_type, each.repo_id) == ("dataset", repo)]
-    except CacheNotFound:
-        return None
-    for each in kept:
-        for held in each.revisions:
-            if held.commit_hash == revision or revision in held.refs:
-                folder = held.snapshot_path
-                return held.commit_hash, [file.file_path.relative_to(folder).as_posix() for file in held.files], None
-    return None
 
 
 def _licence(card: Any) -> str | None:

@@ -3,7 +3,7 @@ that ask for proofs, 30 basic and 30 advanced ones."""
 
 from dataclasses import dataclass, replace
 
-from core.problems.published import Published
+from core.problems.published import TRAIN, Published
 from core.types import Problem
 
 # The commit and the name of the file in QED-Nano's copy could not be looked up when this was written. There are two
@@ -41,7 +41,7 @@ PROOFBENCH = ProofBench(
     repo="lm-provers/IMOProofBench",
     rows=60,
     licence="CC BY 4.0",
-    file="data/train-00000-of-00001.parquet",
+    files=TRAIN,
     # Read in public code that pins it (2026-11), not looked up on the hub itself; so was the name of the file.
     revision="4b02dfebc3a956682398ce5847d56d0e820a758d",
     columns="Problem ID, Problem, Solution and Grading guidelines",

@@ -8,7 +8,7 @@ PROOFBENCH = Published(
     repo="lm-provers/ProofBench",
     rows=145,
     licence="MIT",  # of wenjiema02/ProofBench, which its problems are from; the card of this copy was not at hand
-    splits={
+    files={
         "24_25": "data/24_25-00000-of-00001.parquet",
         "other": "data/other-00000-of-00001.parquet",
     },

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from core.types import Problem
 
 UNKNOWN = "unknown"  # a content that no hash here is of
+TRAIN = {"": "data/train-00000-of-00001.parquet"}  # the file of many sets
 
 
 @dataclass(frozen=True)
 class Published:
-    """A set: `rows` problems under `licence` (None: its card names none), in `file` of the data set `repo` at
-    `revision`, a commit. Without a file, in the files of `split`, or of its `splits`, of which problems then say which
-    they are from; without a revision, as it is on the day.
+    """A set: `rows` problems under `licence` (None: its card names none), in `files` of the data set `repo` at
+    `revision`, a commit. Each file comes with the split that its problems belong to, "" for none. Without files, the
+    problems are in those of `splits` (hub.split_of); without a revision, as they are on the day.
 
     `versions`: names of contents by ProblemSet.sha256, the hash of ids, statements, answers and their types as they
     are read. Others are no error, for a set may be corrected; results then say that the version is unknown."""
@@ -22,10 +23,8 @@ class Published:
     repo: str
     rows: int
     licence: str | None
-    file: str = ""
-    split: str = "train"
-    splits: Mapping[str, str] = field(default_factory=dict)  # by their names, the file of each
-    splits_of_hub: tuple[str, ...] = ()  # in place of these, what hub.split_of calls them, where files are many
+    files: Mapping[str, str] = field(default_factory=dict)
+    splits: tuple[str, ...] = ("train",)
     revision: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     columns: str = "problem and answer"  # that a local copy needs
@@ -48,4 +47,4 @@ class Published:
     def address(self) -> str:
         """Where a browser finds it."""
         where = f"https://huggingface.co/datasets/{self.repo}"
-        return f"{where}/resolve/{self.revision or 'main'}/{self.file}" if self.file else where
+        return f"{where}/resolve/{self.revision}/{self.files['']}" if "" in self.files else where

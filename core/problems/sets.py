@@ -4,6 +4,7 @@ own."""
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -100,7 +101,10 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
         whole = _published(PUBLISHED[known_as], constant)
         return whole.part(part) if part else whole
     if name.startswith("hub:"):
-        return _of_hub(hub.Spec.read(name), wanted, constant)
+        asked = hub.Spec.read(name)
+        read = read_hub(asked, constant)
+        problems = check(read.rows, read.place, wanted)
+        return ProblemSet(asked.name, problems, read.source, read.licence, revision=read.commit)
     path = Path(os.path.expanduser(name))
     if path.suffix or path.exists():
         return ProblemSet(path.stem, read_file(path, wanted), f"file {path.name}")
@@ -112,7 +116,7 @@ def load(name: str, wanted: str = ANSWERS, constant: str = "PROBLEMS") -> Proble
 
 
 def _published(known: Published, constant: str) -> ProblemSet:
-    """A set that is known: its copy in COPIES, or else the hub's. Raises UserError where it is another."""
+    """Load a known set: its copy in COPIES, or else the hub's. Raises UserError if it is another."""
     read = read_published(known, constant)
     problems = known.settled(check(read.rows, read.place))
     if fault := known.fault(problems):
@@ -121,17 +125,10 @@ def _published(known: Published, constant: str) -> ProblemSet:
     return replace(made, version=known.version(made.sha256))
 
 
-def _of_hub(asked: hub.Spec, wanted: str, constant: str) -> ProblemSet:
-    """Any set of the hub, at one commit, which results name."""
-    read = read_hub(asked, constant)
-    problems = check(read.rows, read.place, wanted)
-    return ProblemSet(asked.name, problems, read.source, read.licence, None, read.commit)
-
-
 @dataclass(frozen=True)
 class Read:
-    """The `rows` of a set, as they are; the `place` of its first file; its `source` in words, and its `origin` in
-    fewer; the commit and the licence, where the hub tells them; the `way_out` where something is wrong with it."""
+    """The `rows` of a set as they are, and its `place`, the first file. `source` and `origin` say in words where they
+    are from, and `way_out` what to do if something is wrong. Commit and licence: None if the hub does not tell them."""
 
     rows: Rows
     place: str
@@ -143,7 +140,7 @@ class Read:
 
 
 def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
-    """The rows of a set that is known: of its copy in COPIES, or else of the hub's; with `wanted`, without their other
+    """Read the rows of a known set from its copy in COPIES, or else from the hub; with `wanted`, without their other
     columns. Raises UserError, which tells of the `constant` that takes a file."""
     way_out = (
         f"{ONLINE}, or give a local copy, one file with the columns {known.columns}: {known.address} as "
@@ -151,36 +148,28 @@ def read_published(known: Published, constant: str = "PROBLEMS", wanted: Wanted 
     )
     copy = next((path for kind in READERS if (path := COPIES / f"{known.name}{kind}").exists()), None)
     if copy:
-        found = hub.Found((copy,), "")
-        source = f"file {copy.name}"
-    else:
-        with hub.told(known.name, way_out):
-            if known.splits:
-                found = hub.together(hub.fetched(known.repo, known.revision, file) for file in known.splits.values())
-            elif known.splits_of_hub:
-                every = (hub.fetched_split(known.repo, known.revision, split) for split in known.splits_of_hub)
-                found = hub.together(every)
-            elif known.file:
-                found = hub.fetched(known.repo, known.revision, known.file)
-            else:
-                found = hub.fetched_split(known.repo, known.revision, known.split)
-        source = f"hub {known.repo} at {found.commit}"
-    splits = list(known.splits) if len(found.paths) == len(known.splits) else [""] * len(found.paths)
-    rows = [row for path, split in zip(found.paths, splits, strict=True) for row in _rows(path, split, wanted)]
-    return Read(rows, str(found.paths[0]), source, str(copy or "the hub"), way_out, found.commit or None)
+        return Read(read_rows(copy, wanted), str(copy), f"file {copy.name}", str(copy), way_out)
+    with hub.told(known.name, way_out):
+        if known.files:
+            found = hub.fetched(known.repo, known.revision, known.files.values())
+        else:
+            found = hub.fetched_splits(known.repo, known.revision, known.splits)
+    return _of_hub(found, known.repo, way_out, wanted, list(known.files))
 
 
 def read_hub(asked: hub.Spec, constant: str = "PROBLEMS", wanted: Wanted | None = None) -> Read:
-    """The same of any set of the hub."""
+    """Read the rows of any set of the hub."""
     way_out = f"{ONLINE}, or download a file of it and give {constant}=path/to/file.parquet (or .csv, .json, .jsonl)"
     with hub.told(asked.repo, way_out):
-        found = hub.fetched_split(asked.repo, asked.revision, asked.split)
-    rows = [row for path in found.paths for row in _rows(path, "", wanted)]
-    source = f"hub {asked.repo} at {found.commit}"
+        found = hub.fetched_splits(asked.repo, asked.revision, [asked.split])
+    return _of_hub(found, asked.repo, way_out, wanted)
+
+
+def _of_hub(found: hub.Found, repo: str, way_out: str, wanted: Wanted | None, splits: Sequence[str] = ()) -> Read:
+    """Read fetched files. `splits`: of the problems of each, which then say so."""
+    rows = []
+    for number, path in enumerate(found.paths):
+        of = {"split": splits[number]} if splits and splits[number] else {}
+        rows += [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path, wanted)]
+    source = f"hub {repo} at {found.commit}"
     return Read(rows, str(found.paths[0]), source, "the hub", way_out, found.commit, found.licence)
-
-
-def _rows(path: Path, split: str, wanted: Wanted | None) -> Rows:
-    """The rows of a file, which say that they are of `split` where that is given."""
-    of = {"split": split} if split else {}
-    return [(where, row | of if isinstance(row, dict) else row) for where, row in read_rows(path, wanted)]

@@ -1,6 +1,5 @@
 """What budgets buy of results: the rows and tables of a comparison at equal compute."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,16 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from core.base.errors import UserError, one_line
-from core.base.files import read_text
+from core.base.errors import UserError
 from core.base.prices import Counted
 from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired
-from core.base.terminal import columns, wrapped
-from core.report.table import NONE, Column, Metric, Table, filled, legend
+from core.report.table import NONE, Metric, Table, filled, legend
 from core.report.tables import NOT_GRADED, chance, interval, shift
 from core.results import read
 from core.results.model import CallCost, MemberResult, StepResult
-from core.results.spending import TOKENS, Meter, amount
+from core.results.spending import TOKENS, Meter
 
 UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
 
@@ -178,26 +175,28 @@ HOLM = "corrected for all p of the table; the other figures are means over probl
 def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
     """Declare the columns of the table. Budgets are as `meter` counts. `what` is accuracy, or mean points / 7."""
 
-    def figure(head: str, meaning: str = "", name: str = "", form: str = ",.0f") -> Metric:
-        return Metric(head, meaning, lambda row: f"{row.means[name or head]:{form}}")
+    def figure(head: str, rank: int, meaning: str = "", name: str = "", form: str = ",.0f") -> Metric:
+        return Metric(head, meaning, lambda row: f"{row.means[name or head]:{form}}", rank=rank)
 
     def in_unit(unit: str, meaning: str = "") -> Metric:
-        return Metric(unit, meaning, lambda row: meter.shown(row.means[unit], unit), lambda row: unit in row.means)
+        return Metric(
+            unit, meaning, lambda row: meter.shown(row.means[unit], unit), lambda row: unit in row.means, rank=4
+        )
 
     return [
         Metric("scaffold", "", lambda row: row.name),
         Metric("budget", "", lambda row: meter.shown(row.budget)),
         Metric(what, "", _accuracy),
         Metric(f"minus {reference}", "", _difference),
-        Metric("p", "", lambda row: chance(row.against.p) if row.against else NONE),
-        Metric("p (Holm)", HOLM, lambda row: chance(row.p_holm) if row.p_holm is not None else NONE),
-        Metric("unanswered", "", lambda row: f"{row.unanswered:.0%}"),
-        figure("tokens"),
-        figure("cut", "tokens of the step that did not fit"),
-        figure("calls", form=".1f"),
-        figure("path s", "seconds of requests that waited for each other", "path", ".1f"),
-        figure("prompt"),
-        figure("cached"),
+        Metric("p", "", lambda row: chance(row.against.p) if row.against else NONE, rank=2),
+        Metric("p (Holm)", HOLM, lambda row: chance(row.p_holm) if row.p_holm is not None else NONE, rank=1),
+        Metric("unanswered", "", lambda row: f"{row.unanswered:.0%}", rank=2),
+        figure("tokens", 2),
+        figure("cut", 3, "tokens of the step that did not fit"),
+        figure("calls", 3, form=".1f"),
+        figure("path s", 3, "seconds of requests that waited for each other", "path", ".1f"),
+        figure("prompt", 4),
+        figure("cached", 4),
         in_unit("read", "tokens written and prompt tokens that no cache held"),
         in_unit("read_cold", "tokens written and all prompt tokens"),
         in_unit("flops", "computed from the model's shape"),
@@ -223,37 +222,3 @@ def shown(row: Row) -> dict[str, Any]:
         **{what: None if math.isnan(mean) else mean for what, mean in row.means.items()},
         "against": vars(row.against) | {"p_holm": row.p_holm} if row.against else None,
     }
-
-
-def compact(made: Sequence[Mapping[str, Any]], unit: str = "tokens") -> str:
-    """The accuracies (or points) alone of rows as `shown`, a line for each scaffold and a column for each budget. A
-    star: other than the reference at that budget by more than chance, with p (Holm) of 0.05 at most."""
-    names = list(dict.fromkeys(row["scaffold"] for row in made))
-    rows = {(row["scaffold"], row["budget"]): row for row in made}
-
-    def cell(row: Mapping[str, Any]) -> str:
-        star = "*" if row["against"] and row["against"]["p_holm"] <= 0.05 else " "
-        value = row["accuracy"]["value"] if row["unanswered"] < 1 else None
-        return "- " if value is None else f"{100 * value:.1f}{star}"
-
-    budgets = sorted({row["budget"] for row in made})
-    each = [Column(f"{amount(unit, budget)} ", [cell(rows[name, budget]) for name in names]) for budget in budgets]
-    return Table("", [Column("budget", [one_line(name, 60) for name in names]), *each]).body()
-
-
-def at_budgets(folder: Path) -> str:
-    """What a comparison in `folder` came to, as its files have it: the table, or its accuracies alone where the
-    terminal is too narrow."""
-    whole = folder / "table.txt"
-    text = read_text(whole, "the table", "Run the comparison again").rstrip()
-    if not 0 < columns() < len(text.partition("\n")[0]):
-        return text
-    try:
-        lines = read_text(folder / "table.jsonl", "the table", "Run the comparison again").splitlines()
-        summary, *made = map(json.loads, lines)
-        short = compact(made, summary.get("unit", "tokens"))
-        notes = [f"note: {one_line(note)}" for note in summary["notes"]]
-    except (ValueError, LookupError, TypeError, AttributeError, UserError):
-        return text  # it is not as we write it, and the other says the same
-    told = [short, "", "*: other than the first at that budget, p (Holm) ≤ 0.05", *notes]
-    return f"{wrapped(chr(10).join(told), '  ')}\nall figures: {whole}"

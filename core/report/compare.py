@@ -14,9 +14,9 @@ from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import results_dir
 from core.base.stats import Estimate, Paired, holm, mean_by_problem, paired, relative_change
-from core.base.terminal import columns, short, wrapped
+from core.base.terminal import columns, wrapped
 from core.report import tables
-from core.report.labels import Named, labels
+from core.report.labels import labels
 from core.report.table import Column, Table
 from core.report.tables import chance, interval, shift, spent_tokens
 from core.results import points as worth
@@ -26,40 +26,59 @@ from core.results.model import Head, ProblemResult, StepResult
 
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
-NAME = 16  # characters of a result's name if there is little room
 MERGES: dict[str, Callable[..., float]] = {"mean": fmean, "max": max, "min": min}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What is compared of a results file. `final`: the values of its `metrics` after the last step, by problem (its id
-    and reference answer), for the problems that reached it or ended before; there are `problems` in all. Of merged
-    runs, a problem has one value: of accuracies by what they were merged, of tokens the mean."""
+    """The figures of a results file. `step`: its last one. `final`: the values of its `metrics` then, by problem (its
+    id and reference answer), for the problems that reached it or ended before. `tokens`: generated for each of them,
+    side calls included; None if not all are known. Of merged runs, a problem has one value: of accuracies by the merge
+    of the runs, of tokens the mean."""
 
     name: str
-    experiment: str
-    config: dict[str, Any]
-    set_name: str
-    set_sha256: str
-    model: str
-    weights: dict[str, str | None]  # revision and sha256, None where they are not known
-    told: str | None  # what else the server says of them, in JSON
-    engine: str
-    complete: bool
+    head: Head
     step: int
-    completion_tokens: int | None  # of merged runs the mean; None if the server counted none
-    problems: int
     final: dict[tuple[str, str], tuple[float, ...]]
-    tokens: dict[tuple[str, str], float | None]  # generated for each of them, side calls included; None: not all known
-    metrics: tuple[str, ...] = METRICS  # or OF_PROOFS
-    over_runs: dict[str, Any] | None = None  # of merged runs, the first two metrics after the last step, over runs
-    merged: str = ""  # and what is taken of their runs, in words
-    cost: str = ""  # of all completions, of merged runs the mean, as it is shown; "" if prices are not known
+    tokens: dict[tuple[str, str], float | None]
+
+    @property
+    def experiment(self) -> str:
+        return self.head.experiment
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.head.config
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return OF_PROOFS if self.head.metrics.proofs else METRICS
+
+    @property
+    def runs(self) -> int:
+        return len(self.head.runs.seeds) if self.head.runs else 1
+
+    @property
+    def completion_tokens(self) -> int | None:
+        """Return the tokens of a run; None if the server counted none."""
+        count = self.head.metrics.tokens["completion"]
+        return None if count is None else round(count / self.runs)
+
+    @property
+    def cost(self) -> str:
+        """Return the cost of a run as it is shown; "" if prices are not known."""
+        cost, is_partly = self.head.metrics.cost, any(step.uncounted for step in self.head.metrics.steps)
+        return tables.spent_dollars(cost and cost / self.runs, is_partly) if self.head.prices else ""
+
+    def says(self, part: str, key: str) -> str | None:
+        """Return a word of the head's model, engine or problem set as it can be shown; None if it is not known."""
+        word = getattr(self.head, part).get(key)
+        return None if word in (None, "{}") else one_line(str(word), 300)
 
 
 def read(name: str, folder: Path) -> Result:
-    """The results `name`, found as by path_of. Raises UserError where there are none, or they can't be read, or are no
-    results file of schema 1."""
+    """Read the results `name`, found as by path_of. Raises UserError if there are none, or they can't be read, or are
+    no results file of schema 1."""
     path = path_of(name, folder)
     return _result(one_line(path.stem), *stored.read(path))
 
@@ -71,8 +90,7 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
     step, ungraded = 0, False
     for problem in problems:
         if steps := problem.steps:
-            id = (problem.id, str(problem.answer))
-            last = steps[-1]
+            id, last = (problem.id, str(problem.answer)), steps[-1]
             step = max(step, last.step)
             if (found := _values(last)) is None:
                 ungraded = True
@@ -83,39 +101,14 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
     if ungraded and not values:
         raise UserError(f"{name} is not graded, so that there is nothing to compare")
     by = MERGES[head.runs.by] if head.runs else fmean
-    final = {id: tuple(map(by, zip(*of, strict=True))) for id, of in values.items()}
-    tokens = {
-        id: None if None in of else fmean(count for count in of if count is not None) for id, of in counts.items()
-    }
-    over = head.metrics.steps[-1].runs if head.metrics.steps else None
-    if proofs := head.metrics.proofs:
-        over = proofs.runs
-    ended = [id for id in final if reached[id] >= step]
-    return Result(
-        name=name,
-        experiment=_name(head.experiment),
-        config=head.config,
-        set_name=_name(head.problem_set["name"]),
-        set_sha256=_name(head.problem_set["sha256"]),
-        model=_name(head.model["name"]),
-        weights={key: _name(said) if (said := head.model.get(key)) else None for key in ("revision", "sha256")},
-        told=_name(said, 300) if (said := head.model.get("told")) not in (None, "{}") else None,
-        engine=_name(head.engine["kind"]),
-        complete=head.complete,
-        step=step,
-        completion_tokens=None if (count := head.metrics.tokens["completion"]) is None else round(count / _runs(head)),
-        problems=int(head.problem_set["n"]),
-        final={id: final[id] for id in ended},
-        tokens={id: tokens[id] for id in ended},
-        metrics=OF_PROOFS if proofs else METRICS,
-        over_runs=over and {metric: of.to_dict() for metric, of in over.items()},
-        merged=tables.merged(head.document) if head.runs else "",
-        cost=_cost(head),
-    )
+    ended = [id for id in values if reached[id] >= step]
+    final = {id: tuple(map(by, zip(*values[id], strict=True))) for id in ended}
+    tokens = {id: None if None in counts[id] else fmean(count or 0 for count in counts[id]) for id in ended}
+    return Result(name, head, step, final, tokens)
 
 
 def _values(step: StepResult) -> tuple[float, ...] | None:
-    """The metrics of a problem's last population, as METRICS or OF_PROOFS name them; None where nobody graded it."""
+    """Return the metrics of a problem's last population, as METRICS or OF_PROOFS name them; None if it has no grade."""
     if any(m.points for m in step.members):
         return worth.values(m.points.worth for m in step.members if m.points)
     if step.mean_accuracy is None or step.majority_correct is None:
@@ -123,51 +116,39 @@ def _values(step: StepResult) -> tuple[float, ...] | None:
     return step.mean_accuracy, step.majority_correct
 
 
-def _cost(head: Head) -> str:
-    if head.prices is None:
-        return ""
-    cost = None if head.metrics.cost is None else head.metrics.cost / _runs(head)
-    return tables.spent_dollars(cost, any(step.uncounted for step in head.metrics.steps))
-
-
-def _runs(head: Head) -> int:
-    return len(head.runs.seeds) if head.runs else 1
-
-
 def _generated(steps: Sequence[StepResult]) -> int | None:
-    """Tokens generated in all steps of a problem; None where the server did not count all of them."""
+    """Sum the tokens generated in all steps of a problem; None if the server did not count all of them."""
     counts = [call.completion_tokens for step in steps for member in step.members for call in member.calls]
     return None if None in counts else sum(count for count in counts if count)
-
-
-def _name(value: Any, most: int = 200) -> str:
-    """A name as it can be shown."""
-    return one_line(str(value), most)
 
 
 def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list[str]:
     """Notes on what differs between two results. Raises UserError where that makes comparing them meaningless: other
     problems or another model, unless `anyway`; no problem in common, always. `is_trained`: the weights of one were
     made of the other's, so that models differ on purpose."""
-    both = f"{first.name} and {other.name}"
+    both, model, told = f"{first.name} and {other.name}", first.says("model", "name"), first.says("model", "told")
+    is_alike, theirs = model == other.says("model", "name"), other.says("model", "told")
     differences = []
-    if first.set_sha256 != other.set_sha256:
-        differences.append(f"{both} have different problem sets ({first.set_name}; {other.set_name})")
-    if first.model != other.model and not is_trained:
-        differences.append(f"{both} have different models ({first.model}; {other.model})")
-    for key, mine in first.weights.items():
-        if first.model == other.model and mine and (theirs := other.weights[key]) and mine != theirs:
-            differences.append(f"{both} have different models ({first.model} at {key} {mine}; {theirs})")
+    if first.says("problem_set", "sha256") != other.says("problem_set", "sha256"):
+        sets = (each.says("problem_set", "name") for each in (first, other))
+        differences.append(f"{both} have different problem sets ({'; '.join(map(str, sets))})")
+    if not is_alike and not is_trained:
+        differences.append(f"{both} have different models ({model}; {other.says('model', 'name')})")
+    for key in ("revision", "sha256") if is_alike else ():
+        one, two = (each.says("model", key) for each in (first, other))
+        if one and two and one != two:
+            differences.append(f"{both} have different models ({model} at {key} {one}; {two})")
     if first.metrics != other.metrics:
         raise UserError(f"{both} can't be compared: one holds answers, the other proofs")
     if differences and not anyway:
         raise UserError(f"{differences[0]}. To compare the problems they share all the same, add --anyway")
     if not first.final.keys() & other.final.keys():
         raise UserError(f"{both} have no finished problem in common")
-    if first.told and other.told and first.told != other.told and first.model == other.model:
-        differences.append(f"{both} had different servers of {first.model} ({first.told}; {other.told})")
-    elif first.engine != other.engine:
-        differences.append(f"{both} ran on different engines ({first.engine}; {other.engine})")
+    engines = [each.says("engine", "kind") for each in (first, other)]
+    if told and theirs and told != theirs and is_alike:
+        differences.append(f"{both} had different servers of {model} ({told}; {theirs})")
+    elif engines[0] != engines[1]:
+        differences.append(f"{both} ran on different engines ({engines[0]}; {engines[1]})")
     return differences
 
 
@@ -176,40 +157,35 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     models too, over the problems in common. Raises UserError for results that can't be compared."""
     first, *others = results
     notes = [
-        f"{r.name} is partial: {len(r.final)} of {r.problems} problems reached step {r.step}"
+        f"{r.name} is partial: {len(r.final)} of {r.head.problem_set['n']} problems reached step {r.step}"
         for r in results
-        if not r.complete or len(r.final) < r.problems
+        if not r.head.complete or len(r.final) < r.head.problem_set["n"]
     ]
     for r in results:
-        if r.merged:
-            over = zip(r.metrics, (r.over_runs or {}).values(), strict=False)
-            of_runs = (f"{metric} {tables.over_runs(of)}" for metric, of in over)
-            notes.append("; ".join([f"{r.name} is the {r.merged}", *of_runs]))
+        if r.head.runs:
+            proofs, steps = r.head.metrics.proofs, r.head.metrics.steps
+            over = (proofs.runs if proofs else steps[-1].runs if steps else None) or {}
+            of_runs = [f"{m} {tables.over_runs(of.to_dict())}" for m, of in zip(r.metrics, over.values(), strict=False)]
+            notes.append("; ".join([f"{r.name} is the {tables.merged(r.head.document)}", *of_runs]))
     pairs = [pair(first, other, anyway) for other in others]
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
         notes += p.notes
-    known = [Named(r.name, r.experiment, r.config) for r in results]
-    names = labels(known)
-    of_proofs, has_cost = first.metrics == OF_PROOFS, any(r.cost for r in results)
-    counts = ["unknown" if r.completion_tokens is None else short(r.completion_tokens) for r in results]
+    names, has_cost = labels(results), any(r.cost for r in results)
     figures = [[interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)] for r in results]
     made = [
-        Column("result", names, cells_short=labels(known, NAME)),
+        Column("result", names),
         Column("n", [str(len(r.final)) for r in results]),
         Column("step", [str(r.step) for r in results], rank=3),
-        *(
-            Column(metric, cells, short=metric.removesuffix(" accuracy"))
-            for metric, cells in zip(first.metrics, zip(*figures, strict=True), strict=True)
-        ),
-        Column("tokens", [spent_tokens(r.completion_tokens) for r in results], cells_short=counts, rank=1),
+        *(Column(metric, cells) for metric, cells in zip(first.metrics, zip(*figures, strict=True), strict=True)),
+        Column("tokens", [spent_tokens(r.completion_tokens) for r in results], rank=1),
         *([Column("cost", [r.cost or "unknown" for r in results], rank=2)] if has_cost else []),
     ]
     what = (
-        f"{first.set_name}, {first.model}; {'' if of_proofs else 'accuracies '}in % of n problems, with 95% "
-        "intervals over them; tokens: completion tokens"
-        f"{', whose cost is with that of prompts' if has_cost else ''}"
-        f"{'; of merged runs, the mean of a run' if any(r.merged for r in results) else ''}"
+        f"{first.says('problem_set', 'name')}, {first.says('model', 'name')}; "
+        f"{'accuracies ' if first.metrics == METRICS else ''}in % of n problems, with 95% intervals over them; "
+        f"tokens: completion tokens{', whose cost is with that of prompts' if has_cost else ''}"
+        f"{'; of merged runs, the mean of a run' if any(r.head.runs for r in results) else ''}"
     )
     lines = [Table(what, made).text(columns())]
     for p, name in zip(pairs, names[1:], strict=True):

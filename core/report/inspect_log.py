@@ -8,174 +8,134 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError
+from inspect_ai import log, model, scorer
+
 from core.report import texts
 from core.report.page import Run
 from core.report.tables import POINTS
 from core.report.texts import Texts
 from core.results.data import archive
-from core.types import Message
+from core.results.model import MemberResult
 
-STOPS: dict[str, Any] = {
-    "stop": "stop",
-    "length": "max_tokens",
-    "content_filter": "content_filter",
-    "tool_calls": "tool_calls",
-}
+MESSAGES: dict[str, Any] = {
+    "system": model.ChatMessageSystem, "assistant": model.ChatMessageAssistant, "user": model.ChatMessageUser
+}  # fmt: skip
+STOPS: dict[str | None, Any] = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
 
 
 def write(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Write the logs of `runs` into `folder`. Raises UserError where inspect_ai is not installed."""
-    try:
-        from inspect_ai import log as inspect
-    except ImportError:
-        raise UserError("--inspect needs inspect_ai, which is not installed. Run: bash setup.sh inspect") from None
+    """Write the logs of `runs` into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for run in runs:
         with archive(run.path, run.head.experiment) as journals:
             found = [texts.of_problem(problem, journals) for problem in run.problems]
         for t in range(len(run.head.metrics.steps)):
-            path = folder / f"{run.name}-t{t}.eval"
-            inspect.write_eval_log(_log(run, t, found), path)
-            written.append(path)
+            written.append(folder / f"{run.name}-t{t}.eval")
+            log.write_eval_log(_log(run, t, found), written[-1])
     return written
 
 
-def _log(run: Run, t: int, found: Sequence[Texts]) -> Any:
-    from inspect_ai.log import (
-        EvalConfig,
-        EvalDataset,
-        EvalLog,
-        EvalMetric,
-        EvalResults,
-        EvalRevision,
-        EvalScore,
-        EvalSpec,
-        EvalStats,
-    )
-    from inspect_ai.model import GenerateConfig, ModelUsage
-
-    head, step = run.head, run.head.metrics.steps[t]
-    config = head.config
+def _log(run: Run, t: int, found: Sequence[Texts]) -> log.EvalLog:
+    head, step, name = run.head, run.head.metrics.steps[t], f"{run.name}_t{t}"
     samples = [
         _sample(run, number, t, i, found[number])
         for number, problem in enumerate(run.problems)
         if t < len(problem.steps)
         for i in range(len(problem.steps[t].members))
     ]
-    metrics = {}
-    scorer = "points" if head.metrics.proofs else "boxed"
     rates = {"mean_accuracy": step.mean_accuracy, "majority_accuracy": step.majority_accuracy}
-    for name, rate in ({POINTS: step.mean_accuracy} if head.metrics.proofs else rates).items():
-        if rate.value is not None:
-            about = {"low": rate.low, "high": rate.high, "n": rate.n}
-            metrics[name] = EvalMetric(name=name, value=rate.value, metadata=about)
-    commit = head.provenance.get("git_commit")
-    ids: list[int | str] = [problem.name for problem in run.problems if t < len(problem.steps)]
-    return EvalLog(
+    kind, rates = ("points", {POINTS: step.mean_accuracy}) if head.metrics.proofs else ("boxed", rates)
+    metrics = {
+        name: log.EvalMetric(name=name, value=rate.value, metadata={"low": rate.low, "high": rate.high, "n": rate.n})
+        for name, rate in rates.items()
+        if rate.value is not None
+    }
+    usages = (sample.output.usage for sample in samples if sample.output.usage)
+    return log.EvalLog(
         status="success" if head.complete else "cancelled",
-        eval=EvalSpec(
+        eval=log.EvalSpec(
             created=head.started,
-            task=f"{run.name}_t{t}",
-            task_id=f"{run.name}_t{t}",
-            eval_id=f"{run.name}_t{t}",
+            task=name,
+            task_id=name,
+            eval_id=name,
             run_id=run.name,
-            dataset=EvalDataset(name=head.problem_set["name"], samples=len(ids), sample_ids=ids),
+            dataset=log.EvalDataset(name=head.problem_set["name"], samples=len({sample.id for sample in samples})),
             model=f"{head.engine['kind']}/{head.model['name']}",
-            model_generate_config=GenerateConfig(
-                temperature=config.get("TEMPERATURE"), top_p=config.get("TOP_P"), max_tokens=config.get("MAX_TOKENS")
+            model_generate_config=model.GenerateConfig(
+                **{key.lower(): head.config.get(key) for key in ("TEMPERATURE", "TOP_P", "MAX_TOKENS")}
             ),
-            config=EvalConfig(epochs=max((s.epoch for s in samples), default=1), epochs_reducer=["mean"]),
-            revision=EvalRevision(type="git", origin="", commit=commit) if isinstance(commit, str) else None,
-            metadata={"step": t, "config": config, "model": head.model, "warnings": head.warnings},
+            config=log.EvalConfig(epochs=max((sample.epoch for sample in samples), default=1), epochs_reducer=["mean"]),
+            metadata={"step": t, "config": head.config, "model": head.model, "provenance": head.provenance},
         ),
-        results=EvalResults(
+        results=log.EvalResults(
             total_samples=len(samples),
             completed_samples=sum(sample.error is None for sample in samples),
-            scores=[EvalScore(name=scorer, scorer=scorer, reducer="mean", metrics=metrics)],
+            scores=[log.EvalScore(name=kind, scorer=kind, reducer="mean", metrics=metrics)],
         ),
-        stats=EvalStats(
+        stats=log.EvalStats(
             started_at=head.started,
             completed_at=head.ended,
-            model_usage={head.model["name"]: sum((s.output.usage for s in samples if s.output.usage), ModelUsage())},
+            model_usage={head.model["name"]: sum(usages, model.ModelUsage())},
         ),
         samples=samples,
     )
 
 
-def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> Any:
-    from inspect_ai.log import EvalError, EvalSample
-    from inspect_ai.model import (
-        ChatMessageAssistant,
-        ContentReasoning,
-        ContentText,
-        ModelOutput,
-        ModelUsage,
-    )
-    from inspect_ai.model._model_output import ChatCompletionChoice
-    from inspect_ai.scorer import CORRECT as RIGHT
-    from inspect_ai.scorer import INCORRECT as WRONG
-    from inspect_ai.scorer import Score
-
-    problem = run.problems[number]
+def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> log.EvalSample:
+    problem, name = run.problems[number], run.head.model["name"]
     member = problem.steps[t].members[i]
-    cost, doubt = member.cost, ", ".join(member.doubts)
-    answers, more = found.tiers["a"].get(f"{t},{i}", {}), found.tiers["b"].get(f"{t},{i}", {})
-    model = run.head.model["name"]
-    sent = texts.messages_of(found, t, i)
-    # Where the messages are not known, the problem stands for them.
+    answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in texts.TIERS)
+    sent = texts.messages_of(found, t, i)  # if the journal lacks them, the problem stands for them
     statement = problem.statement or f"(the statement of {problem.id} is not in these results)"
-    question = [_message(message) for message in sent or [{"role": "user", "content": statement}]]
-    content: list[Any] = [ContentReasoning(reasoning=more["thinking"])] if "thinking" in more else []
-    content.append(ContentText(text=str(answers.get("forced") or answers.get("answer") or "").strip()))
-    reply = ChatMessageAssistant(content=content, model=model, source="generate")
-    usage = None  # where the server counted no tokens: inspect knows no other word for that
-    if cost.prompt_tokens is not None and cost.completion_tokens is not None:
-        usage = ModelUsage(
-            input_tokens=cost.prompt_tokens,
-            output_tokens=cost.completion_tokens,
-            total_tokens=cost.prompt_tokens + cost.completion_tokens,
-            input_tokens_cache_read=cost.cached_tokens,
-        )
-    return EvalSample(
+    question = [
+        MESSAGES.get(message["role"], model.ChatMessageUser)(content=message["content"], source="input")
+        for message in sent or [{"role": "user", "content": statement}]
+    ]
+    content: list[Any] = [model.ContentReasoning(reasoning=more["thinking"])] if "thinking" in more else []
+    content.append(model.ContentText(text=str(answers.get("forced") or answers.get("answer") or "").strip()))
+    reply = model.ChatMessageAssistant(content=content, model=name, source="generate")
+    output = model.ModelOutput.from_message(reply, stop_reason=STOPS.get(member.finish_reason, "unknown"))
+    output.model, output.time, output.usage = name, member.seconds, _usage(member)
+    return log.EvalSample(
         id=problem.name,
         epoch=i + 1,
         input=question,
         target=problem.answer or "",
         messages=[*question, reply],
-        output=ModelOutput(
-            model=model,
-            choices=[ChatCompletionChoice(message=reply, stop_reason=STOPS.get(cost.finish_reason or "", "unknown"))],
-            usage=usage,
-            time=cost.seconds,
-        ),
-        scores={"points": Score(value=member.points.worth, explanation="\n\n".join(member.points.reasons) or None)}
-        if member.points and member.points.worth is not None
-        else {}
-        if member.correct is None or member.points  # nobody has graded it
-        else {
-            "boxed": Score(
-                value=RIGHT if member.correct else WRONG,
-                answer=member.answer,
-                explanation=f"doubt: {doubt}" if doubt else None,
-                metadata={
-                    "doubt": doubt or None,
-                    "parents": member.parents,
-                    "finish_reason": cost.finish_reason,
-                    "group": member.group,  # of members that say the same; 0 is the largest
-                },
-            )
-        },
+        output=output,
+        scores=_scores(member),
         metadata={"step": t, "member": i, "parents": member.parents, "input": "the prompt" if sent else "the problem"},
-        model_usage={model: usage} if usage else {},
-        error=EvalError(message=cost.error, traceback="", traceback_ansi="") if cost.error else None,
-        total_time=cost.seconds,
+        model_usage={name: output.usage} if output.usage else {},
+        error=log.EvalError(message=member.error, traceback="", traceback_ansi="") if member.error else None,
+        total_time=member.seconds,
     )
 
 
-def _message(message: Message) -> Any:
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+def _usage(member: MemberResult) -> model.ModelUsage | None:
+    """Return the tokens of a member; None, for inspect has no other word for it, if the server did not count them."""
+    read, written = member.prompt_tokens, member.completion_tokens
+    if read is None or written is None:
+        return None
+    total, cached = read + written, member.cached_tokens
+    return model.ModelUsage(
+        input_tokens=read, output_tokens=written, total_tokens=total, input_tokens_cache_read=cached
+    )
 
-    kinds: dict[str, Any] = {"system": ChatMessageSystem, "assistant": ChatMessageAssistant}
-    return kinds.get(message["role"], ChatMessageUser)(content=message["content"], source="input")
+
+def _scores(member: MemberResult) -> dict[str, scorer.Score]:
+    """Return the grade of a member; none if it has none."""
+    if points := member.points:
+        words = "\n\n".join(points.reasons) or None
+        return {} if points.worth is None else {"points": scorer.Score(value=points.worth, explanation=words)}
+    if member.correct is None:
+        return {}
+    doubt = ", ".join(member.doubts)
+    return {
+        "boxed": scorer.Score(
+            value=scorer.CORRECT if member.correct else scorer.INCORRECT,
+            answer=member.answer,
+            explanation=f"doubt: {doubt}" if doubt else None,
+            metadata={"doubt": doubt or None, "finish_reason": member.finish_reason, "group": member.group},
+        )
+    }

@@ -9,77 +9,68 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
 from core.base.files import write_atomically
 from core.base.prices import Prices
-from core.generate.journal import Archive, Record, from_record
+from core.generate.journal import Archive
+from core.report.texts import kept
 from core.results import model, read
 from core.results.data import archive
 from core.results.model import CallCost, Head, MemberResult, ProblemResult
-from core.types import Completion
 
 STDOUT = "-"
 OURS = (b'"model_solution": ', b'"cost_run": ', b'"history": ')  # of every line: they tell a file of ours
+# Fields of a graded proof: their names in the export, and in the results (scripts/grade.sh writes them).
+GRADED = {
+    "score": "worth",
+    "ungraded": "ungraded",
+    "grades": "grades",
+    "grade_spread": "spread",
+    "grade_reasons": "reasons",
+    "schema_0": "scheme",
+    "grade_cost": "grade_cost",
+}
 
 
-@dataclass
-class Export:
-    """The lines of the results in `path`. Of the problems written so far: how many, and how many `lack` a history."""
-
-    path: Path
-    problems: int = 0
-    lack: int = 0
-    is_partial: bool = False
-    folder: Path = field(default_factory=Path)  # of the journals
-
-    def lines(self) -> Iterator[bytes]:
-        """Raises UserError for results that can't be read."""
-        head, checked = read.read(self.path)
-        _, rows = read.parsed(self.path)
-        self.is_partial = not head.complete
-        with archive(self.path, head.experiment) as journals:
-            self.folder = journals.folder
-            for row, problem in zip(rows, checked, strict=True):
-                told = line(row, problem, head, journals)
-                self.problems += 1
-                self.lack += told["history"] is None
-                yield json.dumps(told, ensure_ascii=True).encode() + b"\n"
-
-    @property
-    def notes(self) -> list[str]:
-        notes = []
-        if self.is_partial:
-            notes.append(f"{self.path.name} is partial: these are the problems and the last steps that it has so far")
-        if self.lack:
-            notes.append(
-                f"the history of {self.lack} of {self.problems} problems of {self.path.name} is null: not all of their "
-                f"completions are in a journal in {self.folder}. Put the journal of the run there, and export again"
-            )
-        return notes
-
-
-def write(path: Path, to: str) -> tuple[Export, str]:
-    """Write the results in `path` as lines to the file `to` (STDOUT: standard output; "": beside the results); what
-    came of it, and where, come back. Raises UserError where something else is in that place, and as `lines` does."""
-    export = Export(path)
-    if to == STDOUT:
-        for each in export.lines():
-            print(each.decode(), end="")
-        sys.stdout.flush()
-        return export, to
+def write(path: Path, to: str) -> tuple[str, int, list[str]]:
+    """Write the results in `path` as lines to the file `to` (STDOUT: standard output; "": beside the results). Return
+    its name, the number of lines, and notes on what is missing. Raises UserError if something else is in that place, or
+    the results can't be read."""
     out = Path(to) if to else path.with_suffix(".jsonl")
-    if out.suffix != ".jsonl":
+    if to != STDOUT and out.suffix != ".jsonl":
         raise UserError(
             f"{to!r:.200} is no .jsonl file. Name the results before --jsonl, and behind it FILE.jsonl or -"
         )
-    if _is_foreign(out):
+    if to != STDOUT and _is_foreign(out):
         raise UserError(f"{out} exists, and is no export. Choose another name, or move it away")
-    write_atomically(out, export.lines())
-    return export, str(out)
+    head, checked = read.read(path)
+    _, rows = read.parsed(path)
+    lacks: list[bool] = []  # of each problem, whether it has no history
+    with archive(path, head.experiment) as journals:
+
+        def lines() -> Iterator[bytes]:
+            for row, problem in zip(rows, checked, strict=True):
+                made = line(row, problem, head, journals)
+                lacks.append(made["history"] is None)
+                yield json.dumps(made, ensure_ascii=True).encode() + b"\n"
+
+        if to == STDOUT:
+            sys.stdout.writelines(each.decode() for each in lines())
+            sys.stdout.flush()
+        else:
+            write_atomically(out, lines())
+        notes, folder = [], journals.folder
+    if not head.complete:
+        notes.append(f"{path.name} is partial: these are the problems and the last steps that it has so far")
+    if any(lacks):
+        notes.append(
+            f"the history of {sum(lacks)} of {len(lacks)} problems of {path.name} is null: not all of their "
+            f"completions are in a journal in {folder}. Put the journal of the run there, and export again"
+        )
+    return str(to if to == STDOUT else out), len(lacks), notes
 
 
 def _is_foreign(path: Path) -> bool:
@@ -93,52 +84,29 @@ def _is_foreign(path: Path) -> bool:
 
 
 def line(row: dict[str, Any], problem: ProblemResult, head: Head, journals: Archive) -> dict[str, Any]:
-    """A problem as an object; `row`: as it stands in the results, which may keep the `columns` of the problem file."""
+    """Return a problem as an object. `row`: as it is stored in the results, perhaps with the `columns` of its file."""
     columns = row.get("columns")
-    member = chosen(problem.steps[-1].members) if problem.steps else None
-    kept = _kept(journals, member.cost) if member else None
-    seed = {} if problem.seed is None else {"seed": problem.seed}
-    return {
-        "id": problem.id,
-        "problem": row.get("statement"),
-        "answer": problem.answer,
-        **(columns if isinstance(columns, dict) else {}),
-        **seed,
-        **({"split": problem.split} if problem.split else {}),
-        "model_solution": kept[0].text if kept else None,
-        "model_answer": member.answer if member else None,
-        "correct": member.correct if member else None,
-        "finish_reason": _ended(member, kept[0] if kept else None) if member else None,
-        **(_grade(member) | _graded(row["steps"][-1], problem.steps[-1].members.index(member)) if member else {}),
-        "cost_run": cost(problem, head.prices),
-        "history": history(problem, journals),
-    }
-
-
-def _ended(member: MemberResult, kept: Completion | None) -> str | None:
-    """How the text of a member ended: "length" is one that was cut off. One that was stated at the cap was not."""
-    return "forced" if kept and kept.forced is not None else member.cost.finish_reason
-
-
-def _graded(step: dict[str, Any], place: int) -> dict[str, Any]:
-    """What a grader has said of the member in that place of a step, as scripts/grade.sh writes it into the results."""
-    stored = step["members"][place]
-    if "worth" not in stored:
-        return {}
-    names = {
-        "score": "worth",
-        "ungraded": "ungraded",
-        "grades": "grades",
-        "grade_spread": "spread",
-        "grade_reasons": "reasons",
-        "schema_0": "scheme",
-        "grade_cost": "grade_cost",
-    }
-    return {theirs: stored.get(ours) for theirs, ours in names.items()}
+    made: dict[str, Any] = {"id": problem.id, "problem": row.get("statement"), "answer": problem.answer}
+    made |= columns if isinstance(columns, dict) else {}
+    made |= {} if problem.seed is None else {"seed": problem.seed}
+    made |= {"split": problem.split} if problem.split else {}
+    made |= dict.fromkeys(("model_solution", "model_answer", "correct", "finish_reason"))
+    if problem.steps:
+        members = problem.steps[-1].members
+        member = chosen(members)
+        found = kept(journals, member.key)
+        is_forced = found and found[0].forced is not None  # "length" would be a text that was cut off
+        made |= {"model_solution": found[0].text if found else None, "model_answer": member.answer}
+        made |= {"correct": member.correct, "finish_reason": "forced" if is_forced else member.finish_reason}
+        made |= _grade(member)
+        stored = row["steps"][-1]["members"][members.index(member)]
+        if member.points:
+            made |= {name: stored.get(ours) for name, ours in GRADED.items()}
+    return made | {"cost_run": cost(problem, head.prices), "history": history(problem, journals)}
 
 
 def _grade(member: MemberResult) -> dict[str, Any]:
-    """What a proof is worth, null where nobody has graded it; nothing where right or wrong says it all."""
+    """Return the grade of a proof, null if it has none; nothing if right or wrong says it all."""
     return {} if member.grade is None and member.correct is not None else {"grade": member.grade}
 
 
@@ -177,11 +145,10 @@ def history(problem: ProblemResult, journals: Archive) -> list[dict[str, Any]] |
         if call.error:
             messages.append({"role": "assistant", "content": None, "error": call.error} | at)
             continue
-        kept = _kept(journals, call)
-        if kept is None:
+        if (found := kept(journals, call.key)) is None:
             return None
-        completion, record = kept
-        messages += [message | at for message in record.messages]
+        completion, sent = found
+        messages += [message | at for message in sent]
         said = {"role": "assistant", "content": completion.text, "thinking": completion.thinking}
         graded = (
             {"answer": member.answer, "correct": member.correct} | _grade(member) if member else {"side_call": True}
@@ -199,13 +166,6 @@ def _calls(problem: ProblemResult) -> Iterator[tuple[int, int, CallCost, MemberR
                 yield step.step, place, member.cost, member
             for call in member.side_calls:
                 yield step.step, place, call, None
-
-
-def _kept(journals: Archive, call: CallCost) -> tuple[Completion, Record] | None:
-    record = journals.record(call.key)
-    with suppress(ValueError):  # it is whole, and no completion
-        return (from_record(call.key, record.completion), record) if record else None
-    return None
 
 
 def _sum(counts: Sequence[float | None]) -> float | None:

@@ -2,45 +2,39 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from core.base.errors import one_line
 from core.base.terminal import cut
 
-ONE_RUN = {"RUNS": 1}  # what a run does not say, since it is the same as one of several
+ONE_RUN = {"RUNS": 1}  # the constant that single runs lack
 
 
-@dataclass(frozen=True)
-class Named:
-    """Results called `name`, of an experiment with these constants."""
+class Named(Protocol):
+    """Results under the name of their file."""
 
-    name: str
-    experiment: str
-    config: Mapping[str, Any]
+    @property
+    def name(self) -> str: ...
+    @property
+    def experiment(self) -> str: ...
+    @property
+    def config(self) -> Mapping[str, Any]: ...
 
 
 def labels(results: Sequence[Named], most: int = 200) -> list[str]:
-    """For each of `results` a name of at most so many characters: the experiment's where it is the only one of it, else
-    with the constants in which they differ; where they differ in none, that of its file."""
-    by_experiment: dict[str, list[Named]] = {}
-    for result in results:
-        by_experiment.setdefault(result.experiment, []).append(result)
-    made = [_label(result, by_experiment[result.experiment], most) for result in results]
+    """Name each of `results` in at most so many characters: by its file, or if several are of one experiment, by the
+    constants in which these differ."""
+    made = [
+        cut(one_line(_label(each, [o for o in results if o.experiment == each.experiment])), most) for each in results
+    ]
     again = Counter(made)
     return [label if again[label] == 1 else cut(one_line(r.name), most) for r, label in zip(results, made, strict=True)]
 
 
-def _label(result: Named, alike: Sequence[Named], most: int) -> str:
-    if len(alike) == 1:
-        return cut(one_line(result.name), most)
+def _label(result: Named, alike: Sequence[Named]) -> str:
     configs = [ONE_RUN | dict(each.config) for each in alike]
     names = dict.fromkeys(name for config in configs for name in config)
     differing = [name for name in names if len({repr(config.get(name)) for config in configs}) > 1]
     mine = ONE_RUN | dict(result.config)
-    told = one_line(" ".join(f"{name}={mine.get(name, '-')!s:.40}" for name in differing), 120)
-    experiment = one_line(result.experiment, 80)
-    if not told:
-        return cut(one_line(result.name), most)
-    room = most - len(told) - 1
-    return cut(f"{cut(experiment, room) if room >= 3 else experiment[:2]} {told}", most)
+    constants = [f"{name}={mine.get(name, '-')!s:.40}" for name in differing]
+    return " ".join([result.experiment, *constants]) if constants else result.name

@@ -1,10 +1,10 @@
 """The report while a run goes on, renewed from its partial results: `bash scripts/report.sh --live`."""
 
-import asyncio
 import hashlib
 import html
 import json
 import socket
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,12 +12,13 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from core.base.errors import UserError
-from core.base.hosts import Names
 from core.report import page, texts
 from core.report.page import Run
 from core.results import labs
@@ -39,17 +40,17 @@ class Live:
     def __init__(self, names: Sequence[str], folder: Path) -> None:
         self._names, self._folder = names, folder
         self._seen: list[tuple[Path, int, int]] = []
-        self._lock = asyncio.Lock()
+        self._lock = threading.Lock()
         self.runs: list[Run] = []
         self.known: dict[str, Any] = {}
         self.view: labs.View | None = None
         self.tag = ""
         self.body = b""
 
-    async def renew(self) -> None:
-        """Raises UserError where there is nothing to show, or what there is can't be read."""
-        async with self._lock:
-            await asyncio.to_thread(self._renew)
+    def renew(self) -> None:
+        """Read what has changed. Raises UserError if there is nothing to show, or it can't be read."""
+        with self._lock:
+            self._renew()
 
     def _renew(self) -> None:
         paths = [_newest(path) for path in found(self._names, self._folder)]
@@ -77,16 +78,13 @@ def _newest(path: Path) -> Path:
     return max(both, key=lambda other: other.stat().st_mtime_ns, default=path)
 
 
-def application(live: Live, port: int) -> Starlette:
-    """The pages of `live`, for browsers that ask by a name of this machine alone: a page elsewhere, whose name was
-    made to point here, gets nothing."""
-    names = Names("127.0.0.1", port=port)
+def application(live: Live) -> Starlette:
+    """Return the pages of `live`, for browsers that ask by a name of this machine: a page elsewhere whose name points
+    here gets nothing."""
 
-    async def answer(request: Request) -> Response:
-        if not names.hold(request.scope["headers"]):
-            return Response("unknown host\n", 403)
+    def answer(request: Request) -> Response:
         try:
-            await live.renew()
+            live.renew()
         except NoResults as missing:
             if request.url.path != "/":
                 return Response(f"{missing}\n", 503, HEADERS, "text/plain")
@@ -94,8 +92,8 @@ def application(live: Live, port: int) -> Starlette:
         except (UserError, OSError) as error:
             return Response(f"{error}\n", 503, HEADERS, "text/plain")
         if request.url.path == "/":
-            pieces = list(page.html(live.runs, live.known, live=EVERY, view=live.view))
-            return StreamingResponse(iter(pieces), 200, HEADERS, "text/html")
+            pieces = page.html(live.runs, live.known, live=EVERY, view=live.view)
+            return Response(b"".join(pieces), 200, HEADERS, "text/html")
         if request.url.path == "/data":
             if request.headers.get("if-none-match") == live.tag:
                 return Response(status_code=304, headers=HEADERS | {"ETag": live.tag})
@@ -103,16 +101,13 @@ def application(live: Live, port: int) -> Starlette:
         run, number, tier = (request.path_params[name] for name in ("run", "number", "tier"))
         if run >= len(live.runs) or number >= len(live.runs[run].problems) or tier not in texts.TIERS:
             return Response("no such problem\n", 404, HEADERS, "text/plain")
-        found = await asyncio.to_thread(_texts, live.runs[run], number)
+        with archive(live.runs[run].path, live.runs[run].head.experiment) as journals:
+            found = texts.of_problem(live.runs[run].problems[number], journals)
         return Response(json.dumps(found.tiers[tier], ensure_ascii=True), 200, HEADERS, "application/json")
 
     paths = ("/", "/data", "/part/p{run:int}-{number:int}-{tier}")
-    return Starlette(routes=[Route(path, answer) for path in paths])
-
-
-def _texts(run: Run, number: int) -> texts.Texts:
-    with archive(run.path, run.head.experiment) as journals:
-        return texts.of_problem(run.problems[number], journals)
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])
+    return Starlette(routes=[Route(path, answer) for path in paths], middleware=[hosts])
 
 
 def serve(names: Sequence[str], folder: Path, port: int) -> None:
@@ -120,7 +115,7 @@ def serve(names: Sequence[str], folder: Path, port: int) -> None:
     read, or the port is taken."""
     live = Live(names, folder)
     with suppress(NoResults):
-        asyncio.run(live.renew())
+        live.renew()
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -128,9 +123,8 @@ def serve(names: Sequence[str], folder: Path, port: int) -> None:
         listener.listen()  # from here on a browser waits instead of being refused
     except (OSError, OverflowError):
         raise UserError(f"port {port} of 127.0.0.1 can't be had. Give --port another, or 0 for any") from None
-    port = listener.getsockname()[1]
-    print(f"report  http://127.0.0.1:{port}/ (Ctrl-C ends it)", flush=True)
+    print(f"report  http://127.0.0.1:{listener.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
     if not live.runs:
         print("there are no results yet; the page shows a run's as soon as there are", flush=True)
-    server = uvicorn.Server(uvicorn.Config(application(live, port), log_level="warning", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(uvicorn.Config(application(live), log_level="warning", timeout_graceful_shutdown=1))
     server.run(sockets=[listener])

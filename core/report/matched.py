@@ -13,14 +13,16 @@ from typing import Any
 from core.base.errors import UserError
 from core.base.files import parse_json, read_text, write_atomically
 from core.base.prices import Prices
+from core.base.terminal import columns, wrapped
 from core.engines.shape import Shape
 from core.report import plot
-from core.report.budgets import LEGEND, Row, at_budgets, rows, shown, table
+from core.report.budgets import LEGEND, Row, rows, shown, table
 from core.report.tables import POINTS
 from core.results import read, write
 from core.results.spending import UNITS, Meter
 
 AGAIN = "Run the comparison again"
+TABLE = "table.txt"
 KEPT = ("runs", "reference", "budgets", "seeds", "about", "doubts", "of_proofs")
 
 
@@ -51,9 +53,7 @@ class Matched:
             meter = Meter(told["unit"], shape and Shape(**shape), prices and Prices(**prices))
             made = cls(folder, meter=meter, **{name: told[name] for name in KEPT})
         except (KeyError, TypeError):
-            raise UserError(
-                f"{folder} does not say what its table is made of: an earlier version wrote it. {AGAIN}"
-            ) from None
+            raise UserError(f"{path} does not say what its table is made of. {AGAIN}") from None
         if any(Path(name).name != name for names in made.runs.values() for name in names):
             raise UserError(f"the table {path} names results outside its folder. {AGAIN}")
         return made
@@ -62,28 +62,29 @@ class Matched:
         return {name: [self.folder / each for each in of] for name, of in self.runs.items()}
 
     def show(self) -> str:
-        """Write the table, and draw the figure where anything is graded; as much of the table as the terminal has room
-        for comes back. Raises UserError for results that can't be read."""
+        """Write the table, and draw the figure if anything is graded. Return as much of the table as the terminal has
+        room for. Raises UserError for results that can't be read."""
         made = rows(self.paths(), self.budgets, self.reference, self.meter)
         is_graded = any(row.answered and row.accuracy.n for row in made)
         what = POINTS if self.of_proofs else "accuracy"
         notes = self._notes(made, is_graded)
-        text = f"{table(made, self.reference, self.meter, what).body()}\n\n"
-        text += "\n".join(f"note: {note}" for note in (*notes, LEGEND))
-        write_atomically(self.folder / "table.txt", f"{text}\n".encode())
+        drawn, width = table(made, self.reference, self.meter, what), columns()
+        below = "\n".join(f"note: {note}" for note in (*notes, LEGEND))
+        write_atomically(self.folder / TABLE, f"{drawn.body()}\n\n{below}\n".encode())
         summary: dict[str, Any] = {"experiment": self.folder.name, "made": write.now(), "unit": self.meter.unit}
         summary |= {name: getattr(self, name) for name in KEPT} | {"notes": notes}
         for name, of in (("shape", self.meter.shape), ("prices", self.meter.prices)):
-            summary[name] = asdict(of) if of else None
+            summary[name] = of and asdict(of)
         lines = [json.dumps(line) for line in (summary, *map(shown, made))]
         write_atomically(self.folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
         if is_graded:
             document = read.read(next(iter(self.paths().values()))[0])[0].document
-            drawn = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.answered and row.accuracy.n]
+            points = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.answered and row.accuracy.n]
             unit, amount = UNITS[self.meter.unit], self.meter.shown
             label = POINTS if self.of_proofs else "accuracy of the vote"
-            plot.matched(document | {"config": {}}, drawn, self.folder / "frontier.png", unit, amount, label)
-        return at_budgets(self.folder)
+            plot.matched(document | {"config": {}}, points, self.folder / "frontier.png", unit, amount, label)
+        whole = f"\nall figures: {self.folder / TABLE}" if width else ""
+        return f"{drawn.body(width)}\n\n{wrapped(below, '  ', width)}{whole}"
 
     def _notes(self, made: Sequence[Row], is_graded: bool) -> list[str]:
         worth, one = (f"{POINTS} of the proofs", "proof") if self.of_proofs else ("accuracy of the vote", "answer")

@@ -8,6 +8,7 @@ JSON, comes out as text nodes, and the Content-Security-Policy lets nothing run 
 
 import base64
 import hashlib
+import math
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from core.base.errors import UserError, one_line
 from core.base.files import write_atomically
 from core.base.terminal import cut
 from core.report import compare, tables, texts
-from core.report.labels import Named, labels
+from core.report.labels import labels
 from core.results import read as stored
 from core.results import write as results
 from core.results.data import archive
@@ -51,6 +52,14 @@ class Run:
         return self.head.document | {"experiment": self.name}
 
     @property
+    def experiment(self) -> str:
+        return self.head.experiment
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.head.config
+
+    @property
     def title(self) -> str:
         return tables.title(self.document)
 
@@ -70,7 +79,7 @@ def read(path: Path) -> Run:
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
     """Return the names of `runs` on the page."""
-    return labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 80)
+    return labels(runs, 80)
 
 
 def data(runs: Sequence[Run], table: str = "", view: View | None = None) -> dict[str, Any]:
@@ -126,32 +135,22 @@ def _problem(problem: ProblemResult) -> dict[str, Any]:
     }
 
 
+SHOWN = (
+    *("answer", "correct", "grade", "group", "parents", "finish_reason", "completion_tokens", "prompt_tokens"),
+    *("cached_tokens", "seconds", "error", "self_score", "verdicts"),
+)  # of a member
+
+
 def _member(member: MemberResult) -> dict[str, Any]:
-    """A member as an object of the page. A field that is None is left out: there are many members."""
-    unforced, cost = member.unforced, member.cost
-    fields = {
-        "answer": member.answer,
-        "correct": member.correct,
-        "grade": member.grade,
-        "worth": member.points and member.points.worth,
-        "ungraded": member.points and member.points.ungraded,
-        "grades": (member.points and member.points.grades) or None,
-        "left_out": (member.points and member.points.left_out) or None,
-        "doubt": ", ".join(member.doubts) or None,
-        "group": member.group,
-        "parents": member.parents,
-        "finish_reason": cost.finish_reason,
-        "completion_tokens": cost.completion_tokens,
-        "prompt_tokens": cost.prompt_tokens,
-        "cached_tokens": cost.cached_tokens,
-        "seconds": cost.seconds,
-        "unforced": unforced and {"answer": unforced.answer, "correct": unforced.correct},
-        "before_waits": [{"answer": each.answer, "correct": each.correct} for each in member.before_waits] or None,
-        "error": cost.error,
-        "notes": member.notes or None,
-        "self_score": member.self_score,
-        "verdicts": member.verdicts,
-    }
+    """Return a member as an object of the page. A field that is None is left out: there are many members."""
+    fields = {name: getattr(member, name) for name in SHOWN}
+    fields |= {"doubt": ", ".join(member.doubts) or None, "notes": member.notes or None}
+    earlier = [{"answer": each.answer, "correct": each.correct} for each in member.before_waits]
+    unforced = member.unforced and {"answer": member.unforced.answer, "correct": member.unforced.correct}
+    fields |= {"unforced": unforced, "before_waits": earlier or None}
+    if points := member.points:
+        fields |= {"worth": points.worth, "ungraded": points.ungraded}
+        fields |= {"grades": points.grades or None, "left_out": points.left_out or None}
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -225,8 +224,8 @@ def html(
     view: View | None = None,
 ) -> Iterator[bytes]:
     """Yield the page, piece by piece. `known`: the data of `runs` and `view`; `parts`: ids and packed texts to put
-    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the parts that are
-    not inside, `each` so many problems in a file."""
+    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the other parts,
+    `each` so many problems in a file."""
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
@@ -251,13 +250,17 @@ def write(
     table: str = "",
     view: View | None = None,
 ) -> list[Path]:
-    """Write the page to `path`; what came of it: the page, and the folder beside it where texts lie there. `table`,
-    `view`: as in `data`.
+    """Write the page to `path`. Return the page, and the folder beside it if texts lie there. `table`, `view`: as in
+    `data`.
 
     Texts that would make the page larger than PAGE_BYTES go beside it, thinking first; `everything` puts all inside.
     """
     beside = path.with_name(f"{path.stem}.texts")
-    parts = texts.Parts(path.parent)
+    shutil.rmtree(beside, ignore_errors=True)
+    known = data(runs, table, view)
+    taken = sum(len(piece) for piece in html(runs, known, view=view))
+    each = 1 + sum(len(run.problems) for run in runs) // texts.FILES
+    parts = texts.Parts(beside, math.inf if everything else PAGE_BYTES - taken, each)
     for r, run in enumerate(runs):
         run.missing = 0
         with archive(run.path, run.head.experiment) as journals:
@@ -265,11 +268,8 @@ def write(
                 found = texts.of_problem(problem, journals)
                 run.missing += found.missing
                 parts.add(r, n, found)
-    known = data(runs, table, view)
-    room = PAGE_BYTES - sum(len(piece) for piece in html(runs, known, view=view))
-    inside, outside = parts.placed(room, everything)
-    shutil.rmtree(beside, ignore_errors=True)
-    each = parts.write(outside, beside)
-    folder = beside.name if outside else ""
-    write_atomically(path, html(runs, known, parts.read(inside), beside=folder, each=each, view=view))
-    return [path, beside] if outside else [path]
+        known["runs"][r]["missing"] = run.missing
+    inside = (each for tier in parts.inside.values() for each in tier.items())
+    folder = beside.name if beside.exists() else ""
+    write_atomically(path, html(runs, known, inside, beside=folder, each=each, view=view))
+    return [path, beside] if beside.exists() else [path]

@@ -31,19 +31,16 @@ def plot(document: dict[str, Any], path: Path) -> None:
             axes.set_xlabel("step t")
         elif waits:
             _curve(axes, [w["waits"] for w in waits], [w["mean_accuracy"] for w in waits], "mean (pass@1)", BLUE, "o-")
-            axes.set_xlabel("waits, and completion tokens a problem")
+            axes.set_xlabel("waits")
         else:
             found, voted = steps[0]["pass_at_k"], steps[0]["majority_accuracy"]
             _curve(axes, [int(k) for k in found], list(found.values()), "pass@k", BLUE, "o-")
-            bars = [[100 * (voted["value"] - voted["low"])], [100 * (voted["high"] - voted["value"])]]
             n = document["config"].get("N", len(found))
-            axes.errorbar([n], [100 * voted["value"]], bars, fmt="s", color=ORANGE, capsize=3, label=f"majority of {n}")
+            axes.errorbar(
+                [n], [100 * voted["value"]], _bars([voted]), fmt="s", color=ORANGE, capsize=3, label=f"majority of {n}"
+            )
             axes.set_xlabel("samples k")
         _whole_steps(axes)
-        if len(steps) == 1 and 0 < len(waits) <= 9:
-            spent = [w["completion_tokens"] for w in waits]
-            tokens = ["unknown" if each is None else f"{each / steps[0]['problems']:,.0f}" for each in spent]
-            axes.set_xticks(range(len(waits)), [f"{number}\n{told}" for number, told in enumerate(tokens)])
         if len(steps) > 1 and any(s.get("stage") for s in steps) and len(steps) <= 16:
             axes.set_xticks(
                 [s["step"] for s in steps], [cut(s.get("stage", ""), 24) for s in steps], rotation=30, ha="right"
@@ -52,32 +49,27 @@ def plot(document: dict[str, Any], path: Path) -> None:
 
 
 def worth(document: dict[str, Any], path: Path) -> None:
-    """What proofs are worth: over the steps that are graded, and the shares of good and of full ones at the end."""
+    """Draw the worth of proofs: points over the steps that are graded; of a single one also the shares of good and of
+    full ones."""
     proofs = document["metrics"]["proofs"]
     steps = [step for step in document["metrics"]["steps"] if step["mean_accuracy"]["n"]]
     with _figure([document], path) as axes:
-        at, of_steps = (steps[-1]["step"] if steps else 0), len(steps) > 1
-        if of_steps:
+        axes.set_ylabel("%")
+        if len(steps) > 1:
             _curve(axes, [s["step"] for s in steps], [s["mean_accuracy"] for s in steps], POINTS, BLUE, "o-")
-        for n, (name, words) in enumerate(SHARES.items()):
-            if (of := proofs[name])["n"] and not (of_steps and name == "points"):
-                bars = [[100 * (of["value"] - of["low"])], [100 * (of["high"] - of["value"])]]
-                x = at + 0.06 * n * len(steps) if of_steps else n  # side by side
-                label = words if name == "points" else f"share with {words}"
-                axes.errorbar([x], [100 * of["value"]], bars, fmt=MARKS[n], color=COLORS[n], capsize=3, label=label)
-        if of_steps:
             axes.set_xlabel("step t")
             _whole_steps(axes)
-        else:
-            axes.set_xticks(range(len(SHARES)), list(SHARES.values()))
-            axes.set_xlim(-0.5, len(SHARES) - 0.5)
+        elif proofs["points"]["n"]:
+            shares = [proofs[name] for name in SHARES]
+            axes.errorbar(range(len(shares)), [100 * of["value"] for of in shares], _bars(shares), fmt="o", capsize=3)
+            axes.set_xticks(range(len(shares)), list(SHARES.values()))
+            axes.set_xlim(-0.5, len(shares) - 0.5)
             axes.set_xlabel("proofs of the last populations")
-        axes.set_ylabel("%")
 
 
-def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "majority_accuracy") -> None:
-    """`metric` (of graded proofs, their mean points) against completion tokens per problem, a line for each of
-    `documents`: what more tokens buy."""
+def frontier(documents: Sequence[dict[str, Any]], path: Path) -> None:
+    """Draw the accuracy of the vote (of graded proofs, their mean points) against completion tokens per problem, a line
+    for each of `documents`."""
     has_bands = len(documents) <= len(COLORS)  # more would hide each other
     with _figure(documents, path, has_bands=has_bands) as axes:
         for n, document in enumerate(documents):
@@ -90,11 +82,11 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path, metric: str = "maj
                 sums.append((sums[-1] if sums else 0) + spent / document["problem_set"]["n"] / runs_of(document))
             style, color = _style(n)
             label = " ".join(filter(None, (document["experiment"], over(document))))
-            graded = [(x, step[metric]) for x, step in zip(sums, steps, strict=True) if step[metric]["n"]]
+            found = [step["majority_accuracy"] for step in steps]
+            graded = [(x, of) for x, of in zip(sums, found, strict=True) if of["n"]]
             _curve(axes, [x for x, _ in graded], [of for _, of in graded], label, color, style, has_bands)
         axes.set_xlabel("completion tokens per problem")
-        name = POINTS if all(map(is_of_proofs, documents)) else metric.replace("_", " ")
-        axes.set_ylabel(f"{name}, %")
+        axes.set_ylabel(f"{POINTS if all(map(is_of_proofs, documents)) else 'majority accuracy'}, %")
 
 
 def matched(
@@ -111,8 +103,7 @@ def matched(
     with _figure([document] * 2, path) as axes:
         for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
             of = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
-            x, y = [at for at, _ in of], [100 * e["value"] for _, e in of]
-            bars = [[100 * (e["value"] - e["low"]) for _, e in of], [100 * (e["high"] - e["value"]) for _, e in of]]
+            x, y, bars = [at for at, _ in of], [100 * e["value"] for _, e in of], _bars([e for _, e in of])
             style, color = _style(n)
             axes.errorbar(x, y, bars, fmt=style, color=color, label=name, elinewidth=0.7, markersize=5)
         axes.set_xscale("log", base=2)
@@ -138,28 +129,6 @@ def rounds(
         _whole_steps(axes)
 
 
-def problem_map(document: dict[str, Any], shares: dict[str, list[float]], path: Path) -> None:
-    """The share of right members (of graded proofs, their mean points) by problem and step. `shares`: for each problem
-    id its steps' shares, nan where nobody graded them; drawn from the best to the worst at the end."""
-    import numpy as np
-
-    names = sorted(shares, key=lambda name: -np.nan_to_num(shares[name][-1], nan=-1.0) if shares[name] else 2.0)
-    steps = max((len(row) for row in shares.values()), default=0)
-    grid = np.full((len(names), steps), np.nan)
-    for row, name in enumerate(names):
-        grid[row, : len(shares[name])] = shares[name]
-    with _figure([document], path, map_height=1.6 + 0.17 * min(len(names), 40)) as axes:
-        drawn = axes.imshow(100 * grid, aspect="auto", cmap="Blues", vmin=0, vmax=100, interpolation="nearest")
-        axes.set_facecolor("#d9d2c5")  # no such step: the problem had ended; or it is not graded
-        what = POINTS if is_of_proofs(document) else "members that are right"
-        axes.figure.colorbar(drawn, ax=axes, label=f"{what}, %")
-        if len(names) <= 60:
-            axes.set_yticks(range(len(names)), [cut(name, 24) for name in names], fontsize=6, parse_math=False)
-        axes.set_ylabel(f"{len(names)} problems")
-        axes.set_xlabel("step t")
-        _whole_steps(axes)
-
-
 def points(document: dict[str, Any], way: str, table: Sequence[Sequence[int]], path: Path) -> None:
     """A grader's points against people's. `table`: for each of people's points (0 to 7) the proofs that got so many of
     the grader; `way`: how it was asked. Right on the diagonal; too kind above it."""
@@ -173,6 +142,11 @@ def points(document: dict[str, Any], way: str, table: Sequence[Sequence[int]], p
                     axes.text(people, given, f"{count:,}", ha="center", va="center", color=color, fontsize=8)
         axes.set_xlabel("points by people")
         axes.set_ylabel(f"points by the grader, prompt {cut(way, 40)}", parse_math=False)
+
+
+def _bars(estimates: Sequence[dict[str, Any]]) -> list[list[float]]:
+    """Return how far intervals reach below and above their estimates, in percent."""
+    return [[100 * abs(e["value"] - e[end]) for e in estimates] for end in ("low", "high")]
 
 
 def _style(n: int) -> tuple[str, str]:
@@ -200,9 +174,9 @@ def _figure(
             axes.set_ylim(-2, 102)
             axes.grid(alpha=0.25)
             axes.spines[["top", "right"]].set_visible(False)
-            many = len(axes.get_legend_handles_labels()[1]) > 4
-            place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if many else {"loc": "best"}
-            axes.legend(frameon=False, **place)
+            if names := axes.get_legend_handles_labels()[1]:
+                beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+                axes.legend(frameon=False, **(beside if len(names) > 4 else {"loc": "best"}))
         axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)  # a name's dollars are no formula
         figure.supxlabel(_caption(documents, has_bands=has_bands and not map_height), fontsize=7, color="#555555")
         drawn = BytesIO()

@@ -3,7 +3,6 @@
 Without names, the newest results of each experiment are taken (the partial ones of runs that have no complete ones).
 """
 
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -14,12 +13,10 @@ from core.base.errors import UserError, command, one_line
 from core.base.files import read_text, results_dir
 from core.base.terminal import columns, wrapped
 from core.report import compare, jsonl, page, plot, tables
-from core.report.budgets import at_budgets
-from core.report.labels import Named, labels
+from core.report.labels import labels
 from core.report.page import Run
 from core.results import labs
 from core.results.find import comparison, found
-from core.results.model import StepResult
 from core.results.warnings import is_ungraded
 
 
@@ -57,37 +54,24 @@ def fates(run: Run) -> tuple[int, int]:
 
 
 def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Accuracy, map and, of several runs, the frontier: each as PNG and SVG. Of what nobody has graded there is none,
-    and a note says so."""
+    """Draw accuracy and, of several runs, the frontier, each as PNG and SVG. Results without grades are left out, and
+    a note says so."""
     drawn = []
-    graded = [run for run in runs if not is_ungraded(run.document)]
     for run in runs:
-        if run not in graded:
+        if is_ungraded(run.document):
             print(f"note: {run.name} is not graded, so that there is nothing to draw of it", file=sys.stderr)
-    runs = graded
+    runs = [run for run in runs if not is_ungraded(run.document) and run.head.metrics.steps]
     for ending in ("png", "svg"):
         for run in runs:
-            if not run.head.metrics.steps:
-                continue
-            shares = {p.name: [_share(step) for step in p.steps] for p in run.problems}
             what = "points" if tables.is_of_proofs(run.document) else "accuracy"
             drawn.append(folder / f"{run.name}-{what}.{ending}")
             plot.plot(run.document, drawn[-1])
-            drawn.append(folder / f"{run.name}-map.{ending}")
-            plot.problem_map(run.document, shares, drawn[-1])
-        if len(runs) > 1 and all(run.head.metrics.steps for run in runs):
+        if len(runs) > 1:
             drawn.append(folder / f"frontier.{ending}")
-            names = labels([Named(run.name, run.head.experiment, run.head.config) for run in runs], 60)
+            names = labels(runs, 60)
             named = [run.document | {"experiment": name} for run, name in zip(runs, names, strict=True)]
             plot.frontier(named, drawn[-1])
     return drawn
-
-
-def _share(step: StepResult) -> float:
-    """What a map shows of a population: how many are right, of proofs their mean worth; nan where nobody graded it."""
-    if any(m.points for m in step.members) or step.mean_accuracy is None:
-        return math.nan if step.mean_accuracy is None else step.mean_accuracy
-    return sum(m.correct is True for m in step.members) / len(step.members)
 
 
 def lines(paths: Sequence[Path], to: str) -> None:
@@ -97,11 +81,11 @@ def lines(paths: Sequence[Path], to: str) -> None:
             f"{len(paths)} results are meant, and one file is named. Name one of the results: NAME --jsonl {to}"
         )
     for path in paths:
-        export, out = jsonl.write(path, to)
-        for note in export.notes:
+        out, count, notes = jsonl.write(path, to)
+        for note in notes:
             print(f"note: {one_line(note)}", file=sys.stderr)
         if out != jsonl.STDOUT:
-            print(f"jsonl   {out} ({export.problems} lines)")
+            print(f"jsonl   {out} ({count} lines)")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -158,8 +142,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             drawn = lab.figures(compared, target) if lab and compared else figures(runs, target)
             print("\n".join(f"figure  {path}" for path in drawn))
         elif args.inspect:
-            from core.report import inspect_log
-
+            try:
+                from core.report import inspect_log
+            except ImportError:
+                raise UserError(
+                    "--inspect needs inspect_ai, which is not installed. Run: bash setup.sh inspect"
+                ) from None
             for path in inspect_log.write(runs, args.inspect):
                 print(f"log     {path}")
             print(f"look at them with: inspect view --log-dir {args.inspect}")
@@ -172,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             elif compared:
                 table = read_text(compared / "table.txt", "the table", "Run the comparison again")
                 made = page.write(runs, out, args.all_inside, table)
-                print(at_budgets(compared))
+                print(table.rstrip())
             else:
                 made = page.write(runs, out, args.all_inside)
                 show(runs, out, args.anyway)

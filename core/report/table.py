@@ -13,18 +13,15 @@ Cell = str | tuple[str, str, bool]  # for the page: the text, or the text, a hin
 @dataclass(frozen=True)
 class Column:
     """A column with its cells. `meaning` is for the legend, which may call it `named` (the name of several columns).
-    If there is little room, `short` replaces the head and `cells_short` the cells, and of the columns that do not fit,
-    the one of the highest `rank` is left out first (0: never). The page may show `cells_page` instead, and
-    `is_on_page` marks a column that only the page has room for, and `is_time` one of seconds, which stay on the page if
-    they are 0: what a page shows must not depend on the speed of a machine."""
+    If there is little room, the column of the highest `rank` is left out first (0: never). The page may show
+    `cells_page` instead. `is_on_page` marks a column that only the page has room for, and `is_time` one of seconds,
+    which stay on the page if they are 0: what a page shows must not depend on the speed of a machine."""
 
     head: str
     cells: Sequence[str]
     meaning: str = ""
-    short: str = ""
     rank: int = 0
     named: str = ""
-    cells_short: Sequence[str] = ()
     cells_page: Sequence[Cell] = ()
     is_on_page: bool = False
     is_time: bool = False
@@ -43,7 +40,6 @@ class Metric:
     meaning: str
     read: Callable[[Any], str]
     when: Callable[[Any], bool] = lambda subject: True
-    short: str = ""
     rank: int = 0
     named: str = ""
     read_page: Callable[[Any], Cell] | None = None
@@ -55,7 +51,6 @@ class Metric:
             self.head,
             [self.read(row) for row in rows],
             self.meaning,
-            self.short,
             self.rank,
             self.named,
             cells_page=[self.read_page(row) for row in rows] if self.read_page else (),
@@ -99,31 +94,21 @@ class Table:
         return legend(self._fitted(width)[0], self.about)
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
-        """Choose the columns that fit, and format them."""
-        shown, zeros, left_out = [each for each in self.columns if not each.is_on_page], list[Column](), list[Column]()
+        """Choose the columns that fit, and format them. Columns of zeros leave first."""
+        shown, left_out = [each for each in self.columns if not each.is_on_page], list[Column]()
 
-        def drawn(is_short: bool) -> str:
-            heads = [column.short if is_short and column.short else column.head for column in shown]
-            cells = [(is_short and column.cells_short) or column.cells for column in shown]
-            return aligned([heads, *zip(*cells, strict=True)])
+        def drawn() -> str:
+            cells = zip(*(column.cells for column in shown), strict=True)
+            return aligned([[column.head for column in shown], *cells])
 
-        def fits(text: str) -> bool:
-            return not width or max(map(len, text.splitlines())) <= width
-
-        if not fits(text := drawn(is_short=False)):
-            zeros = [column for column in shown if column.is_nothing]
-            shown = [column for column in shown if column not in zeros]
-            text = drawn(is_short=False)
-        if not fits(text):
-            text = drawn(is_short=True)
-        while not fits(text) and (least := max(shown, key=lambda column: column.rank)).rank:
-            shown.remove(least)
-            left_out.append(least)
-            text = drawn(is_short=True)
-        notes = [_zeros(zeros)] if zeros else []
+        text = drawn()
+        while 0 < width < max(map(len, text.splitlines())) and any(column.rank for column in shown):
+            left_out.append(max(shown, key=lambda column: (column.is_nothing, column.rank)))
+            shown.remove(left_out[-1])
+            text = drawn()
         if left_out:
-            notes.append(f"no room for: {', '.join(column.head for column in left_out)}")
-        return shown, text + (wrapped(f"\n({'; '.join(notes)})", " ", width) if notes else "")
+            text += wrapped(f"\n(no room for: {', '.join(column.head for column in left_out)})", " ", width)
+        return shown, text
 
     def markdown(self) -> str:
         columns = [column for column in self.columns if not column.is_on_page]
@@ -135,6 +120,7 @@ class Table:
         """Return the table as the page draws it, without columns of zeros. `numbers`: those of the page's results, by
         name. Other results have no link."""
         zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
+        named = [f"0 in all rows: {', '.join(column.head for column in zeros)}"] if zeros else []
         shown = [column for column in self.columns if column not in zeros]
         known = numbers or {}
         return {
@@ -142,14 +128,10 @@ class Table:
             "heads": [column.head for column in shown],
             "meanings": [column.meaning for column in shown],
             "rows": [list(row) for row in zip(*(column.cells_page or column.cells for column in shown), strict=True)],
-            "legend": legend(shown, "; ".join(filter(None, [self.about, _zeros(zeros) if zeros else ""]))),
+            "legend": legend(shown, "; ".join(filter(None, [self.about, *named]))),
             "marks": list(self.marks),
             "links": [[[word, known[name]] for word, name in row.items() if name in known] for row in self.opens],
         }
-
-
-def _zeros(columns: Sequence[Column]) -> str:
-    return f"0 in all rows: {', '.join(column.head for column in columns)}"
 
 
 def _in_markdown(cell: str) -> str:

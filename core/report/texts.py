@@ -8,21 +8,19 @@ Packed, they go into the page, or beside it where they are too much. Nothing els
 import base64
 import gzip
 import json
-import math
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from core.base.files import trouble, write_atomically
+from core.base.files import trouble
 from core.generate.journal import Records, from_record
 from core.results.model import ProblemResult
 from core.types import Completion, Message
 
 TIERS = ("a", "b")
-FILES = 4000  # beside a page, about; many more small ones take a file system minutes
+FILES = 2000  # of a tier beside a page; many more small ones take a file system minutes
 SHORT = 2000  # characters of a piece of a prompt that may stand in tier "a"
 SHARED = 60  # characters from which on a text within a prompt is stored as a reference
 
@@ -48,32 +46,29 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
     tiers: dict[str, dict[str, dict[str, Any]]] = {tier: {} for tier in TIERS}
     if problem.graded_by:
         tiers["a"]["problem"] = problem.graded_by
-    prompts: dict[str, Prompt | None] = {}  # by key: a member that stands again was asked for once
+    prompts: dict[str, Prompt] = {}  # by key: a member that stands again was asked for once
     missing = 0
     earlier: list[list[Source]] = []
     for t, step in enumerate(problem.steps):
         sources: list[list[Source]] = []
         for i, member in enumerate(step.members):
-            made, messages = _kept(journals, member.cost.key)
-            points = member.points
-            sources.append([] if made is None else _sources(f"{t},{i}", made))
-            if made is None:
+            found, points = kept(journals, member.key), member.points
+            sources.append(_sources(f"{t},{i}", found[0]) if found else [])
+            if found is None:
                 missing += 1
                 continue
+            made, messages = found
             shown = [each for j in dict.fromkeys(member.parents) if j < len(earlier) for each in earlier[j]]
-            if member.cost.key not in prompts:
-                prompts[member.cost.key] = _prompt(messages, shown)
-            calls = [_side_call(journals, call.key, [*sources[i], *shown]) for call in member.side_calls]
-            prompt = prompts[member.cost.key]
-            is_short = prompt is not None and _is_short(prompt)
+            prompt = prompts.setdefault(member.key, _prompt(messages, shown))
+            is_short = _is_short(prompt)
             answers = {"answer": made.answer, "forced": made.forced, "prompt": prompt if is_short else None}
-            gradings = [_side_call(journals, call.key, sources[i]) for call in points.grading_calls] if points else []
             more: dict[str, Any] = {
                 "thinking": made.thinking,
-                "side_calls": calls,
+                "side_calls": [_side_call(journals, call.key, [*sources[i], *shown]) for call in member.side_calls],
                 "prompt": None if is_short else prompt,
+                "gradings": [_side_call(journals, call.key, sources[i]) for call in member.grading_calls],
+                "reasons": points.reasons if points else [],
             }
-            more |= {"gradings": gradings, "reasons": points.reasons if points else []}
             tiers["a"][f"{t},{i}"] = {name: value for name, value in answers.items() if value is not None}
             if rest := {name: value for name, value in more.items() if value}:
                 tiers["b"][f"{t},{i}"] = rest
@@ -81,12 +76,10 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
     return Texts(tiers, missing)
 
 
-def messages_of(found: Texts, t: int, i: int) -> list[Message] | None:
-    """The messages that member `i` of step `t` answers, as they were sent; None where no journal holds them."""
+def messages_of(found: Texts, t: int, i: int) -> list[Message]:
+    """Return the messages that member `i` of step `t` answers, as they were sent; none if no journal holds them."""
     answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in TIERS)
-    prompt: Prompt | None = answers.get("prompt") or more.get("prompt")
-    if prompt is None:
-        return None
+    prompt: Prompt = answers.get("prompt") or more.get("prompt") or []
     return [{"role": each["role"], "content": "".join(_whole(found, p) for p in each["content"])} for each in prompt]
 
 
@@ -97,20 +90,18 @@ def _whole(found: Texts, piece: Piece) -> str:
     return str(found.tiers[tier][piece["of"]][piece["part"]])
 
 
-def _kept(journals: Records, key: str) -> tuple[Completion | None, list[Message] | None]:
-    record = journals.record(key)
-    try:
-        return (from_record(key, record.completion), record.messages) if record else (None, None)
-    except ValueError:  # it is whole, and no completion
-        return None, None
+def kept(journals: Records, key: str) -> tuple[Completion, list[Message]] | None:
+    """Return a completion and the messages that it answers; None if no journal holds them."""
+    with suppress(ValueError):  # it is whole, and no completion
+        return (from_record(key, record.completion), record.messages) if (record := journals.record(key)) else None
+    return None
 
 
 def _side_call(journals: Records, key: str, sources: Sequence[Source]) -> dict[str, Any]:
-    made, messages = _kept(journals, key)
-    if made is None:
+    if (found := kept(journals, key)) is None:
         return {"text": "(not in the journal)"}
-    prompt = _prompt(messages, sources)
-    return {"text": f"{made.thinking}\n\n{made.text}".strip()} | ({"prompt": prompt} if prompt else {})
+    made, messages = found
+    return {"text": f"{made.thinking}\n\n{made.text}".strip(), "prompt": _prompt(messages, sources)}
 
 
 # Prompts hold texts of members. These are stored once: in the prompt, a reference stands for each.
@@ -122,9 +113,7 @@ def _sources(at: str, made: Completion) -> list[Source]:
     return sorted(found, key=lambda source: -len(source[1]))
 
 
-def _prompt(messages: Sequence[Message] | None, sources: Sequence[Source]) -> Prompt | None:
-    if messages is None:
-        return None
+def _prompt(messages: Sequence[Message], sources: Sequence[Source]) -> Prompt:
     return [{"role": each["role"], "content": _pieces(each["content"], sources)} for each in messages]
 
 
@@ -157,57 +146,33 @@ def packed(value: Any) -> bytes:
 
 
 class Parts:
-    """The packed texts of a page, by ids like "p0-12-a" (run, problem, tier): on the disk until they are placed."""
+    """The packed texts of a page, by tier and by ids like "p0-12-a" (run, problem, tier). A tier that does not fit into
+    `room` bytes goes into `folder`, thinking first. Scripts there hand `each` problems in a row to the page."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        try:
-            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        except OSError as error:
-            raise trouble(folder, error, "nothing finished is lost") from None
-        self._places: dict[str, dict[str, tuple[int, int]]] = {tier: {} for tier in TIERS}
-        self._sizes = dict.fromkeys(TIERS, 0)
+    def __init__(self, folder: Path, room: float, each: int = 1) -> None:
+        self._folder, self._room, self._each = folder, room, each
+        self.inside: dict[str, dict[str, str]] = {tier: {} for tier in TIERS}
 
     def add(self, run: int, problem: int, found: Texts) -> None:
         for tier, kept in found.tiers.items():
             if kept:
-                text = packed(kept)
-                self._places[tier][f"p{run}-{problem}-{tier}"] = self._file.tell(), len(text)
-                try:
-                    self._file.write(text)
-                    self._file.flush()
-                except OSError as error:
-                    raise trouble(self._folder, error, "nothing finished is lost") from None
-                self._sizes[tier] += len(text) + 60
+                id, text = f"p{run}-{problem}-{tier}", packed(kept).decode()
+                if tier in self.inside:
+                    self.inside[tier][id] = text
+                    self._room -= len(text) + 60
+                else:
+                    self._write(id, text)
+        while self._room < 0 and self.inside:
+            for id, text in self.inside.popitem()[1].items():
+                self._write(id, text)
+                self._room += len(text) + 60
 
-    def placed(self, room: int, everything: bool) -> tuple[list[str], list[str]]:
-        """The ids of the parts that go into a page with so many bytes of room, a tier as a whole, and of those that do
-        not; all go into it with `everything`."""
-        inside: list[str] = []
-        outside: list[str] = []
-        for tier in TIERS:
-            fits = everything or self._sizes[tier] <= room
-            (inside if fits else outside).extend(self._places[tier])
-            room -= self._sizes[tier]
-        return inside, outside
-
-    def read(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """(id, packed text) of each of `ids`."""
-        for id in ids:
-            start, size = self._places[id[-1]][id]
-            self._file.seek(start)
-            yield id, self._file.read(size).decode()
-
-    def write(self, ids: Sequence[str], folder: Path) -> int:
-        """Write scripts to `folder` that hand the texts of `ids` to the page that loads them: one for each problem, or
-        for so many neighbours, as comes back, that there are FILES of them, about. A script has its first one's id."""
-        each = max(1, math.ceil(len(ids) / FILES))
-
-        def script(id: str) -> str:
-            run, number, tier = id.split("-")
-            return f"{run}-{int(number) // each * each}-{tier}"
-
-        for name, of in groupby(ids, script):
-            told = (f'part("{id}","{text}")\n'.encode() for id, text in self.read(of))
-            write_atomically(folder / f"{name}.js", told, is_lasting=False)
-        return each
+    def _write(self, id: str, text: str) -> None:
+        run, number, tier = id.split("-")
+        path = self._folder / f"{run}-{int(number) // self._each * self._each}-{tier}.js"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "a") as file:
+                file.write(f'part("{id}","{text}")\n')
+        except OSError as error:
+            raise trouble(path, error, "the results are whole") from None

@@ -274,7 +274,7 @@ def _dropped(each: Record) -> list[Table]:
     made = [
         Column("dropped", [f"{way}: {reason}" for way, reason in rows]),
         *(
-            Column(f"round {of['round']}", [str(counts[row][place]) for row in rows], short=str(of["round"]), rank=1)
+            Column(f"round {of['round']}", [str(counts[row][place]) for row in rows], rank=1)
             for place, of in enumerate(rounds)
         ),
         Column("in all", [str(sum(counts[row])) for row in rows]),

@@ -424,12 +424,12 @@ def test_a_record_that_is_whole_and_no_completion_is_made_again(serve: Any, tmp_
     put_raw(tmp_path / "test.jsonl", made.key, wrong)
     with Journal(tmp_path / "test.jsonl") as journal:
         assert not journal.damaged and len(journal) == 1
-        assert texts._kept(journal, made.key) == (None, None)
+        assert texts.kept(journal, made.key) is None
     (again,) = complete(server, tmp_path, (1,))
     assert not again.reused and complete(server, tmp_path, (1,)) == [again]
     assert reused(complete(server, tmp_path, (1,))) == [True]
     with Archive(tmp_path) as archive:
-        assert texts._kept(archive, made.key)[0] == again
+        assert (found := texts.kept(archive, made.key)) and found[0] == again
 
 
 def test_it_is_told_in_a_line(serve: Any, results: Path, tmp_path: Path) -> None:

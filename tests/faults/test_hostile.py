@@ -5,7 +5,6 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, seed, settings
@@ -46,13 +45,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> hostile.Real:
 @given(hostile.PROBLEM_FILES)
 def test_problem_files(folder: Path, content: bytes) -> None:
     hostile.check_problem_file(folder, content)
-
-
-@seed(SEED)
-@settings(deadline=None, max_examples=2000)
-@given(hostile.NAMESPACES, st.lists(hostile.OVERRIDES, max_size=3))
-def test_constants(changes: dict[str, Any], overrides: list[str]) -> None:
-    hostile.check_constants(changes, overrides)
 
 
 @seed(SEED)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
@@ -27,7 +27,6 @@ from core.grading import judge as judge_module
 from core.grading.answers import (
     MAX_COMPARISONS,
     NEUTRAL,
-    equivalent,
     grade_answers,
     groups,
     is_correct,
@@ -126,55 +125,11 @@ def test_the_only_box_is_found_anywhere(before: str, after: str, answer: int) ->
 
 # --- Final: lines ---
 
-FINALS = (
-    "Final",
-    "Final:",
-    "final",
-    "ANSWER",
-    "answer:",
-    "**",
-    "_",
-    "`",
-    ">",
-    "#",
-    "...",
-    "<answer>",
-    "7",
-    "41",
-    "The",
-)
+FINALS = "Final Final: final ANSWER answer: ** _ ` > # ... <answer> 7 41 The"
 BOXES = ("\\boxed{", "}", "\\boxed{7}")
 LINES = st.lists(
-    st.sampled_from([*FINALS, *BOXES, " ", "\n", "\n", "\r\n", "\u2028", "\x85", "\ud800"]), max_size=25
+    st.sampled_from([*FINALS.split(), *BOXES, " ", "\n", "\n", "\r\n", "\u2028", "\x85", "\ud800"]), max_size=25
 ).map("".join)
-
-
-def read_as_boxes_alone(text: str, kind: str, truncated: bool) -> Extraction:
-    """What extract() said before it knew of lines."""
-    boxes, unclosed = boxed._boxes(text)
-    answers = (boxed._answer(box, kind) for box in reversed(boxes))
-    answer = next((a for a in answers if a != ""), "")
-    others = boxed._others(answers, answer, kind) if answer else []
-    doubts = {
-        "truncated": truncated,
-        "unclosed": unclosed,
-        "unreadable": answer is None,
-        "empty": not answer and boxes,
-        "no answer": not answer,
-        "not an integer": kind == "integer" and not boxed.is_aime(answer or ""),
-        "several": others,
-    }
-    doubt = next((doubt for doubt, is_so in doubts.items() if is_so), None)
-    told = tuple(other for other in others if doubt == "several" and other is not None)
-    return Extraction(answer or None, doubt, told if len(told) == len(others) <= boxed.MAX_OTHERS else ())
-
-
-@given(st.one_of(LATEX, st.text(max_size=200)), TYPES, st.booleans())
-def test_without_a_final_line_a_text_is_read_as_ever(text: str, kind: str, truncated: bool) -> None:
-    assume(not final_lines(text))
-    for whole in (text, f"So finally 41 {text}", f"{text} and the Final: 41"):
-        read, before = extract(whole, kind, truncated), read_as_boxes_alone(whole, kind, truncated)
-        assert (read, read.others) == (before, before.others)
 
 
 @given(LINES, TYPES, st.booleans())
@@ -247,64 +202,51 @@ def test_digits_are_never_taken_out_of_an_expression(a: int, b: int, form: str) 
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "times"),
     [
-        "{" * 10_000_000,
-        "}" * 10_000_000,
-        "\\" * 10_000_000,
-        r"\boxed{" * 1_000_000,
-        r"\boxed{" * 1_000_000 + "}" * 1_000_000,
-        r"\boxed{7}" * 1_000_000,
-        r"\boxed{}" * 1_000_000,
-        r"\boxed{" + "{}" * 2_000_000,
-        r"\boxed" + " " * 10_000_000,
-        r"\boxed " * 1_000_000,
-        r"\boxed " + "9" * 10_000_000,
-        r"\boxed{" + "9" * 10_000_000 + "}",
-        "Final:" * 1_000_000,
-        "Final: 7\n" * 500_000,
-        "*" * 5_000_000 + "Final: " + "*" * 5_000_000,
-        "> " * 5_000_000,
-        "Final: " + "[*" * 5_000_000,
-        "the answer is 7 " * 500_000,
-        "#### " * 1_000_000,
-        "".join(rf"\boxed{{{'{' * (i % 400)}7{'}' * (i % 400)}}}" for i in range(2_000)),
+        *((text, 2_000_000) for text in ("{", "}", "\\", "*")),
+        *(
+            (text, 200_000)
+            for text in (r"\boxed{", r"\boxed{7}", r"\boxed{}", r"\boxed ", "Final:", "Final: 7\n", "> ")
+        ),
+        *((text, 100_000) for text in ("the answer is 7 ", "#### ", r"\boxed{{{7}}}")),
+        (r"\boxed{" * 200_000 + "}" * 200_000, 1),
+        (r"\boxed{" + "{}" * 400_000, 1),
+        (r"\boxed" + " " * 2_000_000, 1),
+        (r"\boxed " + "9" * 2_000_000, 1),
+        (r"\boxed{" + "9" * 2_000_000 + "}", 1),
+        ("*" * 1_000_000 + "Final: " + "*" * 1_000_000, 1),
+        ("Final: " + "[*" * 1_000_000, 1),
+        ("".join(rf"\boxed{{{'{' * (i % 400)}7{'}' * (i % 400)}}}" for i in range(400)), 1),
     ],
-    ids=lambda text: text[:12],
+    ids=lambda value: f"{value!s:.12}",
 )
-def test_hostile_texts_take_linear_time(text: str) -> None:
+def test_hostile_texts_take_linear_time(text: str, times: int) -> None:
     started = time.process_time()
-    extract(text)
-    assert time.process_time() - started < 15  # about 1 s; a quadratic reader needs hours
+    extract(text * times)
+    assert time.process_time() - started < 10  # about 0.2 s; a quadratic reader needs hours
 
 
 # --- votes ---
 
 
-def test_the_majority_wins_and_what_says_nothing_does_not_vote() -> None:
-    result = vote(["42", None, "042", "7", None], "42")
-    assert (result.answer, result.tied, result.score) == ("42", ("42",), 1.0)
-    assert result.counts == {"42": 2, "7": 1}
-
-
-def test_tied_answers_score_their_mean_and_stand_in_order() -> None:
-    result = vote(["100", "7", "42"], "7")
-    assert (result.answer, result.tied) == ("7", ("7", "42", "100"))
-    assert result.score == pytest.approx(1 / 3)
-
-
-@pytest.mark.parametrize("answers", [[], [None, None]])
-def test_nobody_voting_scores_nothing(answers: list[str | None]) -> None:
-    assert vote(answers, "42") == vote([], "42")
-    assert (vote(answers, "42").answer, vote(answers, "42").score) == (None, 0.0)
-
-
-def test_answers_that_are_no_integers_vote_and_are_wrong() -> None:
-    assert vote([r"\frac{1}{2}", r"\frac{1}{2}", "42"], "42").score == 0.0
-
-
-def test_math_votes_are_counted_on_exact_numbers() -> None:
-    assert vote(["0.5", r"\frac12", r"\dfrac{2}{4}", "7"], "1/2", "math").counts == {"1/2": 3, "7": 1}
+@pytest.mark.parametrize(
+    ("answers", "truth", "kind", "tied", "score", "counts"),
+    [
+        (["42", None, "042", "7", None], "42", "integer", ("42",), 1.0, {"42": 2, "7": 1}),
+        (["100", "7", "42"], "7", "integer", ("7", "42", "100"), 1 / 3, {"7": 1, "42": 1, "100": 1}),
+        ([], "42", "integer", (), 0.0, {}),
+        ([None, None], "42", "integer", (), 0.0, {}),
+        ([r"\frac{1}{2}", r"\frac{1}{2}", "42"], "42", "integer", (r"\frac{1}{2}",), 0.0, {r"\frac{1}{2}": 2, "42": 1}),
+        (["0.5", r"\frac12", r"\dfrac{2}{4}", "7"], "1/2", "math", ("1/2",), 1.0, {"1/2": 3, "7": 1}),
+    ],
+)
+def test_a_vote(
+    answers: list[str | None], truth: str, kind: str, tied: tuple[str, ...], score: float, counts: dict[str, int]
+) -> None:
+    found = vote(answers, truth, kind)
+    assert (found.answer, found.tied) == (tied[0] if tied else None, tied)
+    assert found.score == pytest.approx(score) and found.counts == counts
 
 
 @given(st.lists(st.sampled_from([None, "1", "01", "2", "3", "x"])), st.sampled_from(["1", "2"]), st.randoms())
@@ -430,37 +372,23 @@ def test_pass_at_k_is_the_share_of_draws_with_a_correct_one(n: int) -> None:
         assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws), abs=1e-15)
 
 
-@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
-def test_pass_at_k_starts_at_the_mean_and_grows_with_k(nc: tuple[int, int]) -> None:
-    n, c = nc
-    values = [pass_at_k(n, c, k) for k in range(1, n + 1)]
-    assert values[0] == c / n
-    assert values == sorted(values)
-    assert values[-1] == (1.0 if c else 0.0)
-
-
 def test_pass_at_k_is_exact_for_large_n() -> None:
     assert pass_at_k(1_000_000, 1, 1_000) == 0.001
     assert pass_at_k(10_000, 1, 9_999) == 0.9999
     assert pass_at_k(10_000, 5_000, 5_000) == pytest.approx(1.0)
     assert pass_at_k(100_000, 3, 7) == pytest.approx(1 - math.prod((99_997 - i) / (100_000 - i) for i in range(7)))
+    for c in (0, 1, 150, 299, 300):
+        values = [pass_at_k(300, c, k) for k in range(1, 301)]
+        assert values[0] == c / 300 and values == sorted(values) and values[-1] == (1.0 if c else 0.0)
 
 
 @pytest.mark.parametrize(("n", "c", "k"), [(4, 2, 5), (4, 5, 1), (4, -1, 1), (4, 2, 0), (0, 0, 1)])
 def test_pass_at_k_refuses_what_cannot_be_drawn(n: int, c: int, k: int) -> None:
-    with pytest.raises(ValueError, match=r"pass@k needs"):
+    with pytest.raises(ValueError, match=r"pass@k"):
         pass_at_k(n, c, k)
 
 
 # --- the judge of math answers ---
-
-
-def test_equivalent_answers() -> None:
-    assert equivalent("042", "42")
-    assert equivalent("1,024", "1024")
-    assert not equivalent("42", "43")
-    assert equivalent(r"\frac{1}{2}", "0.5", "math")
-    assert equivalent(r"\frac{\sqrt{2}}{2}", r"\frac{1}{\sqrt{2}}", "math")
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=[f"{i:03d} {pair['note']}" for i, pair in enumerate(PAIRS)])
@@ -541,22 +469,12 @@ def processor_seconds(judge: judge_module._Judge) -> float:
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_first_comparison_finds_the_judge_warm(own_judge: judge_module._Judge) -> None:
-    assert own_judge.equal("x+1", "1+x")
-    spent = [processor_seconds(own_judge)]
-    for n in (2, 3, 5):
-        assert own_judge.equal(rf"{n}\sqrt{{7}}-\pi", "77777") is False
-        spent.append(processor_seconds(own_judge))
-    first, *later = (b - a for a, b in itertools.pairwise(spent))
-    assert first < 3 * max(0.03, *later)  # cold, it is six times
-
-
 def test_a_busy_machine_does_not_take_from_the_deadline(
     own_judge: judge_module._Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The child is held up in the middle of a comparison until its deadline is past by the clock."""
     monkeypatch.setattr(judge_module, "DEADLINE_S", 2.0)
-    assert own_judge.equal("x+1", "1+x")
+    assert own_judge.verdict("x+1", "1+x")
     assert own_judge._process
     child = own_judge._process
 
@@ -564,7 +482,7 @@ def test_a_busy_machine_does_not_take_from_the_deadline(
         """Whether the comparison, of 0.2 s by itself, was still under way when the child was stopped."""
         before = processor_seconds(own_judge)
         one = rf"\frac{{\sin^3 x+\cos^3 x}}{{\sin x+\cos x}}+{power}"
-        asked = pool.submit(own_judge.equal, one, rf"1-\sin x\cos x+{power}")
+        asked = pool.submit(own_judge.verdict, one, rf"1-\sin x\cos x+{power}")
         while not asked.done() and processor_seconds(own_judge) == before:
             time.sleep(0.001)
         child.send_signal(signal.SIGSTOP)
@@ -621,8 +539,8 @@ def test_an_interrupted_comparison_does_not_answer_the_next_one() -> None:
 
 def test_a_missing_math_verify_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge_module, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match="not installed"):
-        judge_module._Judge().equal("1", "2")
+    with pytest.raises(UserError, match="setup.sh"):
+        judge_module._Judge().verdict("1", "2")
 
 
 def test_the_judge_works_from_threads_under_asyncio() -> None:
@@ -632,16 +550,6 @@ def test_the_judge_works_from_threads_under_asyncio() -> None:
         )
 
     assert asyncio.run(all_at_once()) == [n % 2 == 0 for n in range(1, 9)]
-
-
-def test_importing_needs_no_heavy_package() -> None:
-    program = "import core.grading.answers, core.base.stats, core.report.compare, sys; "
-    program += "print([m for m in sys.modules if m in HEAVY])"
-    heavy = ["torch", "sympy", "math_verify", "openai", "matplotlib"]
-    done = subprocess.run(
-        [sys.executable, "-c", program.replace("HEAVY", repr(heavy))], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -194,26 +192,11 @@ ODD_TEXTS = [
     "nan", "inf", "-inf", "1e400", "1e5", "0x10", "１６", "1_6", " 16 ", "16\n", "9" * 5000, "-" + "9" * 5000, "True",
     "None", "", "1.0", "16.5", "+16", "--16", "1e-400", "٣", "\ud800", "\x1b[2J", "9" * 30,
 ]  # fmt: skip
-OVERRIDES = st.one_of(
-    st.text(CHARACTERS, max_size=20),
-    st.tuples(
-        st.sampled_from(sorted(RULES)) | TEXTS,
-        st.one_of(st.sampled_from(ODD_TEXTS), TEXTS, NUMBERS.map(lambda n: f"{n!r:.60}")),
-    ).map("=".join),
-)
-CONSTANTS = st.one_of(
-    VALUES,
-    st.sampled_from(ODD_TEXTS),
-    st.sampled_from(
-        [10**5000, Decimal("sNaN"), Decimal("16"), Fraction(33, 2), b"16", 16 + 0j, [16], object, range(3)]
-    ),
-)
-NAMESPACES = st.dictionaries(st.sampled_from(sorted(RULES)) | st.just("SOMETHING"), CONSTANTS, max_size=4)
 
 
-def check_constants(changes: dict[str, Any], overrides: Sequence[str]) -> None:
+def check_constants(override: str) -> None:
     try:
-        made = constants.read(RsaConstants, NAMESPACE | changes, overrides)
+        made = constants.read(RsaConstants, NAMESPACE, [override])
     except UserError as error:
         told(error)
         return
@@ -277,11 +260,13 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
     with within(300):
         for pair in (("good", "hostile"), ("hostile", "good"), ("hostile", "hostile")):
             try:
-                shown = compare.table([compare.read(each, folder) for each in pair], anyway=True)
+                read = [compare.read(each, folder) for each in pair]
+                shown = compare.table(read, anyway=True)
             except UserError as error:
                 assert "hostile" in told(error)
             else:
-                assert is_harmless(shown) and "paired over" in shown and "nan" not in shown and "inf" not in shown
+                assert is_harmless(shown)
+                assert all(math.isfinite(value) for each in read for of in each.final.values() for value in of)
         try:
             page.data([page.read(bad)])
         except UserError as error:

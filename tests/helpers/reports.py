@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvicorn
 
 from core.generate.journal import Journal, content_key
+from core.report.report import main
 from core.results import provenance, warnings
 from core.results import write as files
 from core.results.metrics import RunMetrics
@@ -106,6 +108,15 @@ def results(
     return folder
 
 
+def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """The one line that report.sh prints if it refuses a command."""
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "") and err.count("\n") == 1 and err.startswith("error: ")
+    return err
+
+
 def hostile(folder: Path) -> Path:
     """Results in which everything that may be a text tries to be more, with answers that are too long."""
     say = {1: "x" * 10_000_000}
@@ -127,12 +138,12 @@ def hostile(folder: Path) -> Path:
 
 
 @contextmanager
-def served(application: Callable[[int], Any]) -> Iterator[int]:
-    """The port on which `application(port)` is served."""
+def served(application: Any) -> Iterator[int]:
+    """The port on which `application` is served."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
-        server = uvicorn.Server(uvicorn.Config(application(port), log_level="warning", timeout_graceful_shutdown=1))
+        server = uvicorn.Server(uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:

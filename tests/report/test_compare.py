@@ -59,13 +59,6 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return err
 
 
-def test_a_result_that_is_compared_with_itself_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["02_rsa_basic", "01_baseline"])
-    assert "named twice" not in capsys.readouterr().out
-    main(["02_rsa_basic", "01_baseline", "02"])
-    assert capsys.readouterr().out.endswith("note: a result is named twice, and compared with itself\n")
-
-
 def test_two_results_are_shown_and_paired(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["01_baseline", "02_rsa_basic"])
     lines = capsys.readouterr().out.splitlines()
@@ -92,14 +85,6 @@ def test_a_problem_that_ended_early_counts_with_its_last_step_and_its_own_tokens
     assert "completion tokens  -16.7 [" in text, "100 of 600 tokens were saved"
 
 
-def test_three_results_are_each_compared_with_the_first(folder: Path) -> None:
-    save(folder / "03_other.json", results([0, 0, 0, 0], [0, 0, 0, 0]))
-    text = table([read(name, folder) for name in ("01_baseline", "02_rsa_basic", "03_other")])
-    assert "02_rsa_basic minus 01_baseline" in text
-    assert "03_other minus 01_baseline" in text
-    assert "03_other minus 02_rsa_basic" not in text
-
-
 def test_p_values_of_several_results_are_corrected_and_the_raw_ones_stay(folder: Path) -> None:
     for name, better in (("a", 8), ("b", 9), ("c", 10)):
         save(folder / f"{name}.json", results([0.5] * 10, [0.0] * (10 - better) + [1.0] * better))
@@ -110,7 +95,7 @@ def test_p_values_of_several_results_are_corrected_and_the_raw_ones_stay(folder:
     told = [line for line in several.splitlines() if line.startswith("majority") and "Holm" in line]
     assert [line.split("Holm")[1].split()[0] for line in told] == ["0.031", "0.020", "0.012"], "of six p-values"
     assert [line.split("p ")[1].split()[0] for line in told] == ["0.008", "0.004", "0.002"]
-    assert "note: Holm: p corrected for all p-values of this table" in several
+    assert [line.split(" minus ")[1][:2] for line in several.splitlines() if " minus " in line] == ["0,"] * 3
 
 
 def spending(tokens: list[int]) -> dict[str, Any]:
@@ -144,14 +129,16 @@ def test_a_change_in_tokens_that_is_not_known_is_said(folder: Path) -> None:
 
 def test_a_path_serves_as_a_name(folder: Path, tmp_path: Path) -> None:
     assert read(str(folder / "01_baseline.json"), tmp_path / "elsewhere") == read("01_baseline", folder)
+    save(folder / "03_late.partial.json", results([1] * 4, [1] * 4, complete=False))
+    assert read("03_late", folder).name == "03_late.partial"
 
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"problem_set": {"name": "sums", "n": 4, "sha256": "cd"}}, "different problem sets (aime_2025; sums)"),
-        ({"model": {"name": "other"}}, "different models (QED-Nano; other)"),
-        ({"model": {"name": "QED-Nano", "revision": "2e"}}, "different models (QED-Nano at revision 1f; 2e)"),
+        ({"problem_set": {"name": "sums", "n": 4, "sha256": "cd"}}, "(aime_2025; sums)"),
+        ({"model": {"name": "other"}}, "(QED-Nano; other)"),
+        ({"model": {"name": "QED-Nano", "revision": "2e"}}, "(QED-Nano at revision 1f; 2e)"),
     ],
 )
 def test_other_problems_or_models_are_compared_only_when_told(
@@ -162,10 +149,10 @@ def test_other_problems_or_models_are_compared_only_when_told(
     assert "--anyway" in message
     main(["01_baseline", "other", "--anyway"])
     out = capsys.readouterr().out
-    assert f"note: 01_baseline and other have {reason}" in out
+    assert reason in out
     assert "paired over 4 problems" in out
     report.main(["01_baseline", "other"])
-    assert "add --anyway" in capsys.readouterr().out
+    assert "--anyway" in capsys.readouterr().out
     report.main(["01_baseline", "other", "--anyway"])
     assert out.strip() in capsys.readouterr().out, "what the report advises, it takes"
 
@@ -178,72 +165,38 @@ def test_problems_pair_by_id_and_reference_answer(folder: Path) -> None:
     assert "paired over 2 problems" in table([read(n, folder) for n in ("01_baseline", "other")], anyway=True)
 
 
-def test_nothing_in_common_is_refused_even_when_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(folder / "other.json", results([], []))
-    assert "no finished problem in common" in refused(capsys, "01_baseline", "other", "--anyway")
-
-
-def test_a_partial_result_is_compared_where_it_is_finished_and_said_to_be(folder: Path) -> None:
+def test_a_partial_result_is_compared_as_far_as_it_is_finished(folder: Path) -> None:
     partial = results([0.75, 0.5, 0.25, 1.0], [1, 1, 0, 1], complete=False)
     partial["problems"][3]["steps"].pop()
     partial["problems"][2]["steps"].clear()
     save(folder / "partial.json", partial)
     text = table([read(name, folder) for name in ("01_baseline", "partial")])
-    assert "note: partial is partial: 2 of 4 problems reached step 1" in text
-    assert "paired over 2 problems" in text
-
-
-def test_a_run_that_is_under_way_is_found_by_its_name(folder: Path) -> None:
-    save(folder / "03_late.partial.json", results([1] * 4, [1] * 4, complete=False))
-    assert read("03_late", folder).name == "03_late.partial"
-    save(folder / "03_late.json", results([1] * 4, [1] * 4))
-    assert read("03_late", folder).name == "03_late"
-
-
-def test_a_model_that_does_not_tell_its_revision_passes_by_name(folder: Path) -> None:
-    save(folder / "other.json", results([1] * 4, [1] * 4, model={"name": "QED-Nano", "revision": None}))
-    assert "note" not in table([read(name, folder) for name in ("01_baseline", "other")])
-
-
-def test_another_engine_is_noted(folder: Path) -> None:
-    save(folder / "other.json", results([1] * 4, [1] * 4, engine={"kind": "vllm"}))
-    assert "different engines (sglang; vllm)" in table([read(name, folder) for name in ("01_baseline", "other")])
-
-
-def test_a_missing_result_is_told_with_those_that_exist(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = refused(capsys, "01_baseline", "03_typo")
-    assert "03_typo" in message
-    assert "01_baseline, 02_rsa_basic" in message
+    assert "2 of 4 problems" in text and "paired over 2 problems" in text
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("{", "not valid JSON"),
-        ("", "not valid JSON"),
-        ("[" * 100_000, "not valid JSON"),
-        ("[]", "not a results file"),
-        ('{"schema": 1}', "not a results file"),
-        ('{"schema": 2}', "schema 2"),
-        (json.dumps(results([0], [0], problems=[{"id": 1, "steps": [{"step": 0}]}])), "not a results file"),
-    ],
+    ("fields", "note"),
+    [({"model": {"name": "QED-Nano", "revision": None}}, ""), ({"engine": {"kind": "vllm"}}, "(sglang; vllm)")],
 )
-def test_what_is_no_results_file_is_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str], content: str, reason: str
+def test_a_revision_that_is_not_known_passes_and_another_engine_is_noted(
+    folder: Path, fields: dict[str, Any], note: str
 ) -> None:
-    (folder / "broken.json").write_text(content, encoding="utf-8")
-    assert reason in refused(capsys, "01_baseline", "broken")
+    save(folder / "other.json", results([1] * 4, [1] * 4, **fields))
+    text = table([read(name, folder) for name in ("01_baseline", "other")])
+    assert note in text and ("note" in text) == bool(note)
 
 
-def test_a_file_that_is_no_text_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "broken.json").write_bytes(b"\xff\xfe\x00")
-    assert "broken.json" in refused(capsys, "01_baseline", "broken")
+def test_results_that_cannot_be_compared_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "01_baseline 02_rsa_basic" in refused(capsys, "01_baseline")
+    assert "01_baseline, 02_rsa_basic" in refused(capsys, "01_baseline", "03_typo"), "there are these"
+    save(folder / "other.json", results([], []))
+    assert "01_baseline and other" in refused(capsys, "01_baseline", "other", "--anyway"), "no problem in common"
+    lacking = json.dumps(results([0], [0], problems=[{"id": 1, "steps": [{"step": 0}]}]))
+    for content in ("{", "", "[" * 100_000, "[]", '{"schema": 1}', '{"schema": 2}', lacking, "\udcff\udcfe"):
+        (folder / "broken.json").write_text(content, encoding="utf-8", errors="surrogateescape")
+        assert "broken" in refused(capsys, "01_baseline", "broken")
     (folder / "folder.json").mkdir()
-    assert "can't be read" in refused(capsys, "01_baseline", "folder")
-
-
-def test_one_result_is_not_a_comparison(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "two or more" in refused(capsys, "01_baseline")
+    assert "folder.json" in refused(capsys, "01_baseline", "folder")
 
 
 def test_numbers_name_results_and_tables_fit_80_columns(
@@ -257,5 +210,5 @@ def test_numbers_name_results_and_tables_fit_80_columns(
     save(folder / "02_rsa_basic_with_a_long_name.json", results([0.5, 0.5, 0.25, 1.0], [1, 1, 0, 1]))
     main(["01", "02_rsa_basic", "02_rsa_basic_"])
     narrow = capsys.readouterr().out.splitlines()
-    assert max(map(len, narrow)) <= 80 and any(line.startswith("02_rsa_basic_wi… ") for line in narrow)
-    assert "no results at" in refused(capsys, "01", "0"), "of two that begin so, none is meant"
+    assert max(map(len, narrow)) <= 80
+    assert "/0.json" in refused(capsys, "01", "0"), "of two that begin so, none is meant"

@@ -1,15 +1,11 @@
-"""The page of graded proofs, drawn by its own scripts in node with a made-up document (tests/helpers/dom.js)."""
+"""The page of graded proofs, with a made-up document."""
 
 import json
-import shutil
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core.base.files import ROOT
 from core.generate.journal import Journal, content_key
 from core.report import page
 from core.results import write as files
@@ -17,10 +13,9 @@ from core.results.metrics import RunMetrics
 from core.results.points import Worths
 from core.types import Completion, Problem
 from tests.helpers import documents
+from tests.helpers.browser import Tab
 from tests.helpers.reports import EVIL
 
-NODE = shutil.which("node")
-pytestmark = pytest.mark.skipif(NODE is None, reason="needs node: apt-get install nodejs")
 PROOFS = [Problem("p0", "Show <b>it</b>.", None, "proof", solution="A reference.", guidelines=f"7 for all. {EVIL}")]
 
 
@@ -68,46 +63,44 @@ def graded(tmp_path: Path) -> Path:
     return out
 
 
-def drawn(path: Path, *views: str) -> list[dict[str, Any]]:
-    assert NODE
-    done = subprocess.run(
-        [NODE, ROOT / "tests" / "helpers" / "dom.js", path, *views], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+def drawn(tab: Tab, path: Path, *views: str) -> list[str]:
+    """The text of each view, with everything opened that can be."""
+    texts = []
+    for view in views:
+        tab.page.goto("about:blank")
+        shown = tab.open(path, view)
+        if view.count("/") > 4:
+            shown.wait_for_selector(".member .prose")
+        shown.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+        shown.wait_for_function("!document.querySelector('main').innerText.includes('reading …')")
+        shown.wait_for_timeout(50)
+        assert shown.evaluate("window.pwned") is None
+        assert shown.locator("main script, main img, main iframe").count() == 0
+        texts.append(" ".join(shown.inner_text("main").split()))
+    return texts
 
 
-def test_a_graded_proof_shows_its_points_reasons_guidelines_and_gradings(graded: Path) -> None:
-    views: Sequence[str] = ["#/0/overview", "#/0/map", *(f"#/0/problem/0/1/{i}" for i in range(4))]
-    overview, cells, *members = drawn(graded, *views)
-    for view in (overview, cells, *members):
-        assert not any(word in view["text"] for word in ("majority", "accuracy", "vote", "pass@")), view["text"]
-    assert "mean points / 7, % 45.2" in overview["text"] and "6 points or more, % 33.3" in overview["text"]
-    assert "not graded, and counted as 0 points: 1 cut off" in overview["text"]
-    assert (
-        "missing, and counted nowhere: 1 grading unreadable" in overview["text"]
-        and "category <script>" in overview["text"]
-    )
-    assert "p0 4 3.2 graded" in cells["text"], "four that nobody graded, and 3.2 points on average"
-    full, thin, cut, missing = (view["text"] for view in members)
+def test_a_graded_proof_shows_its_points_reasons_guidelines_and_gradings(tab: Tab, graded: Path) -> None:
+    views = ["#/0/overview", "#/0/map", *(f"#/0/problem/0/1/{i}" for i in range(4))]
+    overview, cells, full, thin, cut, missing = texts = drawn(tab, graded, *views)
+    for text in texts:
+        assert not any(word in text for word in ("majority", "accuracy", "vote", "pass@")), text
+    assert "mean points / 7, % 45.2" in overview and "6 points or more, % 33.3" in overview
+    assert "0 points: 1 cut off" in overview and "nowhere: 1 grading unreadable" in overview
+    assert "category <script>" in overview
+    assert "p0 4 3.2 graded" in cells, "four that nobody graded, and 3.2 points on average"
     assert "Reference solution A reference." in full and "Guidelines for graders 7 for all. <script>" in full
-    assert "judged 7 of 7 points" in full and "The grader's words: 7 points Flawless." in full
-    assert "judged 2.5 of 7 points" in thin and "gradings 2, 3" in thin
-    assert "The grader's words 2: 3 points Thin. <script>" in thin
+    assert "judged 7 of 7 points" in full and "7 points Flawless." in full
+    assert "judged 2.5 of 7 points" in thin and "gradings 2, 3" in thin and "3 points Thin. <script>" in thin
     assert "thinking of grading 1 I say 1. <script>" in thin and "Grade this: 0 <script>" in thin
     assert "no grade: cut off" in cut and "counts as 0 points" in cut
     assert "no grade: grading unreadable" in missing and "missing, in no mean" in missing
     assert "3.2 of 7 points" in full, "above the last column of the lineage"
-
-
-def test_the_lineage_is_coloured_by_points(graded: Path) -> None:
-    [view] = drawn(graded, "#/0/problem/0")
-    right, wrong = "#1f5fa8", "#b35806"
-    colours = [fill for fill in view["fills"] if fill.startswith("#") and fill != "#ffffff"]
-    assert colours[0] == right and colours[2] == wrong and colours[1] not in (right, wrong) and len(colours) == 3
-
-
-def test_what_a_grader_wrote_stays_text(graded: Path) -> None:
-    for view in drawn(graded, "#/0/overview", "#/0/map", "#/0/problem/0/1/1"):
-        assert not {"script", "img", "iframe"} & set(view["tags"])
     assert EVIL[:20] not in graded.read_text(errors="replace"), "it is packed"
+
+
+def test_the_lineage_is_coloured_by_points(tab: Tab, graded: Path) -> None:
+    nodes = tab.open(graded, "#/0/problem/0").locator(".node [fill^='#']:not([fill='#ffffff']):not(text)")
+    colours = [node.get_attribute("fill") for node in nodes.all()]
+    right, wrong = "#1f5fa8", "#b35806"
+    assert colours[0] == right and colours[2] == wrong and colours[1] not in (right, wrong) and len(colours) == 3

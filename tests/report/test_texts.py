@@ -80,14 +80,14 @@ def test_a_member_that_stands_again_has_the_prompt_it_was_made_with(tmp_path: Pa
     assert texts.messages_of(found, 2, 0) == sent(f"Improve {first.answer}")
 
 
-def test_what_no_journal_holds_is_missing(tmp_path: Path) -> None:
+def test_a_text_that_no_journal_holds_is_missing(tmp_path: Path) -> None:
     first, gone = made("first"), made("gone")
     folder = kept(tmp_path, (first, sent("?")))
     run = problem([member(first, checks=(gone,)), member(gone)], [member(made("other"), 0, 1, 99)])
     with Archive(folder) as journals:
         found = texts.of_problem(run, journals)
     assert found.missing == 2 and list(found.tiers["a"]) == ["0,0"]
-    assert found.tiers["a"]["0,0"]["answer"] == first.answer and texts.messages_of(found, 1, 0) is None
+    assert texts.messages_of(found, 0, 0) == sent("?") and texts.messages_of(found, 0, 1) == []
     assert found.tiers["b"]["0,0"] == {"side_calls": [{"text": "(not in the journal)"}]}
 
 
@@ -102,6 +102,6 @@ def test_pieces_make_the_prompt_whole_again(content: str, data: st.DataObject) -
 
 def test_a_record_holds_all_of_a_completion_but_where_it_came_from(tmp_path: Path) -> None:
     one = made("one", forced="x", thinking="t")
-    with Archive(kept(tmp_path, (one, []))) as journals:
-        found = texts._kept(journals, one.key)[0]
-    assert found is not None and asdict(found) | {"reused": False} == asdict(one)
+    with Archive(kept(tmp_path, (one, sent("?")))) as journals:
+        found = texts.kept(journals, one.key)
+    assert found is not None and asdict(found[0]) | {"reused": False} == asdict(one)

@@ -16,11 +16,10 @@ import pytest
 from core.base.errors import UserError
 from core.base.prices import Prices
 from core.base.seeds import derive
-from core.base.stats import Estimate, paired
 from core.engines import gguf_header
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.shape import Shape
-from core.report.budgets import Bought, Row, bought, compact, in_unit, rows, shown, table
+from core.report.budgets import Bought, bought, in_unit, rows, table
 from core.results import read
 from core.results.spending import TOKENS, Meter
 from core.scaffolds.best_of import BEST_OF
@@ -338,20 +337,6 @@ def test_a_comparison_leaves_out_what_the_model_has_not_learnt_and_asks_nothing_
     assert [line["scaffold"] for line in lines[1:]] == ["12_majority"] * 2 + ["02_rsa_basic"] * 2
     assert all(line["tokens"] <= line["budget"] for line in lines[1:])
     assert (folder / "table.txt").read_text() in shown[1] and len(list(folder.glob("*-seed?.json"))) == 4
-
-
-def test_in_short_each_scaffold_is_a_line_and_what_is_no_chance_has_a_star() -> None:
-    def row(name: str, budget: int, value: float, p: float | None, unanswered: float = 0.0) -> Row:
-        return Row(name, budget, Estimate(value, 0, 1, 9), unanswered, {}, [], paired([0.0], [1.0]) if p else None, p)
-
-    made = [row("votes", 200, 0.5, None), row("votes", 1000, 0.75, None)]
-    made += [row("rsa", 200, 0.0, None, unanswered=1.0), row("rsa", 1000, 0.95, 0.049)]
-    assert compact([shown(row) for row in made]).splitlines() == [
-        "budget   200   1,000",
-        "------  -----  ------",
-        "votes   50.0    75.0",
-        "rsa        -    95.0*",
-    ]
 
 
 def test_seeds_count_from_the_constant_SEED_and_a_budget_cuts_what_was_asked_ahead(

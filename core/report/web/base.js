@@ -112,34 +112,18 @@ function texts(run, problem, tier) {
 /** What may be wider than the screen, scrolled by keys too. */
 const scroll = (label, child, more) => h("div", { class: "scroll " + (more || ""), tabindex: 0, role: "region", "aria-label": label }, child);
 
-/** Hand a file to whoever reads the page. */
-function download(name, blob) {
-  const link = h("a", { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-
-/** An SVG as it stands, for a file of its own: `picture` carries its colours in attributes. */
-function exported(picture, name, kind) {
+/** Save an SVG as a file of its own: `picture` carries its colours in attributes. */
+function exported(picture, name) {
   const { width, height } = picture.viewBox.baseVal;
   const copy = picture.cloneNode(true);
   for (const [key, value] of Object.entries({ width, height })) copy.setAttribute(key, value);
   for (const far of copy.querySelectorAll(".far")) far.setAttribute("opacity", 0.25); // as the style sheet has them
   copy.prepend(s("rect", { width: "100%", height: "100%", fill: color("surface") }));
-  const text = new XMLSerializer().serializeToString(copy);
-  const blob = new Blob([text], { type: "image/svg+xml" });
-  if (kind === "svg") return download(name + ".svg", blob);
-  const image = new Image();
-  image.onload = () => {
-    const scale = Math.min(2, 8000 / Math.max(width, height));
-    const canvas = h("canvas", { width: width * scale, height: height * scale });
-    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-    canvas.toBlob((png) => download(name + ".png", png));
-    URL.revokeObjectURL(image.src);
-  };
-  image.src = URL.createObjectURL(blob);
+  const blob = new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
+  const link = h("a", { href: URL.createObjectURL(blob), download: name + ".svg" });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-const exports_ = (picture, name) =>
-  h("span", { class: "exports" }, ["SVG", "PNG"].map((kind) => h("button", { type: "button", "aria-label": `${kind} of ${name}`,
-    onclick: () => exported(picture(), name, kind.toLowerCase()) }, kind)));
+const exporting = (picture, name) =>
+  h("span", { class: "exports" }, h("button", { type: "button", "aria-label": `SVG of ${name}`, onclick: () => exported(picture(), name) }, "SVG"));

@@ -86,6 +86,6 @@ function legend(series, width, y) {
 /** A chart, and buttons that save it. */
 function figure(options, name) {
   const picture = chart(options);
-  return h("figure", {}, h("figcaption", {}, options.title, picture.tagName === "svg" && exports_(() => picture, name)),
+  return h("figure", {}, h("figcaption", {}, options.title, picture.tagName === "svg" && exporting(() => picture, name)),
     picture);
 }

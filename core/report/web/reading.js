@@ -238,7 +238,7 @@ function reading(run, problem, t, i) {
     h("figure", {},
       h("figcaption", {}, problem.steps.some(hasPoints) ? `Lineage, coloured by points: ● ${data.good} or more  ■ fewer  ◇ no grade  ? doubtful; an edge from each parent to its child, dashed from one with fewer`
         : "Lineage: ● right  ■ wrong  ◇ no answer  ? doubtful; an edge from each parent to its child, dashed from a wrong one",
-        toggle(problem.steps.some(hasPoints) ? "order by points" : "group by answer", lineageState, "byAnswer", draw), exports_(() => picture, `${run.name}-${problem.id}-lineage`)),
+        toggle(problem.steps.some(hasPoints) ? "order by points" : "group by answer", lineageState, "byAnswer", draw), exporting(() => picture, `${run.name}-${problem.id}-lineage`)),
       filters, frame),
     h("div", { class: "bar" }, toggle("source text", readingState, "source", show)),
     place,

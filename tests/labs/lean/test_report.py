@@ -13,21 +13,12 @@ from labs.lean import report as lean
 from labs.lean import summary, trajectories
 from labs.lean.summary import Report
 from tests.helpers.browser import Tab
-from tests.helpers.reports import EVIL
+from tests.helpers.reports import EVIL, refused
 from tests.labs.lean import searches
 
 
 def columns(found: Report) -> list[dict[str, list[str]]]:
     return [{column.head: list(column.cells) for column in table.columns} for table in summary.tables(found)]
-
-
-def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
-    """Demand that a command ends in one line, and return it."""
-    with pytest.raises(SystemExit, match="2"):
-        main(argv)
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and err.startswith("error: ")
-    return err
 
 
 # Tables

@@ -18,8 +18,7 @@ from core.types import Problem
 from labs.star.constants import StarConstants
 from labs.star.data import LONGEST, REASONS, Split, drawn, split
 from labs.star.statements import hash_of
-from tests.problems.test_hub import Hub, told_by
-from tests.problems.test_rows import parquet, written
+from tests.helpers.problems import Hub, parquet, told_by, written
 
 OWN = ("sums_star", "sums_star_eval")
 NONE = ("", "")

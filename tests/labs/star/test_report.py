@@ -19,7 +19,7 @@ from labs.star import record as record
 from labs.star import report as rounds
 from tests.helpers import reports
 from tests.helpers.browser import Tab
-from tests.report.test_cli import refused
+from tests.helpers.reports import refused
 
 ARMS = ("star-seed0", "star-seed1", "no_rationalisation-seed0", "no_rationalisation-seed1")
 
@@ -105,7 +105,7 @@ def test_live_shows_the_record_as_the_run_goes_on(star: Path, results: Path) -> 
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer:
             return str(answer.read().decode())
 
-    with reports.served(lambda port: live.application(live.Live(["21_star"], results), port)) as port:
+    with reports.served(live.application(live.Live(["21_star"], results))) as port:
         assert "Waiting for the first results" in got(port, "/")
         (results / "kept").rename(star / "seed0" / NAME)
         changed(star, rounds=told[:1], complete=False, last=None)

@@ -1,0 +1,78 @@
+"""Problem files of all kinds, and a hub on this machine that serves them."""
+
+import csv
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from core.base.files import ROOT
+from tests.fakes.http import HttpFake, Request, answer
+
+Files = dict[str, bytes]
+
+
+def parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return path
+
+
+def csv_text(rows: list[dict[str, Any]], **dialect: Any) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), **dialect)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def written(folder: Path, rows: list[dict[str, Any]]) -> list[Path]:
+    """The same rows in files of all kinds."""
+    (folder / "set.json").write_text(json.dumps(rows))
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "set.csv").write_bytes(csv_text(rows).encode())
+    return [parquet(folder / "set.parquet", rows), *(folder / f"set.{kind}" for kind in ("json", "jsonl", "csv"))]
+
+
+class Hub(HttpFake):
+    """Data sets by name, each with its files by commit; main is the newer. `about`: what its card says."""
+
+    def __init__(self, held: dict[str, dict[str, Files]], about: dict[str, Any]) -> None:
+        self.held, self.about, self.asked = held, about, list[str]()
+        super().__init__()
+
+    def get(self, request: Request) -> None:
+        path = request.path.partition("?")[0]
+        self.asked.append(path)
+        kind, _, rest = path.removeprefix("/api").removeprefix("/datasets/").partition("/re")  # revision or resolve
+        commits = self.held.get(kind)
+        if commits is None:
+            return answer(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")(request)
+        revision, _, name = rest.partition("/")[2].partition("/")
+        commit = list(commits)[-1] if revision == "main" else revision
+        if commit not in commits:
+            return answer(404, {"error": "Invalid rev id"}, X_Error_Code="RevisionNotFound")(request)
+        files = commits[commit]
+        if path.startswith("/api"):
+            siblings = [{"rfilename": each} for each in ("README.md", ".gitattributes", *files)]
+            return answer(200, {"id": kind, "sha": commit, "siblings": siblings, "cardData": self.about})(request)
+        if name not in files:
+            return answer(404, {"error": "Entry not found"}, X_Error_Code="EntryNotFound")(request)
+        etag = f'"{hashlib.sha1(files[name]).hexdigest()}"'
+        return answer(200, files[name], "application/octet-stream", ETag=etag, X_Repo_Commit=commit)(request)
+
+
+def told_by(program: str, root: str, home: Path, *names: str, **more: str) -> list[dict[str, Any]]:
+    """What a program tells, a line of JSON each, with that hub."""
+    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    environment |= {"HF_ENDPOINT": root, "HF_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
+    command = [sys.executable, "-c", program, *names]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
