@@ -183,7 +183,7 @@ def the_error(err: str) -> str:
 
 
 def wait_for_lines(process: "subprocess.Popen[str]", journal: Path, count: int) -> None:
-    """Wait until what was answered is in the journal."""
-    while not journal.exists() or journal.read_bytes().count(b"\n") < count:
+    """Wait until `count` completions are in the journal, whose other lines are payments."""
+    while not journal.exists() or journal.read_bytes().count(b'"completion":') < count:
         assert process.poll() is None
         time.sleep(0.01)

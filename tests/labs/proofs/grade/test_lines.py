@@ -116,7 +116,7 @@ def test_unreadable_and_cut_off_gradings_are_missing_and_asked_once_more(desk: D
     assert [row["grade"] for row in found] == [None] * 5 + [6]
     assert [row["score"] for row in found] == [None] * 5 + [6 / 7], "missing is not 0"
     assert [row["ungraded"] for row in found] == ["grading unreadable"] * 5 + [None]
-    grader.finish_reason = "length"
+    grader.finish_reason, grader.reply = "length", lambda prompt, seed: "Points: 1"
     assert desk.made("grade", rows(1))[0]["ungraded"] == "grading cut off"
 
 
