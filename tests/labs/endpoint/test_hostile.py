@@ -41,11 +41,11 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
 # Names and keys
 
 
-def status(running: Running, *heads: str, path: str = "/v1/models", version: str = "1.1") -> int:
+def status(running: Running, *heads: str, version: str = "1.1") -> int:
     """Return the status of a request with these header lines and no others."""
     lines = "".join(f"{head}\r\n" for head in heads)
     with closing(connected(running)) as client:
-        client.sendall(f"GET {path} HTTP/{version}\r\n{lines}\r\n".encode())
+        client.sendall(f"GET /v1/models HTTP/{version}\r\n{lines}\r\n".encode())
         return int(client.recv(65536).split()[1])
 
 
@@ -81,8 +81,7 @@ OURS = [
 
 def test_a_client_that_asks_by_a_foreign_name_gets_nothing(shared: Running) -> None:
     for host in FOREIGN:
-        for path in ("/v1/models", "/v1/chat/completions", "/nowhere"):
-            assert status(shared, f"Host: {host}", path=path) in (400, 403), host
+        assert status(shared, f"Host: {host}") in (400, 403), host
     assert status(shared, "Host: evil.example") == 403
     assert status(shared, "Host: localhost", "Host: evil.example") in (400, 403)
     assert status(shared, version="1.0") == 403 and status(shared) == 400, "no host at all"
