@@ -57,10 +57,6 @@ def rows(count: int, **more: Any) -> list[Row]:
     ]
 
 
-def asked_of(tool: str, row: Row) -> list[Any]:
-    return [row[name] for name in COLUMNS[tool]]
-
-
 def test_schemes_are_written_in_order_and_graded_by(desk: Desk) -> None:
     grader = desk.grader
     grader.reply = lambda prompt, seed: SCHEME.replace("by induction", f"of {prompt.count('twice 3.')}")
@@ -78,14 +74,6 @@ def test_schemes_are_written_in_order_and_graded_by(desk: Desk) -> None:
     graded = desk.made("grade", [row | {"model_solution": "So it is."} for row in made])
     assert [row["schema_0"] for row in graded] == [row["grading_scheme"] for row in made]
     assert "- 5 points: the step" in grader.answered[-1][0], "a grader is shown it as it stands"
-
-
-def test_the_filter_shows_other_posts_and_the_path(desk: Desk) -> None:
-    desk.grader.reply = lambda prompt, seed: VERDICT if "twice 0" in prompt else VERDICT.replace("7", "10")
-    made = desk.made("filter", rows(2, candidates=["I get 3.", "", "So do I."]))
-    assert asked_of("filter", made[0]) == [False, 7, True, False, True, False] and made[1]["difficulty"] == 10
-    prompt = desk.grader.answered[0][0]
-    assert "Post 1:\nI get 3.\n\nPost 2:\nSo do I.\n" in prompt and "\nA/B\n" in prompt
 
 
 def test_unchanged_nothing_is_asked_and_what_changes_is_asked_anew(tool: str, desk: Desk, tmp_path: Path) -> None:
@@ -119,7 +107,9 @@ def test_an_unreadable_reply_is_asked_for_once_more_and_then_marked(tool: str, d
     made = desk.made(tool, rows(3))
     assert sorted(map(len, seeds.values())) == [1, 2, 2] and len(set(seeds[2])) == 2
     assert [row[f"{tool}_trouble"] for row in made] == [None, None, "unreadable"]
-    assert set(asked_of(tool, made[2])) == {None} and made[2][f"{tool}_reply"] == "I would rather not.\n```"
+    assert {made[2][name] for name in COLUMNS[tool]} == {None} and made[2][
+        f"{tool}_reply"
+    ] == "I would rather not.\n```"
     for reason, word in (("length", "cut off"), ("content_filter", "filtered")):
         desk.grader.finish_reason = reason
         assert desk.made(tool, rows(1), f"SEED={len(word)}")[0][f"{tool}_trouble"] == word

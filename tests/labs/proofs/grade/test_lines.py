@@ -39,15 +39,6 @@ def test_every_line_gets_points_reasons_scheme_and_cost(desk: Desk) -> None:
     assert f"all         4  {100 * sum(values) / 4:.1f} [" in out and f"${grader.charged / PICO:.3g}" in out
 
 
-def test_columns_of_published_sets_are_understood(desk: Desk) -> None:
-    line = {"Grading ID": "g1", "Problem ID": "p1", "Problem": "Show it.", "Solution": "So.", "Response": "Thus it is."}
-    more = {"problem_idx": 3, "problem": "Show it.", "proof": "Thus.", "grading_scheme": [{"points": 7, "desc": "all"}]}
-    found = desk.made("grade", [line | {"Grading guidelines": "7 for all"}, more])
-    assert [row["schema_0"] for row in found] == ["7 for all", "points: 7; desc: all"]
-    assert [row["grade"] for row in found] == [points_of("Thus it is."), points_of("Thus.")]
-    assert any("So." in prompt for prompt, _ in desk.grader.answered)
-
-
 def test_unchanged_nothing_is_asked_and_what_changes_is_asked_anew(desk: Desk, tmp_path: Path) -> None:
     prompt = tmp_path / "mine.txt"
 
