@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.base.files import ROOT
+from tests.helpers.processes import loads_none
 
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
@@ -44,12 +45,6 @@ def test_nothing_imports_what_is_run() -> None:
 )
 def test_an_import_loads_no_more_than_it_needs(module: str, heavy: list[str]) -> None:
     loads_none(module, heavy)
-
-
-def loads_none(module: str, heavy: list[str]) -> None:
-    program = f"import {module}, sys; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.strip() == "[]"
 
 
 def test_importing_errors_changes_nothing_in_the_interpreter() -> None:

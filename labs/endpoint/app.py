@@ -13,11 +13,10 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from core import constants
 from core.base.arguments import Parser
@@ -74,22 +73,7 @@ class Endpoint:
             Route("/v1/chat/completions", self.completions, methods=["POST"]),
             Route("/v1/models", self.models),
         ]
-        return Starlette(
-            routes=routes, exception_handlers={Refusal: _refused}, middleware=[Middleware(self._of_our_name)]
-        )
-
-    def _of_our_name(self, app: ASGIApp) -> ASGIApp:
-        """Answer only those who ask by one of our names, or have a key, which no page elsewhere has."""
-
-        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            if self.key or self.names.hold(scope["headers"]):
-                await app(scope, receive, send)
-            else:
-                how = "Ask by this machine's address, or start the endpoint with --allow-host NAME or an API_KEY"
-                refused = await _refused(Request(scope), Refusal(f"unknown host. {how}", None, "unknown_host", 403))
-                await refused(scope, receive, send)
-
-        return answer
+        return Starlette(routes=routes, exception_handlers={Refusal: _refused})
 
     def stop(self) -> None:
         """Cancel the requests in progress; their clients get an error."""
@@ -188,11 +172,15 @@ class Endpoint:
         return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": self.model}
 
     def _authorize(self, request: Request) -> None:
-        """Raises Refusal if the endpoint has a key and the request lacks it. Compares in constant time."""
+        """Raises Refusal if the request lacks the endpoint's key, compared in constant time. Without a key the request
+        must ask by one of our names, which a page elsewhere does not."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         is_ours = hmac.compare_digest(key.strip().encode(), self.key.encode()) and scheme.lower() == "bearer"
         if self.key and not is_ours:
             raise Refusal("the API key is missing or wrong. Send it as a Bearer token", None, "invalid_api_key", 401)
+        if not self.key and not self.names.hold(request.scope["headers"]):
+            how = "Ask by this machine's address, or start the endpoint with --allow-host NAME or an API_KEY"
+            raise Refusal(f"unknown host. {how}", None, "unknown_host", 403)
 
 
 class _Events(StreamingResponse):

@@ -108,12 +108,8 @@ def change(before: Sequence[Pair], after: Sequence[Pair]) -> Json | None:
 
 
 def bucket(points: float) -> int:
-    """Return the place in BUCKETS of points; a mean between two belongs to the nearer one. Raises ValueError outside of
-    0 to 7."""
-    for place, (low, high) in enumerate(BUCKETS):
-        if low <= _whole(points) <= high and 0 <= points <= MAX_POINTS:
-            return place
-    raise ValueError(f"{points} is not from 0 to {MAX_POINTS}")
+    """Return the place in BUCKETS of points from 0 to 7; a mean between two belongs to the nearer one."""
+    return next(place for place, (low, high) in enumerate(BUCKETS) if low <= _whole(points) <= high)
 
 
 def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:

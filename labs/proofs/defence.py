@@ -9,6 +9,7 @@ import hashlib
 import re
 
 MARK_CHARACTERS = 16  # hexadecimal: 64 bits
+FIRST = 0  # stands in the hash, so that grades in journals are found again
 
 # A line that opens one: "## Self-evaluation", "**Self assessment:** sound", "Self-grade: 7".
 _ASSESSMENT = re.compile(
@@ -45,14 +46,10 @@ def _is_evaluation(part: str, below: str) -> bool:
 
 
 def mark(proof: str, *names: str | int) -> str:
-    """What both lines of the fence around `proof` hold. It follows from `names` and the proof, and is drawn again for
-    as long as the proof holds it."""
-    low, number = proof.casefold(), 0
-    while True:
-        drawn = hashlib.sha256("\x1f".join(map(str, (*names, number, proof))).encode("utf-8", "surrogatepass"))
-        if (found := drawn.hexdigest()[:MARK_CHARACTERS]) not in low:
-            return found
-        number += 1
+    """Return what both lines of the fence around `proof` hold. It follows from `names` and the whole proof, which can't
+    hold a hash of itself."""
+    hashed = "\x1f".join(map(str, (*names, FIRST, proof)))
+    return hashlib.sha256(hashed.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_CHARACTERS]
 
 
 def fenced(proof: str, mark: str) -> str:

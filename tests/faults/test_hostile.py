@@ -21,7 +21,6 @@ pytestmark = pytest.mark.faults
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 MEGABYTE = 1_000_000
 MEMORY = 3 << 30  # bytes that a run on answers of 10 MB may take
-SECONDS = 300  # that any run here may take; on two free cores it is a tenth
 GROWTH = 60  # reading ten times as much may take so many times as long, on a machine that others use too
 
 
@@ -63,29 +62,21 @@ def test_damaged_results_files(folder: Path, whole: hostile.Real, data: st.DataO
     hostile.check_results_file(folder, whole.document, content)
 
 
-@seed(SEED)
-@settings(deadline=None, max_examples=300)
-@given(st.data())
-def test_damaged_journals(folder: Path, data: st.DataObject) -> None:
-    content = hostile.journal_bytes(folder)
-    hostile.check_journal(data.draw(st.one_of(hostile.spoiled(content), st.binary(max_size=100))), content)
-
-
 def test_answers_of_ten_megabytes(tmp_path: Path) -> None:
     names = {"one character, then the box", "open braces", "open boxes", "thinking tags", "escapes", "NULs"}
     chosen = [case for case in hostile.cases(10 * MEGABYTE) if case.name in names]
     assert len(chosen) == len(names)
-    hostile.check_run(tmp_path, "01_baseline", chosen, "N=2", timeout=SECONDS, memory=MEMORY)
+    hostile.check_run(tmp_path, "01_baseline", chosen, "N=2", memory=MEMORY)
 
 
 def test_answers_of_a_megabyte_aggregated(tmp_path: Path) -> None:
     chosen = [case for case in hostile.cases(MEGABYTE) if case.answer_type == "integer"]
-    hostile.check_run(tmp_path, "02_rsa_basic", chosen, "N=2", "K=2", "T=1", timeout=SECONDS, memory=MEMORY)
+    hostile.check_run(tmp_path, "02_rsa_basic", chosen, "N=2", "K=2", "T=1", memory=MEMORY)
 
 
 def test_answers_that_are_judged_by_math_verify(tmp_path: Path) -> None:
     chosen = [case for case in hostile.cases(20_000) if case.answer_type == "math"]
-    hostile.check_run(tmp_path, "01_baseline", [*chosen, hostile.EXPLOSION], "N=2", timeout=SECONDS, memory=MEMORY)
+    hostile.check_run(tmp_path, "01_baseline", [*chosen, hostile.EXPLOSION], "N=2", memory=MEMORY)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 422])

@@ -7,9 +7,7 @@ import json
 import math
 import re
 import signal
-import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,13 +22,13 @@ from core.base.errors import LONGEST_LINE, UserError, command
 from core.constants import rules
 from core.engines import attach
 from core.generate.generator import Generator
-from core.generate.journal import Journal, content_key
+from core.generate.journal import Journal
 from core.plan import lengths
 from core.problems import sets
 from core.report import compare, page
 from core.scaffolds.rsa import RsaConstants
 from core.types import Sampling
-from tests.conftest import python
+from tests.conftest import ended, run, start
 from tests.fakes.http import HttpFake, Request, answer
 from tests.helpers.documents import SCHEMA
 from tests.helpers.graded import save
@@ -182,11 +180,6 @@ def check_problem_file(folder: Path, content: bytes) -> None:
 
 # Constants
 
-NAMESPACE: dict[str, Any] = {
-    "N": 8, "K": 3, "T": 5, "MAX_TOKENS": 16384, "TEMPERATURE": 0.7, "TOP_P": 1.0, "TOP_K": 0, "MIN_P": 0.0,
-    "CARRY": "answer", "ANSWER_TOKENS": 512, "PROBLEMS": "auto", "LIMIT": 0, "SEED": 0, "CONCURRENCY": 0,
-    "TIMEOUT": 3600.0,
-}  # fmt: skip
 RULES = rules(RsaConstants)
 ODD_TEXTS = [
     "nan", "inf", "-inf", "1e400", "1e5", "0x10", "１６", "1_6", " 16 ", "16\n", "9" * 5000, "-" + "9" * 5000, "True",
@@ -196,7 +189,7 @@ ODD_TEXTS = [
 
 def check_constants(override: str) -> None:
     try:
-        made = constants.read(RsaConstants, NAMESPACE, [override])
+        made = constants.read(RsaConstants, {}, [override])
     except UserError as error:
         told(error)
         return
@@ -285,43 +278,6 @@ def check_results_file(folder: Path, good: dict[str, Any], content: bytes) -> No
         each.unlink()
 
 
-# Journals
-
-KEPT = {content_key(i): {"answer": f"\\boxed{{{i}}} é\x00\n", "tokens": i, "seconds": i / 7} for i in range(5)}
-
-
-def journal_bytes(folder: Path) -> bytes:
-    path = folder / "whole.jsonl"
-    with Journal(path) as journal:
-        for key, completion in KEPT.items():
-            journal.put(key, completion, [])
-    content = path.read_bytes()
-    path.unlink()
-    return content
-
-
-def check_journal(content: bytes, whole: bytes) -> None:
-    """A journal with `content` opens, gives back what was put or nothing, and takes new records. What was lost from the
-    middle of a `whole` one is named; what was cut off can't be known of."""
-    with tempfile.TemporaryDirectory() as folder, within(300):
-        path = Path(folder) / "hostile.jsonl"
-        path.write_bytes(content)
-        with Journal(path) as journal:
-            for key, completion in KEPT.items():
-                assert journal.get(key) in (None, completion), "a wrong completion"
-            lost = [key for key in KEPT if journal.get(key) is None]
-            if whole.startswith(content):
-                assert lost == list(KEPT)[len(KEPT) - len(lost) :] and not journal.damaged
-            elif len(content) >= len(whole):
-                assert journal.damaged or lost in ([], list(KEPT)[-1:]), "damage is not named"
-            journal.put(content_key("new"), {"answer": "kept"}, [])
-            for key in lost:
-                journal.put(key, KEPT[key], [])
-        with Journal(path) as journal:
-            assert journal.get(content_key("new")) == {"answer": "kept"}
-            assert [journal.get(key) for key in KEPT] == list(KEPT.values())
-
-
 # Model output
 
 ESCAPES = (
@@ -399,35 +355,21 @@ def cases(size: int) -> list[Case]:
     return found
 
 
+ODD: list[Any] = [
+    5, -1.5, True, "x", [], [1], {}, {"a": 1}, math.nan, 1e308, 10**400, 10**4000, -(10**20), "\ud800", ESCAPES,
+]  # fmt: skip
+
+
 def odd_shapes() -> list[Case]:
-    """Replies that are no chat completions, or are with something of another type in them."""
-    odd: list[Any] = [
-        5,
-        -1.5,
-        True,
-        "x",
-        [],
-        [1],
-        {},
-        {"a": 1},
-        math.nan,
-        1e308,
-        10**400,
-        10**4000,
-        -(10**20),
-        "\ud800",
-        ESCAPES,
-    ]
+    """Replies that are no chat completions, or hold a value of another type in a field."""
     message = {"content": RIGHT}
-    found = [Case(f"{name} {value!r:.20}", message | {name: value}, None) for value in odd for name in FIELDS]
-    found += [Case(f"finish {value!r:.20}", message, None, finish_reason=value) for value in odd]
-    for value in odd:
-        for name in ("usage", "choices", "object", "id", "error", "logprobs"):
-            found.append(Case(f"{name} {value!r:.20}", message, None, more={name: value}))
-        for name in ("prompt_tokens", "completion_tokens", "prompt_tokens_details"):
-            found.append(Case(f"usage {name} {value!r:.20}", message, None, more={"usage": {name: value}}))
-        details = {"prompt_tokens_details": {"cached_tokens": value}}
-        found.append(Case(f"usage cached_tokens {value!r:.20}", message, None, more={"usage": details}))
+    found = [Case(f"{name} {value!r:.20}", message | {name: value}, None) for value in ODD for name in FIELDS]
+    found += [Case(f"finish {value!r:.20}", message, None, finish_reason=value) for value in ODD]
+    for value in ODD:
+        usages = [{name: value} for name in ("prompt_tokens", "completion_tokens", "prompt_tokens_details")]
+        usages.append({"prompt_tokens_details": {"cached_tokens": value}})
+        tops = [{name: value} for name in ("usage", "choices", "object", "id", "error", "logprobs")]
+        found += [Case(f"{more!r:.60}", message, None, more=more) for more in (*tops, *({"usage": u} for u in usages))]
     return found
 
 
@@ -448,7 +390,7 @@ class HostileServer(HttpFake):
             models = [{"id": self._model, "object": "model", "owned_by": "x"}]
             answer(200, dumped({"object": "list", "data": models}))(request)
         else:
-            answer(404, dumped({"error": {"message": "no such page"}}))(request)
+            super().get(request)
 
     def post(self, request: Request, body: bytes) -> None:
         if self._refusal:
@@ -466,78 +408,48 @@ class HostileServer(HttpFake):
         choice = {"finish_reason": case.finish_reason, "message": {"role": "assistant"} | case.message}
         answer(200, dumped(head | {"choices": [choice]} | tail))(request)
 
-    def __enter__(self) -> "HostileServer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def problems(self, path: Path) -> Path:
         rows = [
-            {
-                "id": f"{i} {case.name}",
-                "problem": f"case {i} of hostile output",
-                "answer": "42",
-                "answer_type": case.answer_type,
-            }
+            {"id": f"{i} {case.name}", "problem": f"case {i} of hostile output", "answer": "42"}
+            | {"answer_type": case.answer_type}
             for i, case in enumerate(self.cases)
         ]
         path.write_bytes(dumped(rows))
         return path
 
 
-@dataclass(frozen=True)
-class Ran:
-    """How a run ended, and what it took: seconds, and bytes of memory at most."""
-
-    status: int
-    out: str
-    err: str
-    seconds: float
-    memory: int
-
-
-def ran(experiment: str, *overrides: str, timeout: float, **changes: str) -> Ran:
-    """An experiment run as a user runs it."""
-    began = time.monotonic()
-    process = python(f"experiments/{experiment}.py", *overrides, **changes)
-    peak = 0
-    done = threading.Event()
+def ran(experiment: str, *overrides: str, **changes: str) -> tuple[int, str, str, int]:
+    """Run an experiment as a user does: status, standard output, standard error, and its most memory in bytes."""
+    process, over, peak = start(experiment, *overrides, **changes), threading.Event(), 0
 
     def watch() -> None:
         nonlocal peak
-        while not done.wait(0.05):
+        while not over.wait(0.05):
             with contextlib.suppress(OSError):
-                status = Path(f"/proc/{process.pid}/status").read_text()
-                if found := re.search(r"VmHWM:\s+(\d+) kB", status):
+                if found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text()):
                     peak = 1024 * int(found[1])
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        out, err = process.communicate(timeout=timeout)
+        return *ended(process), peak
     finally:
-        process.kill()
-        done.set()
+        over.set()
         watcher.join()
-    return Ran(process.returncode, out, err, time.monotonic() - began, peak)
 
 
-def check_run(
-    folder: Path, experiment: str, cases: Sequence[Case], *overrides: str, timeout: float, memory: int
-) -> dict[str, Any]:
+def check_run(folder: Path, experiment: str, cases: Sequence[Case], *overrides: str, memory: int) -> dict[str, Any]:
     """Run `experiment` on a server that answers with `cases`: it ends in time, within `memory` bytes, says nothing that
     steers a terminal, and judges rightly. The results come back."""
     model = f"hostile {ESCAPES} {HTML} $\\frac{{ \u202e"
     folder.mkdir(parents=True, exist_ok=True)
-    with HostileServer(cases, model) as server:
+    with contextlib.closing(HostileServer(cases, model)) as server:
         path = server.problems(folder / "cases.json")
-        done = ran(
-            experiment, f"PROBLEMS={path}", *overrides, timeout=timeout, BASE_URL=server.url, RESULTS_DIR=str(folder)
-        )  # fmt: skip
-    assert done.status == 0, done.err[-2000:]
-    assert is_harmless(done.out) and is_harmless(done.err)
-    assert 0 < done.memory < memory, f"{done.memory / 1e6:.0f} MB"
+        args = (f"PROBLEMS={path}", *overrides)
+        status, out, err, peak = ran(experiment, *args, BASE_URL=server.url, RESULTS_DIR=str(folder))
+    assert status == 0, err[-2000:]
+    assert is_harmless(out) and is_harmless(err)
+    assert 0 < peak < memory, f"{peak / 1e6:.0f} MB"
     written = (folder / f"{experiment}.json").read_bytes()
     assert written.isascii() and all(byte >= 32 or byte == 10 for byte in written)
     document: dict[str, Any] = json.loads(written)
@@ -549,24 +461,23 @@ def check_run(
                 found = [member["correct"] for member in step["members"]]
                 assert found == [case.right] * len(found), (case.name, step["members"][0])
     assert (folder / f"{experiment}.png").read_bytes()[:4] == b"\x89PNG"
-    print(f"{experiment}, {len(cases)} cases: {done.seconds:.1f} s, {done.memory / 1e6:.0f} MB")  # pytest -s shows it
     return document
 
 
 def check_refusal(folder: Path, status: int) -> None:
     """Run an experiment on a server that answers every request with `status` and words that steer a terminal."""
     words = ESCAPES + "\n" + HTML * 1000
-    with HostileServer([EXPLOSION], refusal=(status, words)) as server:
+    with contextlib.closing(HostileServer([EXPLOSION], refusal=(status, words))) as server:
         path = server.problems(folder / "cases.json")
-        done = ran("01_baseline", f"PROBLEMS={path}", timeout=300, BASE_URL=server.url, RESULTS_DIR=str(folder))
-    assert done.status == 2 and done.err.splitlines()[-1].startswith("error: the server at")
-    assert is_harmless(done.out) and is_harmless(done.err) and len(done.err) < 5000
+        ending, out, err = run("01_baseline", f"PROBLEMS={path}", BASE_URL=server.url, RESULTS_DIR=str(folder))
+    assert ending == 2 and err.splitlines()[-1].startswith("error: the server at")
+    assert is_harmless(out) and is_harmless(err) and len(err) < 5000
 
 
 async def check_shapes(folder: Path, cases: Sequence[Case]) -> None:
     """Whatever shape a reply has, a completion comes of it that can be kept and counted."""
     sampling = Sampling(max_tokens=100)
-    with HostileServer(cases) as here, Journal(folder / "shapes.jsonl") as journal:
+    with contextlib.closing(HostileServer(cases)) as here, Journal(folder / "shapes.jsonl") as journal:
         server = attach.probe(here.url, "a test")
         assert server
         async with Generator(server, journal, 32, 60.0) as generator:

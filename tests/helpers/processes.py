@@ -1,8 +1,12 @@
 """Processes that tests start and kill, and how long they are waited for."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from core.base.files import ROOT
 
 
 def is_alive(pid: int) -> bool:
@@ -21,3 +25,10 @@ def eventually(true: Callable[[], object], seconds: float = 240) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def loads_none(module: str, heavy: list[str]) -> None:
+    """Import `module` in a process of its own, and check that none of the `heavy` ones is loaded by it."""
+    program = f"import {module}, sys; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"

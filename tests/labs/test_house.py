@@ -5,7 +5,7 @@ import re
 import pytest
 
 from core.base.files import ROOT
-from tests.test_house import loads_none
+from tests.helpers.processes import loads_none
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,19 @@
 """Proofs as lines of JSON, whoever made them: a line each, with the problem, what it is graded by, and the proof.
 
-What is graded goes into a new file beside it: the line as it was, with the grade. Such a file may hold long histories,
-and so one line is in memory at a time.
+What is graded goes into a new file beside it: the line as it was, with the grade.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
-from core.base.files import parse_json, read_lines, write_atomically
+from core.base.files import write_atomically
 from core.base.prices import Prices
 from core.problems.check import answer_type_of, can_be_sent
 from core.problems.columns import NAMES, cells_of, names_in, text_of, understood
+from core.problems.rows import FIX, read_rows
 from core.report import tables
 from core.results.points import Worths, groups_of
 from core.types import PROOF, Completion, Problem
@@ -23,7 +22,6 @@ from labs.proofs.grade.asking import Item
 from labs.proofs.grade.figures import cost
 from labs.proofs.proofs import Points
 
-WHAT, FIX = "the proofs", "Fix it there"
 PROOFS = NAMES["proof"]  # of several in one line the first counts
 OURS = ("grade", "grade_cost", "schema_0")  # of every line: they tell a file of ours
 
@@ -32,69 +30,62 @@ class Lines:
     """The proofs in a .jsonl file. Its journal lies in `folder`."""
 
     def __init__(self, path: Path, folder: Path) -> None:
-        """Raises UserError where the new file would take the place of another."""
+        """Raises UserError for a line that is not as it should be, or if the new file would replace another one."""
         self.path, self.name, self.folder = path, path.stem, folder
         self.out = path.with_suffix(".graded.jsonl")
         if is_foreign(self.out, OURS):
             raise UserError(f"{self.out} exists, and is not of grade.sh. Move it away")
-        answers = [understood(row).get("answer") for _, row in self._rows()]
-        self._answer_type = answer_type_of(answer for answer in answers if answer is not None)
-
-    def items(self) -> Iterator[Item]:
-        """Raises UserError for a line that is not as it should be."""
-        for number, (where, row) in enumerate(self._rows(), 1):
-            yield Item(self._problem(where, row, number), _proof(where, row))
-
-    def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
-        """Every line with its grade. Raises UserError, also where the file has changed since."""
-        worths = Worths()
-
-        def lines() -> Iterator[bytes]:
-            for number, (each, found) in enumerate(zip_longest(points, self._rows()), 1):
-                if not each or not found:
-                    raise UserError(f"{self.path} has changed while it was graded. Run the same command again")
-                where, row = found
-                problem = self._problem(where, row, number)
-                worths.add(problem.id, groups_of(problem.split, row), [figures.worth(each)])
-                told = {**row, **fields(each, prices), "grader": about["model"]["name"]}
-                yield json.dumps(told, ensure_ascii=True).encode() + b"\n"
-
-        write_atomically(self.out, lines())
-        return self.out, tables.points_table(worths.metrics()["proofs"])
-
-    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        remedy = "Give the path of a .jsonl file"
-        for number, line in enumerate(read_lines(self.path, WHAT, remedy), 1):
-            if not line.strip():
-                continue
-            where = f"{self.path}, line {number}"
-            row = parse_json(line, f"{WHAT} {where}", FIX)
+        rows = read_rows(path)
+        for where, row in rows:
             if not isinstance(row, dict):
                 raise UserError(
                     f"{where} is no object. A line has fields like problem, grading_scheme and model_solution"
                 )
-            yield where, row
+        answers = [understood(row).get("answer") for _, row in rows]
+        answer_type = answer_type_of(answer for answer in answers if answer is not None)
+        self._rows = [row for _, row in rows]
+        self._items = [
+            Item(_problem(where, row, number, answer_type), _proof(where, row))
+            for number, (where, row) in enumerate(rows, 1)
+        ]
 
-    def _problem(self, where: str, row: Mapping[str, Any], number: int) -> Problem:
-        said = understood(dict(row))
-        statement = said.get("problem")
-        if not isinstance(statement, str) or not statement.strip():
-            raise UserError(f"{where} has no problem (or Problem, question, statement). Fields found: {names_in(row)}")
-        names = ("solution", "guidelines", "grading_scheme", "split")
-        texts: dict[str, Any] = {name: text_of(said.get(name)) for name in names}
-        answer = text_of(said.get("answer"))
-        answer_type = said.get("answer_type")
-        if answer_type not in (PROOF, "integer", "math"):
-            is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
-            answer_type = self._answer_type if is_answer else PROOF
-        if answer_type != PROOF and not answer:
-            raise UserError(
-                f"{where} asks for an answer, and has none that is known to be right. Fields found: {names_in(row)}"
-            )
-        name = str(said.get("id", number))
-        if not (name and can_be_sent(name)):
-            raise UserError(f"{where} has an id with half a character in it. {FIX}")
-        return Problem(name, statement.strip(), answer or None, answer_type, **texts)
+    def items(self) -> Iterator[Item]:
+        """Yield the proofs."""
+        return iter(self._items)
+
+    def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
+        """Write every line with its grade; return the path of the new file, and a table."""
+        worths = Worths()
+        lines = []
+        for row, item, each in zip(self._rows, self._items, points, strict=True):
+            worths.add(item.problem.id, groups_of(item.problem.split, row), [figures.worth(each)])
+            graded = {**row, **fields(each, prices), "grader": about["model"]["name"]}
+            lines.append(json.dumps(graded, ensure_ascii=True).encode() + b"\n")
+        write_atomically(self.out, lines)
+        return self.out, tables.points_table(worths.metrics()["proofs"])
+
+
+def _problem(where: str, row: dict[str, Any], number: int, of_answers: str) -> Problem:
+    """Return the problem in a line. `of_answers`: the type of the answers in the file."""
+    said = understood(row)
+    statement = said.get("problem")
+    if not isinstance(statement, str) or not statement.strip():
+        raise UserError(f"{where} has no problem (or Problem, question, statement). Fields found: {names_in(row)}")
+    names = ("solution", "guidelines", "grading_scheme", "split")
+    texts: dict[str, Any] = {name: text_of(said.get(name)) for name in names}
+    answer = text_of(said.get("answer"))
+    answer_type = said.get("answer_type")
+    if answer_type not in (PROOF, "integer", "math"):
+        is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
+        answer_type = of_answers if is_answer else PROOF
+    if answer_type != PROOF and not answer:
+        raise UserError(
+            f"{where} asks for an answer, and has none that is known to be right. Fields found: {names_in(row)}"
+        )
+    name = str(said.get("id", number))
+    if not (name and can_be_sent(name)):
+        raise UserError(f"{where} has an id with half a character in it. {FIX}")
+    return Problem(name, statement.strip(), answer or None, answer_type, **texts)
 
 
 def _proof(where: str, row: dict[str, Any]) -> Completion:
