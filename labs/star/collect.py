@@ -34,7 +34,7 @@ REASONS = {
     "another value": "it states another final value besides",
     "false equation": "an equation in it is false (SOUND=1)",
 }
-# Tags of the chat templates of Qwen, Llama, DeepSeek and Gemma. Training reads any other as text (labs/training/encode.py).
+# Tags of the chat templates of Qwen, Llama, DeepSeek and Gemma. Training reads others as text: labs/training/encode.py
 _TAGS = re.compile(
     r"<[|｜][^<>|｜\n]{1,40}[|｜]>|</?(?:s|think|tools?|tool_\w{1,20}|(?:start|end)_of_turn)>|\[/?INST\]"
 )
