@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 from core.base.errors import UserError
 from core.engines import gpus
 from core.engines.shape import Shape
-from labs.training import memory, served, starts, to_gguf
+from labs.training import memory, served, starts
 from labs.training.chat import Chat
 from labs.training.rows import Row
 from labs.training.served import Weights
@@ -216,12 +216,6 @@ def test_what_is_no_dense_llama_is_one_line(what: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         starts.start(made, 16)
     assert message in str(raised.value) and "\n" not in str(raised.value)
-
-
-def test_yarn_is_not_converted_and_the_remedy_is_named(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"asks for yarn scaling of positions\. .*LLAMA_CPP=path"):
-        to_gguf.convert(folder / "gqa", tmp_path / "out.gguf")
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("experiment", ["21_star", "24_lean_iteration"])
