@@ -120,12 +120,6 @@ def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str,
     return shapes
 
 
-def linear_shapes(shape: Shape, architecture: Architecture) -> dict[str, tuple[int, int]]:
-    """Of the layers' matrices alone, which LoRA adapts: outputs and inputs."""
-    found = tensor_shapes(shape, architecture).items()
-    return {name: (size[0], size[1]) for name, size in found if ".layers." in name and len(size) == 2}
-
-
 def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = QWEN3) -> dict[str, str]:
     """GGUF's names of tensors that Hugging Face's layout calls `names`."""
     table = gguf.get_tensor_name_map(architecture.table, layers)
