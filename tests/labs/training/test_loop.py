@@ -88,8 +88,7 @@ def test_training_on_tokens_goes_on_until_they_are_through_and_no_row_longer(fol
 def test_rows_that_are_too_long_are_left_out_and_counted_never_cut(folder: Path, said: Any) -> None:
     left = record(folder / "left_out")
     assert (left["rows"], left["left_out"]) == (9, 1)
-    assert "error: each row is longer than 2,048 tokens, the shortest 9,0" in said.stderr
-    assert "once exists. Remove it" in said.stderr.replace("\n  ", " ")
+    assert said.stderr.count("error: ") == 3 and "2,048" in said.stderr and f"{folder / 'once'}" in said.stderr
     assert "model.gguf" not in os.listdir(folder) and not (folder / "huge").exists()
 
 
