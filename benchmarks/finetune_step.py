@@ -83,7 +83,7 @@ def measured(model: Path, rank: int, length: int, tokens: int, folder: Path) -> 
     made = ran("finetune.py", *args)
     told: dict[str, Any] = {"rank": rank, "length": length}
     passing = length * memory.rows_at_once(length, "cuda")
-    told["estimate_gib"] = round(memory.on_gpu(QED_NANO, rank, passing) / GIB, 1)
+    told["estimate_gib"] = round(memory.needed(QED_NANO, rank, passing, "cuda") / GIB, 1)
     if made.returncode:
         return told | {"error": made.stdout.strip().splitlines()[-1][:300]}
     record = json.loads((out / RECORD).read_text(encoding="utf-8"))

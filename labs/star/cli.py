@@ -1,13 +1,13 @@
 """The format guard as a command, on any lines of JSON: bash scripts/check_traces.sh FILE [MIN_STEPS=2] [MAX_STEPS=8]
 
-It prints how many rows hold a solution that a model may learn from by its form, and why the others do not; of those it
-would keep, how many hold a false equation or begin with an answer that was given. One line is in memory at a time.
+It prints how many rows hold a solution that a model may learn from by its form, and why the others do not. Of those it
+keeps, it counts false equations and solutions that begin with an answer that was given. One line is in memory at a
+time.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,112 +29,66 @@ ABOUT = (
     "Say of each row of a file of JSON lines whether its solution has the form that STaR trains on: so many steps, a "
     "line each, then one last line that begins with Final:, or holds the box. Thinking in <think>…</think> is left out."
 )
-WHAT, FIX = "the traces", "Fix it there"
+WHAT, FIX = "the traces", "Give a file of JSON lines with fields like instruction and output"
 TEXTS = ("output", *NAMES["proof"], "completion", "text", "answer")  # of several in one row the first counts
-NAMED = ("MIN_STEPS", "MAX_STEPS")
 KEPT, UNSOUND, HINTED = "kept", "  with a false equation", "  rationalised, answer first"
-
-
-@dataclass
-class Tally:
-    """Rows by what was found, and the number of the first line of each."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    firsts: dict[str, int] = field(default_factory=dict)
-
-    def add(self, name: str, number: int) -> None:
-        self.counts[name] += 1
-        self.firsts.setdefault(name, number)
-
-    def table(self) -> str:
-        """What is kept and what that holds, then what is dropped, by reason."""
-        shown = [KEPT, UNSOUND, HINTED, *(reason for reason in REASONS if self.counts[reason])]
-        rows = [[name, f"{self.counts[name]:,}", f"{self.firsts.get(name, '-')}"] for name in shown]
-        return terminal.aligned([["", "rows", "first line"], *rows])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="check_traces.sh", description=ABOUT)
-    parser.add_argument("file", metavar="FILE", help=f"JSON lines; a row's solution is its {', '.join(TEXTS)}")
+    parser.add_argument("file", type=Path, metavar="FILE", help=f"JSON lines; a row's solution: {', '.join(TEXTS)}")
     parser.add_argument(
         "settings", nargs="*", metavar="NAME=value", help="MIN_STEPS=2 MAX_STEPS=8: steps of a solution"
     )
-    parser.add_argument("--kept", metavar="OUT", help="write the rows that are kept, unchanged, to this new file")
+    parser.add_argument("--kept", type=Path, metavar="OUT", help="write the rows that are kept to this new file")
     with command():
         args = parser.parse_args(argv)
-        config = _config(args.settings)
-        path = Path(args.file).expanduser()
-        tally = _checked(path, config, Path(args.kept).expanduser() if args.kept else None)
-        total = sum(tally.counts[name] for name in (KEPT, *REASONS))
-        print(f"{path.name}: {total:,} rows, MIN_STEPS={config.MIN_STEPS} MAX_STEPS={config.MAX_STEPS}\n")
-        print(tally.table() + "\n")
-        for reason, sentence in REASONS.items():
-            if tally.counts[reason]:
-                print(terminal.wrapped(f"{reason}: {sentence}", "  "))
+        config = constants.read(StarConstants, {}, args.settings)
+        counts, firsts = Counter[str](), dict[str, int]()
+        with ExitStack() as stack:
+            out = stack.enter_context(whole(args.kept, "the kept rows")) if args.kept else None
+            kept = stack.enter_context(open(out, "w", encoding="utf-8")) if out else None
+            for number, line, row in _rows(args.file):
+                findings = _findings(row, config, f"{args.file}, line {number}")
+                counts.update(findings)
+                for finding in findings:
+                    firsts.setdefault(finding, number)
+                if kept and KEPT in findings:
+                    kept.write(line.rstrip("\n") + "\n")
+        total = sum(counts[name] for name in (KEPT, *REASONS))
+        print(f"{args.file.name}: {total:,} rows, MIN_STEPS={config.MIN_STEPS} MAX_STEPS={config.MAX_STEPS}\n")
+        reasons = [reason for reason in REASONS if counts[reason]]
+        rows = [[name, f"{counts[name]:,}", f"{firsts.get(name, '-')}"] for name in (KEPT, UNSOUND, HINTED, *reasons)]
+        print(terminal.aligned([["", "rows", "first line"], *rows]) + "\n")
+        for reason in reasons:
+            print(terminal.wrapped(f"{reason}: {REASONS[reason]}", "  "))
         if args.kept:
             print(f"written  {args.kept}")
 
 
-def _config(settings: Sequence[str]) -> StarConstants:
-    """Raises UserError."""
-    rules, given = constants.rules(StarConstants), {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if name not in NAMED or not equals:
-            raise UserError(f"{setting!r:.60} is not understood. Behind FILE stand MIN_STEPS=2 and MAX_STEPS=8")
-        given[name] = rules[name].read(name, value)
-    return StarConstants(**given)
-
-
-def _checked(path: Path, config: StarConstants, out: Path | None) -> Tally:
-    """What the rows of a file come to; those that are kept are written to `out`. Raises UserError; then there is no
-    `out`."""
-    tally = Tally()
-    with ExitStack() as stack:
-        kept = None
-        if out:
-            kept = stack.enter_context(open(stack.enter_context(whole(out, "the kept rows")), "w", encoding="utf-8"))
-        for number, line, row in _rows(path):
-            solution = _solution(row, f"{path}, line {number}")
-            reason = check(split_thinking(solution, None)[1], config.MIN_STEPS, config.MAX_STEPS).reason
-            tally.add(reason or KEPT, number)
-            if reason:
-                continue
-            if false_equations(solution):
-                tally.add(UNSOUND, number)
-            answer = extract(solution, "math").answer or ""
-            if row.get("way") == RATIONALISED and is_stated_first(solution, answer, _statement(row)):
-                tally.add(HINTED, number)
-            if kept:
-                kept.write(line.rstrip("\n") + "\n")
-    if not tally.counts:
-        raise UserError(f"{path} holds no rows. Give lines of JSON, such as the traces of a round")
-    return tally
+def _findings(row: dict[str, Any], config: StarConstants, where: str) -> list[str]:
+    """List what is found in a row: a reason against it; or that it is kept, and what it holds. Raises UserError."""
+    cells = cells_of(row)
+    solution = next((cells[name] for name in TEXTS if name in cells), False)
+    if not isinstance(solution, str | None):
+        raise UserError(f"{where} has no text {TEXTS[0]} (or {', '.join(TEXTS[1:])}). Fields found: {names_in(row)}")
+    solution = solution or ""
+    if reason := check(split_thinking(solution, None)[1], config.MIN_STEPS, config.MAX_STEPS).reason:
+        return [reason]
+    statement = "\n".join(text_of(cells.get(name)) for name in ("instruction", *NAMES["problem"]))
+    answer = extract(solution, "math").answer or ""
+    is_hinted = row.get("way") == RATIONALISED and is_stated_first(solution, answer, statement)
+    return [KEPT, *([UNSOUND] if false_equations(solution) else []), *([HINTED] if is_hinted else [])]
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """The rows of a file, each with the number of its line, and the line."""
-    for number, line in enumerate(read_lines(path, WHAT, "Give the path of a file of JSON lines"), 1):
-        if not line.strip():
-            continue
-        row = parse_json(line, f"{WHAT} {path}, line {number}", FIX)
-        if not isinstance(row, dict):
-            raise UserError(f"{path}, line {number} is no object. A line has fields like instruction and output")
-        yield number, line, row
-
-
-def _solution(row: dict[str, Any], where: str) -> str:
-    """The text of a row; null is an empty one. Raises UserError."""
-    cells = cells_of(row)
-    held = [cells[name] for name in TEXTS if name in cells]
-    if not held or not isinstance(held[0], str | None):
-        raise UserError(f"{where} has no text {TEXTS[0]} (or {', '.join(TEXTS[1:])}). Fields found: {names_in(row)}")
-    return held[0] or ""
-
-
-def _statement(row: dict[str, Any]) -> str:
-    cells = cells_of(row)
-    return "\n".join(text_of(cells.get(name)) for name in ("instruction", *NAMES["problem"]))
+    """Read the rows of a file, each with the number of its line, and the line. Raises UserError."""
+    for number, line in enumerate(read_lines(path, WHAT, FIX), 1):
+        if line.strip():
+            row = parse_json(line, f"{WHAT} {path}, line {number}", FIX)
+            if not isinstance(row, dict):
+                raise UserError(f"{path}, line {number} is no object. {FIX}")
+            yield number, line, row
 
 
 if __name__ == "__main__":

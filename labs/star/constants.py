@@ -50,16 +50,12 @@ class StarConstants(Waiting, Asking):
     LIMIT: int = constant(0, "first problems of the set only; 0 is all", 0, 1_000_000)
 
     def check(self) -> None:
-        if self.TRIES > 1 and not self.TEMPERATURE:
-            raise UserError(
-                f"TRIES={self.TRIES} at TEMPERATURE=0 would be the same sample {self.TRIES} times. Give TRIES=1, or a "
-                "TEMPERATURE such as 0.7"
-            )
-        if self.VOTES > 1 and not self.TEMPERATURE:
-            raise UserError(
-                f"VOTES={self.VOTES} at TEMPERATURE=0 would be {self.VOTES} times the same vote. Give VOTES=1, or a "
-                "TEMPERATURE such as 0.7"
-            )
+        for name, count in (("TRIES", self.TRIES), ("VOTES", self.VOTES)):
+            if count > 1 and not self.TEMPERATURE:
+                raise UserError(
+                    f"{name}={count} at TEMPERATURE=0 would be the same sample {count} times. Give {name}=1, or a "
+                    "TEMPERATURE such as 0.7"
+                )
         if self.MIN_STEPS > self.MAX_STEPS:
             raise UserError(f"MIN_STEPS={self.MIN_STEPS} is larger than MAX_STEPS={self.MAX_STEPS}")
         if self.REPEAT and self.ROUNDS < 2:

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -29,16 +29,13 @@ from labs.star.constants import StarConstants
 from labs.star.statements import GRAM, hash_of, near
 
 AUTO = "auto"
-LONGEST = 8000  # characters of a statement
 LONGEST_ID = 200
-# Why a row of DATA is not used; of several reasons the first is told.
+# Why a row of DATA is not used; of several reasons the first is reported.
 REASONS = {
     "no statement": "there is no text of a problem in it, or half a character in that",
-    "too long": f"its statement has more than {LONGEST:,} characters",
     "proof": "it asks for a proof",
     "multiple choice": "answers are offered to choose from, or its answer is a letter",
-    "no answer": "there is none",
-    "not judged": "its answer could be compared by its letters alone: words, remarks, what can't be read",
+    "no answer": "there is none that can be compared: words, remarks, none at all",
     "two answers": "other rows have its statement and another answer",
     "repeated": "another row has its statement and its answer, and is used",
 }
@@ -48,8 +45,7 @@ _OURS = ("id", "problem", "answer", "answer_type", *GRADED_BY)
 _COLUMNS = {name.partition(".")[0] for ours in _OURS for name in NAMES[ours]}
 _COLUMNS |= {"uuid", "question_type", "problem_type", "source"}
 _CHOICES = re.compile(r"mcq|multiple[ _-]?choice.*")
-_CHOICE = re.compile(r"(?:\\(?:text|textbf|mathrm|mathbf) *\{ *)?\(?[A-H]\)?[.:]?(?: *\})?")  # (A), B., \text{C}
-_NO_ANSWER = ("", "notfound", "not found", "none", "null", "n/a")  # as OpenR1-Math-220k has it, and others
+_CHOICE = re.compile(r"\(?[A-H]\)?[.:]?")  # (A), B.
 
 
 @dataclass(frozen=True)
@@ -80,18 +76,6 @@ class Split:
         )
 
 
-@dataclass(frozen=True)
-class _Data:
-    """The rows of DATA, each with its place, and what is said of them."""
-
-    rows: Rows
-    origin: ProblemSet
-
-    @property
-    def name(self) -> str:
-        return self.origin.name
-
-
 @dataclass
 class _Found:
     """The rows of one statement: a `problem` that stands for them, its answer in canonical form, the number of the
@@ -115,36 +99,39 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     its card), "" and "" of a model without: then openr1, and HELD_OUT problems of it. EVAL="auto" beside another DATA
     holds out HELD_OUT problems of that.
 
-    Whether an answer can be read is found out of those that are held out here, of others when they are drawn. Blocks as
-    answers.judge does. Raises UserError for what can't be read, where no row can be used or they are too few, and where
-    rows of DATA repeat what EVAL holds."""
+    An answer is tried on its reader if it is held out or drawn. Blocks as answers.judge does. Raises UserError for what
+    can't be read, if the rows are too few, and if rows of DATA repeat what EVAL holds."""
     name = config.DATA if config.DATA != AUTO else own[0] or OPENR1.name
     named = config.EVAL if config.EVAL != AUTO else own[1] if name == own[0] else ""
-    data = _read(name)
+    rows, origin = _read(name)
     measured = _to_measure(named) if named else None
-    found, unused = _collected(data.rows)
+    found, left_out = _collected(rows)
     if measured:
-        _check_overlap(data, found, measured)
-    usable = sorted(hash_ for hash_, each in found.items() if not each.differ)
-    problems = _with_ids({hash_: found[hash_].problem for hash_ in usable})
-    held_out, unread = ([], []) if measured else _held_out(problems, config.HELD_OUT)
-    left_out = _counted(unused, found, unread)
-    train = {hash_: each for hash_, each in problems.items() if hash_ not in {*held_out, *unread}}
-    _check_enough(config, data, measured, len(held_out), len(train), left_out)
-    apart = measured or replace(
-        data.origin, name=f"{data.name}:held_out", problems=tuple(problems[hash_] for hash_ in held_out)
-    )
+        _check_overlap(rows, origin, found, measured)
+    problems = _with_ids({hash_: each.problem for hash_, each in sorted(found.items()) if not each.differ})
+    takes = _in_a_round(config) + (0 if measured else config.HELD_OUT)
+    if len(problems) < takes:
+        reasons = "".join(f", {reason}: {count:,}" for reason, count in left_out.items())
+        raise UserError(
+            f"DATA={origin.name} has {len(problems):,} problems that can be used ({len(rows):,} rows{reasons}), and "
+            f"HELD_OUT and a round take {takes:,}. A row needs a problem, and an answer that can be compared. Lower "
+            "HELD_OUT or TRAIN_PROBLEMS, or give more rows"
+        )
+    readable = (hash_ for hash_, problem in problems.items() if _is_readable(problem))
+    held_out = {hash_: problems[hash_] for hash_ in islice(readable, 0 if measured else config.HELD_OUT)}
+    apart = measured or replace(origin, name=f"{origin.name}:held_out", problems=tuple(held_out.values()))
+    train = {hash_: problem for hash_, problem in problems.items() if hash_ not in held_out}
     sha256 = hashlib.sha256(apart.sha256.encode())
     for hash_, problem in train.items():
         sha256.update(f"\n{hash_} {problem.answer_type} {problem.answer}".encode())
     alike = near(((each.id, each.statement) for each in train.values()), (each.statement for each in apart.problems))
-    return Split(tuple(train.values()), apart.first(config.LIMIT), left_out, sha256.hexdigest(), data.origin, alike)
+    return Split(tuple(train.values()), apart.first(config.LIMIT), left_out, sha256.hexdigest(), origin, alike)
 
 
 def drawn(split: Split, config: StarConstants, number: int) -> ProblemSet:
-    """The training problems of round `number`, from 1: TRAIN_PROBLEMS of split.train, at most LIMIT, none of them
-    twice, by SEED and `number`; all there are, where they are fewer. Another round may draw them again. An answer that
-    can't be read is passed over. Blocks as answers.judge does. Raises UserError where no answer can be read."""
+    """Draw the training problems of round `number`, from 1: TRAIN_PROBLEMS of split.train, at most LIMIT, none of them
+    twice, by SEED and `number`; all of them if they are fewer. Another round may draw them again. An answer that can't
+    be read is passed over. Blocks as answers.judge does. Raises UserError if no answer can be read."""
     order = seeds.rng(config.SEED, "star", number).permutation(len(split.train)).tolist()
     readable = (each for each in map(split.train.__getitem__, order) if _is_readable(each))
     problems = tuple(islice(readable, _in_a_round(config)))
@@ -157,24 +144,29 @@ def _in_a_round(config: StarConstants) -> int:
     return min(config.TRAIN_PROBLEMS, config.LIMIT or config.TRAIN_PROBLEMS)
 
 
+def _is_readable(problem: Problem) -> bool:
+    return is_reference(problem.answer or "", problem.answer_type)
+
+
 # Reading
 
 
-def _read(name: str) -> _Data:
-    """The rows that DATA names. Raises UserError."""
+def _read(name: str) -> tuple[Rows, ProblemSet]:
+    """Read the rows that DATA names, each with its place; and what is said of them, a set without problems. Raises
+    UserError."""
     if name == OPENR1.name:
         read = sets.read_published(OPENR1, "DATA", _is_read)
-        return _Data(read.rows, ProblemSet(name, (), read.source, OPENR1.licence, revision=read.commit))
+        return read.rows, ProblemSet(name, (), read.source, OPENR1.licence, revision=read.commit)
     if name.startswith("hub:"):
         asked = hub.Spec.read(name)
         read = sets.read_hub(asked, "DATA", _is_read)
-        return _Data(read.rows, ProblemSet(asked.name, (), read.source, read.licence, revision=read.commit))
+        return read.rows, ProblemSet(asked.name, (), read.source, read.licence, revision=read.commit)
     path = Path(os.path.expanduser(name))
     if path.suffix:
-        return _Data(read_rows(path, _is_read), ProblemSet(path.stem, (), f"file {path.name}"))
+        return read_rows(path, _is_read), ProblemSet(path.stem, (), f"file {path.name}")
     known = sets.load(name, constant="DATA")
     rows = [(f"{known.name}, problem {each.id}", _row_of(each)) for each in known.problems]
-    return _Data(rows, replace(known, problems=()))
+    return rows, replace(known, problems=())
 
 
 def _is_read(column: str) -> bool:
@@ -201,147 +193,69 @@ def _to_measure(name: str) -> ProblemSet:
 # Rows
 
 
-def _collected(rows: Rows) -> tuple[dict[str, _Found], Counter[str]]:
-    """The rows that can be used, by the hash of their statement; how many others there are, by reason."""
+def _collected(rows: Rows) -> tuple[dict[str, _Found], dict[str, int]]:
+    """Collect the rows that can be used, by the hash of their statement, and count the others by reason."""
     found: dict[str, _Found] = {}
-    left_out: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number, (_, row) in enumerate(rows):
         problem = _problem_of(row)
         if isinstance(problem, str):
-            left_out[problem] += 1
+            counts[problem] += 1
             continue
         hash_, answer = hash_of(problem.statement), canonical(problem.answer or "", "math")
         if hash_ in found:
             found[hash_].add(problem, answer)
         else:
             found[hash_] = _Found(problem, answer, number)
-    return found, left_out
+    counts["two answers"] = sum(each.rows for each in found.values() if each.differ)
+    counts["repeated"] = sum(each.rows - 1 for each in found.values() if not each.differ)
+    return found, {reason: counts[reason] for reason in REASONS if counts[reason]}
 
 
 def _problem_of(row: Any) -> Problem | str:
-    """The problem of a row, without an id where it has none; or why there is none to be used, a key of REASONS."""
+    """Read the problem of a row, without an id if the row has none; or the reason against it, a key of REASONS."""
     read = understood(row) if isinstance(row, dict) else {}
-    statement = read.get("problem")
+    statement, answer = read.get("problem"), _text(read.get("answer"))
     if not isinstance(statement, str) or not can_be_sent(statement) or not any(map(str.isalnum, statement)):
         return "no statement"
-    if len(statement) > LONGEST:
-        return "too long"
     kinds = [_text(cell).lower() for cell in (row.get("question_type"), read.get("answer_type"))]
-    answer = _text(read.get("answer"))
     if PROOF in (*kinds, answer.lower()) or any(read.get(name) not in (None, "", [], {}) for name in GRADED_BY):
         return "proof"
-    if any(map(_CHOICES.fullmatch, kinds)) or _CHOICE.fullmatch(answer):
-        return "multiple choice"
-    if answer.lower() in _NO_ANSWER:
+    if len(answer) > MAX_ANSWER_CHARS or "\n" in answer or not can_be_sent(answer):
         return "no answer"
-    judged = _judged_as(answer, read.get("answer_type"))
-    if judged is None:
-        return "not judged"
+    form = canonical(answer, "math")
+    if any(map(_CHOICES.fullmatch, kinds)) or _CHOICE.fullmatch(form):
+        return "multiple choice"
+    # The reader of core/grading takes thousands of times as long, and is asked if an answer is used.
+    if form.lower() in ("", "n/a") or (WORDS.fullmatch(form) and form not in NOTHING):
+        return "no answer"
+    judged = (form, "integer") if is_aime(form) and read.get("answer_type") != "math" else (answer, "math")
     kept = {str(name): plain(cell) for name, cell in row.items() if cell is None or isinstance(cell, (str, int, float))}
-    return Problem(_id_of(row, read), statement.strip(), *judged, kept)
+    id_ = _text(read.get("id", row.get("uuid")))
+    return Problem(id_ if len(id_) <= LONGEST_ID and id_.isprintable() else "", statement.strip(), *judged, kept)
 
 
 def _text(cell: Any) -> str:
-    """A cell that is a text or a number, as text; "" of what holds others, which may nest too deep to be read."""
+    """Return a cell that is a text or a number as text; "" for others, which may nest too deep to be read."""
     return "" if isinstance(cell, (list, Mapping)) else text_of(cell)
 
 
-def _judged_as(answer: str, wanted: Any) -> tuple[str, str] | None:
-    """An answer and its type, `wanted` where that is one of ours: "integer" for a whole number from 0 to 999, else
-    "math". None for what can't be judged as far as a look tells: core/grading's reader takes thousands of times as
-    long, and is asked where an answer is used."""
-    if len(answer) > MAX_ANSWER_CHARS or "\n" in answer or not can_be_sent(answer):
-        return None
-    form = canonical(answer, "math")
-    if wanted != "math" and is_aime(form):
-        return form, "integer"
-    is_words = WORDS.fullmatch(form) is not None and form not in NOTHING
-    return None if wanted == "integer" or is_words or not form else (answer, "math")
-
-
-def _id_of(row: Mapping[str, Any], read: Mapping[str, Any]) -> str:
-    """The id of a row; "" where it has none that can be one."""
-    id_ = _text(read.get("id", row.get("uuid")))
-    return id_ if len(id_) <= LONGEST_ID and id_.isprintable() else ""
-
-
 def _with_ids(problems: Mapping[str, Problem]) -> dict[str, Problem]:
-    """Problems by the hash of their statement, each with an id of its own: that of its row, or, where it has none or
-    another problem has it too, the hash."""
-    ids = {hash_: problem.id or hash_ for hash_, problem in problems.items()}
-    while repeated := {id_ for id_, times in Counter(ids.values()).items() if times > 1}:
-        ids |= {hash_: hash_ for hash_, id_ in ids.items() if id_ in repeated}
-    return {hash_: replace(problem, id=ids[hash_]) for hash_, problem in problems.items()}
+    """Give problems, by the hash of their statement, an id each: that of the row if no other row has it, else the
+    hash."""
+    times = Counter(problem.id for problem in problems.values())
+    return {
+        hash_: problem if problem.id and times[problem.id] == 1 else replace(problem, id=hash_)
+        for hash_, problem in problems.items()
+    }
 
 
-# The split
-
-
-def _held_out(problems: Mapping[str, Problem], most: int) -> tuple[list[str], list[str]]:
-    """The first `most` of sorted hashes whose answers can be read; and those before them whose answers can't be."""
-    held_out: list[str] = []
-    unread: list[str] = []
-    for hash_, problem in problems.items():
-        if len(held_out) == most:
-            break
-        (held_out if _is_readable(problem) else unread).append(hash_)
-    return held_out, unread
-
-
-def _is_readable(problem: Problem) -> bool:
-    return is_reference(problem.answer or "", problem.answer_type)
-
-
-def _counted(left_out: Mapping[str, int], found: Mapping[str, _Found], unread: Collection[str] = ()) -> dict[str, int]:
-    """`left_out`, with those rows of each statement that no problem stands for."""
-    counts = Counter(left_out)
-    for each in found.values():
-        if each.differ:
-            counts["two answers"] += each.rows
-        else:
-            counts["repeated"] += each.rows - 1
-    for hash_ in unread:
-        counts["not judged"] += found[hash_].rows
-        counts["repeated"] -= found[hash_].rows - 1
-    return {reason: counts[reason] for reason in REASONS if counts[reason]}
-
-
-def _told(left_out: Mapping[str, int]) -> str:
-    """Rows by reason, in words."""
-    return ", ".join(f"{reason}: {count:,}" for reason, count in left_out.items())
-
-
-def _check_overlap(data: _Data, found: Mapping[str, _Found], measured: ProblemSet) -> None:
-    """Raises UserError where rows of DATA repeat statements that EVAL holds."""
+def _check_overlap(rows: Rows, origin: ProblemSet, found: Mapping[str, _Found], measured: ProblemSet) -> None:
+    """Raise UserError if rows of DATA repeat statements that EVAL holds."""
     repeating = [found[hash_] for hash_ in {hash_of(each.statement) for each in measured.problems} if hash_ in found]
     if repeating:
-        count, where = sum(each.rows for each in repeating), data.rows[min(each.first for each in repeating)][0]
+        count, where = sum(each.rows for each in repeating), rows[min(each.first for each in repeating)][0]
         raise UserError(
-            f"rows of DATA={data.name} repeat what EVAL={measured.name} holds: {count:,}, first {where}. Take them out "
-            "of DATA, or give another EVAL (EVAL=auto holds out problems of DATA itself)"
-        )
-
-
-def _check_enough(
-    config: StarConstants,
-    data: _Data,
-    measured: ProblemSet | None,
-    held_out: int,
-    train: int,
-    left_out: Mapping[str, int],
-) -> None:
-    """Raises UserError where there is less than HELD_OUT, without a set to measure on, and one round take."""
-    others = f" (left out: {_told(left_out)})" if left_out else ""
-    if not held_out + train:
-        raise UserError(
-            f"none of the {len(data.rows):,} rows of DATA={data.name} can be used{others}. A row needs a problem, and "
-            "an answer that can be compared"
-        )
-    takes = {} if measured else {"HELD_OUT": config.HELD_OUT}
-    takes |= {"TRAIN_PROBLEMS" if not config.LIMIT else "a round with LIMIT": _in_a_round(config)}
-    if held_out + train < (total := sum(takes.values())):
-        each = " and ".join(f"{name}={count:,}" for name, count in takes.items())
-        raise UserError(
-            f"DATA={data.name} has {held_out + train:,} problems that can be used{others}, and {each} take {total:,}. "
-            "Give fewer of them, or more rows"
+            f"rows of DATA={origin.name} repeat what EVAL={measured.name} holds: {count:,}, first {where}. Take them "
+            "out of DATA, or give another EVAL (EVAL=auto holds out problems of DATA itself)"
         )

@@ -8,7 +8,7 @@ finds, and what it does not.
 import re
 
 from core.grading.answers import judge
-from core.grading.boxed import NUMBER, canonical, stated
+from core.grading.boxed import canonical, stated
 from core.types import Problem
 from labs.star.statements import normalised
 
@@ -40,31 +40,13 @@ def is_stated_first(text: str, answer: str, statement: str) -> bool:
     return False
 
 
-# --- another final value ---
-
-_CLAIMED = re.compile(
-    r"\b(?:answer|final (?:value|result))(?: to (?:the|this) (?:problem|question))?+"
-    r" ?(?::|=|is(?: equal to)?+|equals|(?:must|should|would) be|comes (?:out )?to(?: be)?+|was)"
-    r" *+(?P<value>[^\s:][^\n]{0,100})",
-    re.IGNORECASE,
-)
-# Words before it, in its sentence, with which it claims nothing.
-_TENTATIVE = re.compile(
-    r"\b(?:if|whether|suppos\w+|assum\w+|unless|wrong|incorrect|tempting|na[iï]ve|not|could|might|may|maybe|perhaps|guess\w*"
-    r"|partial|first|previous|earlier|initial)\b[^.!?\n]*\Z",
-    re.IGNORECASE,
-)
-_IN_DOLLARS = re.compile(r"(?:\$(?P<one>[^$]+)\$|\\\((?P<other>(?:(?!\\[()]).)+)\\\))(?=[.,;:!)]|\s*\Z)")
-_CLAUSE = re.compile(r"(?:(?![.,;:!](?:\s|\Z)| (?:because|since|so|and|but|as|which|where)\b).)+")
-
-
 def states_another(text: str, problem: Problem) -> bool:
-    """Whether `text`, thinking and answer, states another final value than the problem's answer: in a box, in a
-    `Final:` line, or as "the answer is 12". Spellings of one answer are one; what can't be compared in time is another.
-    False for a problem without an answer. For "math" this may block, as core.grading.answers.judge does."""
+    """Find out whether `text`, thinking and answer, states another final value than the problem's answer, in a box or
+    in a `Final:` line. Spellings of one answer are one; what can't be compared in time is another. False for a problem
+    without an answer. For "math" this may block, as core.grading.answers.judge does."""
     if problem.answer is None:
         return False
-    found = dict.fromkeys([*stated(text, problem.answer_type), *_claimed(text)])
+    found = dict.fromkeys(stated(text, problem.answer_type))
     if None in found or len(found) > MAX_STATED:
         return True
     return not all(_is_same(value, problem.answer, problem.answer_type) for value in found if value is not None)
@@ -73,19 +55,3 @@ def states_another(text: str, problem: Problem) -> bool:
 def _is_same(value: str, answer: str, answer_type: str) -> bool:
     same = canonical(value, answer_type) == canonical(answer, answer_type)
     return same or judge(value, answer, answer_type) is True
-
-
-def _claimed(text: str) -> list[str]:
-    """What is said to be the answer in a sentence, where that can be read without a guess: a number, or all that stands
-    between dollars."""
-    found = []
-    for claim in _CLAIMED.finditer(text.replace("*", " ")):
-        if _TENTATIVE.search(claim.string, max(0, claim.start() - 60), claim.start()):
-            continue
-        whole = claim["value"]
-        in_dollars, clause = _IN_DOLLARS.match(whole), _CLAUSE.match(whole)
-        if in_dollars:
-            found.append((in_dollars["one"] or in_dollars["other"]).strip())
-        elif clause and "?" not in clause[0] and NUMBER.fullmatch(number := canonical(clause[0].strip(), "math")):
-            found.append(number)
-    return found

@@ -109,7 +109,6 @@ class Loop:
                 name = self._name(number, "-sampled")
                 sampled, _, more = self._asked(name, SampleConstants(**shared | own), session, bar)
                 spent = {what: _sum(spent[what], more[what]) for what in spent}
-        completions = [completion for of in made.values() for completion in of]
         form = {name: [self._form(each) for each in of] for name, of in made.items()}
         found = _read(path)
         whole = [steps for of in form.values() for reason, steps in of if not reason]
@@ -124,10 +123,8 @@ class Loop:
             "vote": None,
             "format": mean_by_problem([fmean(not why for why, _ in of) for of in form.values()]).to_json(),
             "steps": fmean(whole) if whole else None,
-            "truncated": sum(each.truncated for each in completions),
-            "failed": sum(each.error is not None for each in completions),
-            "timed_out": sum(bool(each.error) and str(each.error).startswith(TIMED_OUT) for each in completions),
         }
+        told |= _broken([completion for of in made.values() for completion in of])
         if sampled:
             drawn = _read(sampled)
             told |= {"sampled": sampled.stem, "sampled_accuracy": _rate(drawn), "vote": _rate(drawn, 1)}
@@ -161,11 +158,13 @@ class Loop:
 
     def best(self) -> dict[str, Any]:
         """The round with the highest accuracy at temperature 0; of equal ones the earliest."""
-        rounds = self.record.rounds[: self.record.head["last"] + 1]
-        accuracies = [each["evaluated"]["accuracy"]["value"] for each in rounds]
-        number = max(range(len(accuracies)), key=lambda i: (accuracies[i], -i))
+        accuracies = self._accuracies(self.record.head["last"])
+        number = accuracies.index(max(accuracies))
         where = self.record.rounds[number].get("trained", {}).get("weights")
         return {"round": number, "accuracy": accuracies[number], "weights": where}
+
+    def _accuracies(self, last: int) -> list[float]:
+        return [each["evaluated"]["accuracy"]["value"] for each in self.record.rounds[: last + 1]]
 
     def _is_over(self, number: int) -> bool:
         """Whether round `number` is the last one: ROUNDS, or PATIENCE, says so. Later ones may be there, of the same
@@ -173,7 +172,7 @@ class Loop:
         self.record.head |= {"last": number, "ended_by": "ROUNDS"}
         if number == self.config.ROUNDS:
             return True
-        accuracies = [each["evaluated"]["accuracy"]["value"] for each in self.record.rounds[: number + 1]]
+        accuracies = self._accuracies(number)
         without = number - accuracies.index(max(accuracies))
         if self.config.PATIENCE and without >= self.config.PATIENCE:
             self.say(f"{without} rounds without a gain (PATIENCE={self.config.PATIENCE}): the last is round {number}")
@@ -259,7 +258,8 @@ class Loop:
                 if all(known.get(name) == value for name, value in its.items()):
                     return made
             self.say(f"round {number}: what it trained is gone or changed, and is trained again")
-        _remove(folder)  # of a run that was killed before this was recorded, or of other traces
+        # It is there if a run was killed before this was recorded, or if it comes of other traces.
+        shutil.rmtree(folder, ignore_errors=True)
         before = self.start if number == 1 or self.config.START == "base" else self._weights(number - 1)
         rank = self.config.lora_rank(self.start.is_gguf)
         adapter = None
@@ -296,15 +296,6 @@ class Loop:
         return Weights(self.record.folder / self.record.rounds[number]["trained"]["weights"])
 
 
-def _remove(folder: Path) -> None:
-    """A folder, if it is there. Raises UserError."""
-    try:
-        if folder.exists():
-            shutil.rmtree(folder)
-    except OSError as error:
-        raise UserError(f"{folder} can't be removed ({error.strerror}). Remove it, and run the same command") from None
-
-
 def counted(samples: Sequence[Sequence[Sample]]) -> dict[str, Any]:
     """Count a round's samples, by problem: kept and dropped by way and reason, right ones that were dropped for their
     form, and the kept ones with a false equation."""
@@ -324,9 +315,15 @@ def counted(samples: Sequence[Sequence[Sample]]) -> dict[str, Any]:
         "malformed": dict(malformed.most_common()),
         "unsound": {way: unsound[way] for way in WAYS},
         "steps": fmean(steps) if steps else None,
-        "truncated": sum(sample.completion.truncated for sample in every),
-        "failed": sum(sample.completion.error is not None for sample in every),
-        "timed_out": sum(str(sample.completion.error or "").startswith(TIMED_OUT) for sample in every),
+    } | _broken([sample.completion for sample in every])
+
+
+def _broken(completions: Sequence[Completion]) -> dict[str, int]:
+    """Count the completions that are not whole."""
+    return {
+        "truncated": sum(each.truncated for each in completions),
+        "failed": sum(each.error is not None for each in completions),
+        "timed_out": sum(str(each.error or "").startswith(TIMED_OUT) for each in completions),
     }
 
 

@@ -61,23 +61,21 @@ def show(folder: Path) -> str:
     """Write the table and the curve of the runs in `folder`; the table, fit for the terminal, comes back. A terminal
     has, of several runs, what each came to."""
     found, width = _evaluated(folder), columns()
-    notes = "\n".join(f"note: {note}" for note in (*LEGEND, *_warnings(found, folder)))
-    made = tables(found)
-    whole = folder / "table.txt"
-    write_atomically(whole, f"{_joined([table.text() for table in made], notes)}\n".encode())
+    made, notes, whole = tables(found), _notes(found, folder), folder / "table.txt"
+    every = [table.text() for table in made]
+    write_atomically(whole, "\n\n".join([*every, f"{notes}\n"]).encode())
     curves(found, folder, folder / "rounds.png")
     if not width:
-        return _joined([table.text() for table in made], notes)
+        return "\n\n".join([*every, notes])
     fits = [table.text(width) for table in (made[:1] if len(found) > 1 else made)]
-    more = "" if fits == [table.text() for table in made] else f"\nall figures: {whole}"
-    return _joined(fits, wrapped(notes, "  ")) + more
+    more = "" if fits == every else f"\nall figures: {whole}"
+    return "\n\n".join([*fits, wrapped(notes, "  ")]) + more
 
 
 def markdown(folder: Path) -> str:
     """The same tables for a document."""
     found = _evaluated(folder)
-    notes = "\n".join(f"note: {note}" for note in (*LEGEND, *_warnings(found, folder)))
-    return _joined([table.markdown() for table in tables(found)], notes)
+    return "\n\n".join([*(table.markdown() for table in tables(found)), _notes(found, folder)])
 
 
 def page(folder: Path, runs: Sequence[Run]) -> View:
@@ -109,8 +107,6 @@ def _on_page(each: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
         f"{one_line(data['name'], 60)} ({data['train']:,}), evaluated on {one_line(data['held_out_name'], 60)} "
         f"({data['held_out']:,})"
     )
-    evaluated = {of["round"]: numbers.get(of["evaluated"]["greedy"]) for of in done(each)}
-    collected = {of["round"]: numbers.get(of["collected"]["results"]) for of in _begun(each)}
     return {
         "label": each.label,
         "arm": arm(each.label),
@@ -123,11 +119,13 @@ def _on_page(each: Record, numbers: Mapping[str, int]) -> dict[str, Any]:
                 "accuracy": of["evaluated"]["accuracy"],
                 "sampled": of["evaluated"]["sampled_accuracy"],
                 "gain": _gain(of["evaluated"]["gain"]),
-                "results": evaluated[of["round"]],
+                "results": numbers.get(of["evaluated"]["greedy"]),
             }
             for of in done(each)
         ],
-        "collected": {str(number): at for number, at in collected.items() if at is not None},
+        "collected": {
+            str(of["round"]): numbers[name] for of in _begun(each) if (name := of["collected"]["results"]) in numbers
+        },
     }
 
 
@@ -164,8 +162,8 @@ def _evaluated(folder: Path) -> list[Record]:
     return found
 
 
-def _joined(made: Sequence[str], notes: str) -> str:
-    return "\n\n".join([*made, notes])
+def _notes(found: Sequence[Record], folder: Path) -> str:
+    return "\n".join(f"note: {note}" for note in (*LEGEND, *_warnings(found, folder)))
 
 
 def _counted(each: Record) -> list[dict[str, Any]]:
@@ -252,14 +250,6 @@ def malformed(collected: dict[str, Any]) -> str:
     return f"right samples dropped for their form: {', '.join(words)}" if words else ""
 
 
-def _count(counts: dict[str, int] | None) -> str:
-    return NONE if counts is None else str(sum(counts.values()))
-
-
-def _lost(collected: dict[str, Any]) -> int:
-    return sum(count for reasons in collected["dropped"].values() for count in reasons.values())
-
-
 def _dropped(each: Record) -> list[Table]:
     """Why samples were dropped, by way; nothing where none was."""
     rounds = [of for of in _begun(each) if not of["collected"]["repeats"]]
@@ -340,16 +330,16 @@ def figures(folder: Path, to: Path) -> list[Path]:
     return drawn
 
 
-def _rate(told: dict[str, Any] | None) -> str:
-    return interval(told) if told else NONE
-
-
 def _gain(told: dict[str, Any] | None) -> str:
     return shift(told["difference"], told["low"], told["high"]) if told else NONE
 
 
-def _mean(value: float | None) -> str:
-    return NONE if value is None else f"{value:.1f}"
+def _rate(told: dict[str, Any] | None) -> str:
+    return interval(told) if told else NONE
+
+
+def _sum(counts: dict[str, int] | None) -> str:
+    return NONE if counts is None else str(sum(counts.values()))
 
 
 def _tokens(count: int | None) -> str:
@@ -367,10 +357,6 @@ def _own(of: dict[str, Any]) -> dict[str, Any]:
 
 def _has_samples(each: Record) -> bool:
     return any(of["evaluated"]["sampled_accuracy"] for of in done(each))
-
-
-def _has_votes(each: Record) -> bool:
-    return _has_samples(each) and bool(each.head["config"]["VOTES"] > 1)
 
 
 def _evaluation(head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
@@ -399,11 +385,19 @@ REPLIES = (
     _evaluation(
         "sampled", "mean over SEEDS at TEMPERATURE", lambda of: _rate(of["sampled_accuracy"]), when=_has_samples, rank=1
     ),
-    _evaluation("vote", "of VOTES samples", lambda of: _rate(of["vote"]), when=_has_votes, rank=2),
+    _evaluation(
+        "vote",
+        "of VOTES samples",
+        lambda of: _rate(of["vote"]),
+        when=lambda each: _has_samples(each) and each.head["config"]["VOTES"] > 1,
+        rank=2,
+    ),
     _evaluation(
         "format", "passes the guard (MIN_STEPS, MAX_STEPS)", lambda of: f"{100 * of['format']['value']:.1f}", rank=3
     ),
-    _evaluation("steps", "lines before the answer", lambda of: _mean(of["steps"]), rank=4),
+    _evaluation(
+        "steps", "lines before the answer", lambda of: NONE if of["steps"] is None else f"{of['steps']:.1f}", rank=4
+    ),
     _evaluation("cut", "by MAX_TOKENS", lambda of: str(of["truncated"]), rank=2),
     _evaluation("failed", "", lambda of: str(of["failed"]), rank=2),
     _evaluation("timed out", "no answer within TIMEOUT", lambda of: str(of["timed_out"]), rank=2),
@@ -414,22 +408,12 @@ MAKING = (
     Metric("round", "", lambda of: str(of["round"])),
     _collection("samples", "", lambda of: str(of["samples"])),
     *map(_way, WAYS),
-    _collection("dropped", "", lambda of: str(_lost(of))),
-    _collection("malformed", "right, but dropped for its form", lambda of: _count(of.get("malformed")), rank=1),
-    _collection(
-        "unsound",
-        "kept though an equation in them is false",
-        lambda of: str(sum(of["unsound"].values())),
-        rank=2,
-    ),
+    _collection("dropped", "", lambda of: str(sum(sum(reasons.values()) for reasons in of["dropped"].values()))),
+    _collection("malformed", "right, but dropped for its form", lambda of: _sum(of.get("malformed")), rank=1),
+    _collection("unsound", "kept though an equation in them is false", lambda of: _sum(of["unsound"]), rank=2),
     _collection("tokens", "", lambda of: _tokens(of["tokens"]), rank=3),
     _collection("s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
-    Metric(
-        "rows",
-        "trained on, one a problem, of all rounds so far",
-        lambda of: str(of["collected"]["rows"]),
-        rank=1,
-    ),
+    Metric("rows", "trained on, one a problem, of all rounds so far", lambda of: str(of["collected"]["rows"]), rank=1),
     _training("trained on", "", lambda of: _tokens(of["tokens"]), rank=3),
     _training("training s", "", lambda of: f"{of['seconds']:,.0f}", rank=5),
     _training(

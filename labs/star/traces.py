@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from core.base.errors import UserError
 from core.base.fields import Filled, Positive, fitted
 from core.base.files import parse_json, read_lines, storable, write_atomically
 from labs.star.record import RATIONALISED, WAYS, Way
@@ -60,10 +59,8 @@ def read(path: Path) -> list[Trace]:
     """The traces of a file, in order; columns that are not ours are passed over. Raises UserError, with the line, for
     what is none."""
     lines = ((f"{WHAT} {path}, line {number}", line) for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1))
-    return [_trace(where, parse_json(line, where, REMEDY)) for where, line in lines if line.strip()]
-
-
-def _trace(where: str, row: Any) -> Trace:
-    if isinstance(row, dict) and row.get("input"):
-        raise UserError(f'{where} has an "input", and traces have none: all of a prompt is its "instruction". {REMEDY}')
-    return fitted(row, Trace, f"{where} is no trace", REMEDY)
+    return [
+        fitted(parse_json(line, where, REMEDY), Trace, f"{where} is no trace", REMEDY)
+        for where, line in lines
+        if line.strip()
+    ]

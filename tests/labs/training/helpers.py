@@ -22,6 +22,12 @@ needed = pytest.mark.skipif(
 )
 
 
+# What the embedded model is given for a sum.
+SUM = (
+    "<|im_start|>user\nFind the remainder when 7*43 + 6*58 is divided by 1000.<|im_end|>\n<|im_start|>assistant\n"
+    "<think>\n"
+)
+
 # A program of Python may begin with it: it trains as each of its arguments but the first says, one after the other (to
 # import trl takes ten seconds). Then `merged` is an adapter in its base, by peft itself, and `ours` what we wrote.
 TRAINS = """

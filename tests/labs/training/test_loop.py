@@ -16,7 +16,6 @@ from core.engines import start
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.need import Need
 from tests.conftest import ROOT, environment, heed_signals
-from tests.helpers.greedy import greedy
 from tests.labs.training import helpers as training
 from tests.labs.training.models import contents
 
@@ -89,8 +88,7 @@ def test_training_on_tokens_goes_on_until_they_are_through_and_no_row_longer(fol
 def test_rows_that_are_too_long_are_left_out_and_counted_never_cut(folder: Path, said: Any) -> None:
     left = record(folder / "left_out")
     assert (left["rows"], left["left_out"]) == (9, 1)
-    assert "error: each row is longer than 2,048 tokens, the shortest 9,0" in said.stderr
-    assert "once exists. Remove it" in said.stderr.replace("\n  ", " ")
+    assert said.stderr.count("error: ") == 3 and "2,048" in said.stderr and f"{folder / 'once'}" in said.stderr
     assert "model.gguf" not in os.listdir(folder) and not (folder / "huge").exists()
 
 
@@ -107,7 +105,7 @@ def test_the_file_is_the_one_before_with_other_weights_and_is_served(folder: Pat
     assert old.keys() == new.keys() and all(old[name].shape == new[name].shape for name in old)
     assert all(np.isfinite(new[name]).all() and not np.array_equal(old[name], new[name]) for name in old)
     with start.on_llamacpp(made, Need(3, 300, 16)) as server:
-        assert all(answer and thinking for answer, thinking in greedy(server, 3))
+        assert "7*43=" in training.completed(server, training.SUM, 300)
 
 
 def test_a_kill_in_the_middle_leaves_nothing_that_counts_and_the_next_gives_the_same_bits(

@@ -2,46 +2,44 @@
 and answers; and what can't be trained. No torch here."""
 
 import json
+import shutil
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-import gguf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
 from core.engines.embedded_model import EMBEDDED_GGUF
-from labs.training import to_hf
+from core.engines.shape import Shape
+from labs.training import starts, to_gguf, to_hf
 from labs.training.chat import Chat
 from labs.training.finetune import finetune, options_of
 from labs.training.rows import Row, passes, read
 from tests.labs.training import helpers as training
-from tests.labs.training.models import edit
+from tests.labs.training.models import edit, random_folder
 
 GOOD = '{"instruction": "1+1?", "output": "2"}\n'
 BAD_DATA = {
-    "nothing": ("", "holds no rows"),
-    "blank lines": ("\n  \n", "holds no rows"),
-    "torn": (GOOD + '{"instruction": "1', "line 2 is not valid JSON"),
-    "a list": (GOOD + "\n[]\n", "line 3 does not hold an object"),
-    "no output": ('{"instruction": "1"}\n', "line 1 has no output"),
-    "blank instruction": ('{"instruction": " ", "output": "2"}\n', "line 1 has no instruction"),
-    "a number": ('{"instruction": "1", "output": 2}\n', "line 1: output is no text"),
-    "a list for input": ('{"instruction": "1", "input": [], "output": "2"}\n', "line 1: input is no text"),
-    "half a character": ('{"instruction": "\\ud800", "output": "2"}\n', "line 1: instruction holds half a character"),
-    "not a number": ('{"instruction": "1", "output": NaN}\n', "line 1 is not valid JSON"),
+    "nothing": ("", ""),
+    "torn": (GOOD + '{"instruction": "1', "line 2"),
+    "a list": (GOOD + "\n[]\n", "line 3"),
+    "no output": ('{"instruction": "1"}\n', "line 1"),
+    "blank instruction": ('{"instruction": " ", "output": "2"}\n', "line 1"),
+    "a list for input": ('{"instruction": "1", "input": [], "output": "2"}\n', "line 1"),
+    "half a character": ('{"instruction": "\\ud800", "output": "2"}\n', "line 1"),
+    "not a number": ('{"instruction": "1", "output": NaN}\n', "line 1"),
 }
 
 
 @pytest.mark.parametrize("what", BAD_DATA)
 def test_data_that_cannot_be_trained_on_is_one_line_that_names_it(what: str, tmp_path: Path) -> None:
-    text, message = BAD_DATA[what]
+    text, place = BAD_DATA[what]
     (tmp_path / "data.jsonl").write_text(text)
-    with pytest.raises(UserError) as raised:
+    with pytest.raises(UserError, match=rf"data\.jsonl {place}"):
         read(tmp_path / "data.jsonl")
-    assert message in str(raised.value) and "data.jsonl" in str(raised.value)
 
 
 @given(st.text())
@@ -130,7 +128,7 @@ def test_other_templates(folder: Path, tmp_path: Path, tail: str, said: str, ask
 def test_a_template_that_cannot_be_rendered_is_one_line(tmp_path: Path, template: str) -> None:
     to_hf.convert(EMBEDDED_GGUF, tmp_path / "hf")
     (tmp_path / "hf" / "chat_template.jinja").write_text(template)
-    with pytest.raises(UserError, match="can't be rendered"):
+    with pytest.raises(UserError, match=str(tmp_path / "hf")):
         Chat.of(tmp_path / "hf")
 
 
@@ -140,63 +138,38 @@ def test_a_template_that_cannot_be_rendered_is_one_line(tmp_path: Path, template
 def refused(*args: object) -> str:
     with pytest.raises(UserError) as raised:
         finetune(options_of([str(arg) for arg in args]))
+    assert "\n" not in str(raised.value)
     return str(raised.value)
 
 
-def test_options_and_models_that_cannot_be_trained_are_one_line(folder: Path, tmp_path: Path) -> None:
+def test_models_and_folders_that_cannot_be_used_are_one_line(folder: Path, tmp_path: Path) -> None:
+    data, out = training.write(tmp_path / "data.jsonl", training.rows(2)), tmp_path / "out"
+    small = ("--data", data, "--out", out, "--lora-rank", "0", "--model")
+    whole = ("--data", data, "--out", out, "--model")
+    assert "--speed" in refused(*small, EMBEDDED_GGUF, "--speed", "1")
+    for option, value in (("--epochs", "nan"), ("--rate", "0"), ("--tokens", "-1")):
+        assert option in refused(*small, EMBEDDED_GGUF, option, value)
+    assert starts.BASE in refused(*small, EMBEDDED_GGUF, "--adapter", tmp_path)
+    assert "16" in refused(*whole, EMBEDDED_GGUF)  # LoRA's rank, of a GGUF file
+    assert "config.json" in refused(*whole, tmp_path)
+    assert str(data) in refused(*small, data)
+    assert str(tmp_path / "none") in refused("--model", folder, "--data", tmp_path / "none", "--out", out)
+    assert starts.BASE in refused(*whole, folder, "--adapter", tmp_path)
+    assert "none" in refused("--data", data, "--out", tmp_path / "none" / "out", "--model", folder)
+    out.mkdir()
+    assert str(out) in refused(*small, EMBEDDED_GGUF)
+
+
+def test_pickled_weights_quantized_files_and_other_architectures_are_refused(folder: Path, tmp_path: Path) -> None:
     data = training.write(tmp_path / "data.jsonl", training.rows(2))
-    small = ("--model", EMBEDDED_GGUF, "--data", data, "--out", tmp_path / "out")
-    whole = ("--model", folder, "--data", data, "--out", tmp_path / "out")
-    for options, message in (
-        ((*small, "--lora-rank", "16"), "is a GGUF file, of which all weights are trained: LoRA rank 0, not 16"),
-        ((*small, "--lora-rank", "0", "--adapter", folder), "--adapter goes with a --lora-rank"),
-        ((*small, "--lora-rank", "-1"), "--lora-rank -1 is not from 0"),
-        ((*small, "--epochs", "0"), "--epochs 0.0 is not from 0.01"),
-        ((*small, "--epochs", "nan"), "--epochs nan is not from 0.01"),
-        ((*small, "--rate", "2"), "--rate 2.0 is not from 1e-08"),
-        ((*small, "--tokens", "0"), "--tokens 0 is not from 1"),
-        ((*small, "--seed", "-1"), "--seed -1 is not from 0"),
-        ((*small, "--speed", "1"), "unrecognized arguments: --speed 1"),
-        (("--model", tmp_path, "--data", data, "--out", tmp_path / "out"), "config.json can't be read"),
-        (("--model", data, "--data", data, "--out", tmp_path / "out", "--lora-rank", "0"), "is cut off or damaged"),
-        (("--model", folder, "--data", tmp_path / "none", "--out", tmp_path / "out"), "none can't be read"),
-        ((*whole, "--adapter", tmp_path), "adapter_config.json can't be read"),
-    ):
-        assert message in refused(*options), options
-    (tmp_path / "out").mkdir()
-    assert "out exists. Remove it" in refused(*small, "--lora-rank", "0")
-    assert "does not exist. Make it" in refused(*small[:-1], tmp_path / "none" / "out", "--lora-rank", "0")
-
-
-def test_pickled_weights_and_adapters_are_refused(tmp_path: Path) -> None:
-    data = training.write(tmp_path / "data.jsonl", training.rows(2))
-    to_hf.convert(EMBEDDED_GGUF, tmp_path / "hf")
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 16, "lora_alpha": 32}))
-    (adapter / "adapter_model.bin").write_bytes(b"\x80\x04.")
-    whole = ("--model", tmp_path / "hf", "--data", data, "--out", tmp_path / "out")
-    assert "holds no adapter_model.safetensors, and pickled weights" in refused(*whole, "--adapter", adapter)
-    (tmp_path / "hf" / "model.safetensors").rename(tmp_path / "hf" / "pytorch_model.bin")
-    assert "holds no safetensors, and pickled weights are never read" in refused(*whole)
-
-
-def test_a_quantized_file_and_another_architecture_are_refused(folder: Path, tmp_path: Path) -> None:
-    from labs.training import to_gguf
-
-    data = training.write(tmp_path / "data.jsonl", training.rows(2))
+    rest = ("--data", data, "--out", tmp_path / "out", "--lora-rank", "0", "--model")
     to_gguf.convert(folder, tmp_path / "q8.gguf", "q8_0")
-    rest = ("--data", data, "--out", tmp_path / "out", "--lora-rank", "0")
-    assert "q8.gguf is quantized (Q8_0) and can't be trained" in refused("--model", tmp_path / "q8.gguf", *rest)
-    writer = gguf.GGUFWriter(tmp_path / "llama.gguf", "llama")
-    for add in ("context_length", "embedding_length", "block_count", "feed_forward_length", "head_count"):
-        getattr(writer, f"add_{add}")(8)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    assert "of architecture llama; of GGUF files only qwen3" in refused("--model", tmp_path / "llama.gguf", *rest)
-    other = tmp_path / "other"
-    to_hf.convert(EMBEDDED_GGUF, other)
+    assert "Q8_0" in refused(*rest, tmp_path / "q8.gguf")
+    shape = Shape(layers=1, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=64, vocab=900, tied=True)
+    to_gguf.convert(random_folder(tmp_path / "qwen2", "Qwen2ForCausalLM", shape), tmp_path / "qwen2.gguf", "f32")
+    assert "is qwen2, " in refused(*rest, tmp_path / "qwen2.gguf")
+    other = shutil.copytree(folder, tmp_path / "other")
+    (other / "model.safetensors").rename(other / "pytorch_model.bin")
+    assert str(other) in refused(*rest, other)
     edit(other / "config.json", {"architectures": ["MambaForCausalLM"], "auto_map": {"AutoModel": "code.Model"}})
-    assert "is of ['MambaForCausalLM'], not of a Qwen2ForCausalLM or Qwen3" in refused("--model", other, *rest)
+    assert "MambaForCausalLM" in refused(*rest, other)

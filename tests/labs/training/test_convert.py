@@ -1,0 +1,306 @@
+"""Between Hugging Face's layout and GGUF: the same model both ways, whoever reads it; and what can't be converted."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from gguf import Keys
+from safetensors.numpy import load_file
+
+from core.base.errors import UserError
+from core.engines import start
+from core.engines.embedded_model import EMBEDDED_GGUF
+from core.engines.gguf_header import Gguf
+from core.engines.need import Need
+from core.engines.shape import Shape
+from labs.training import to_gguf, to_hf
+from labs.training.architectures import SPLITS, gguf_names
+from tests.conftest import ROOT, environment
+from tests.labs.training import helpers as training
+from tests.labs.training.models import (
+    LAYERS,
+    bf16,
+    bf16_shards,
+    contents,
+    edit,
+    hugging_face,
+    one_file,
+    random_folder,
+    tensors,
+    weights,
+)
+
+# Not of the model: its name is the folder's, and no folder tells a licence.
+OF_THE_FILE = {"general.quantization_version", "general.name", "general.license"}
+SHAPE = Shape(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=128, vocab=900, tied=True)
+PROMPT = "<|im_start|>user\n7*43?<|im_end|>\n<|im_start|>assistant\n"
+# transformers' own model of it, at temperature 0.
+GREEDY = """
+import sys
+from transformers import AutoModelForCausalLM, AutoTokenizer
+folder, prompt = sys.argv[1:]
+tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+asked = tokenizer(prompt, return_tensors="pt")
+said = model.generate(**asked, do_sample=False, max_new_tokens=40)[0, asked["input_ids"].shape[1] :]
+print(tokenizer.decode(said), end="")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("hf") / "tiny-qwen3-thinking"
+    to_hf.convert(EMBEDDED_GGUF, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def qwen2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return random_folder(tmp_path_factory.mktemp("qwen2") / "tiny", "Qwen2ForCausalLM", SHAPE, is_plain=True)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = random_folder(tmp_path_factory.mktemp("llama") / "tiny", "LlamaForCausalLM", SHAPE, is_plain=True)
+    split = {"type": "Sequence", "pretokenizers": SPLITS["smollm"]}
+    edit(made / "tokenizer.json", {"pre_tokenizer": split, "decoder": SPLITS["smollm"][-1]})
+    return made
+
+
+def differing(one: Path, other: Path) -> set[str]:
+    """The names of the metadata in which two GGUF files differ."""
+    first, second = contents(one), contents(other)
+    return {name for name in first.keys() | second.keys() if first.get(name) != second.get(name)}
+
+
+# The same model
+
+
+def test_there_and_back_is_the_same_model_byte_for_byte(folder: Path, tmp_path: Path) -> None:
+    back, again = tmp_path / "back.gguf", tmp_path / "again"
+    to_gguf.convert(folder, back, "f32")
+    assert tensors(back) == tensors(EMBEDDED_GGUF) and differing(EMBEDDED_GGUF, back) == OF_THE_FILE
+    assert contents(back)["general.name"] == folder.name
+    to_hf.convert(back, again)
+    files = {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert {file.name: file.read_bytes() for file in again.iterdir()} == files
+
+
+def test_the_folder_is_the_one_that_was_written_by_hand(folder: Path, tmp_path: Path) -> None:
+    by_hand = hugging_face(tmp_path / "hf", one_file)
+    for name in ("config.json", "tokenizer_config.json", "tokenizer.json"):
+        ours, theirs = (json.loads((place / name).read_text()) for place in (folder, by_hand))
+        assert {key: ours[key] for key in theirs} == theirs, name
+    assert (folder / "chat_template.jinja").read_text() == (by_hand / "chat_template.jinja").read_text()
+    stored = load_file(folder / "model.safetensors")
+    assert stored.keys() == weights().keys() and all(np.array_equal(stored[name], w) for name, w in weights().items())
+
+
+def test_a_quantized_model_keeps_its_values_and_rows_that_no_token_has(tmp_path: Path) -> None:
+    source, out = tmp_path / "q8.gguf", tmp_path / "hf"
+    to_gguf.convert(hugging_face(tmp_path / "padded", one_file, vocab=908), source, "q8_0")
+    to_hf.convert(source, out)
+    stored = load_file(out / "model.safetensors")
+    q_proj = next(t for t in gguf.GGUFReader(source).tensors if t.name == "blk.0.attn_q.weight")
+    assert q_proj.tensor_type.name == "Q8_0"
+    values = gguf.quants.dequantize(q_proj.data, q_proj.tensor_type)
+    assert np.array_equal(stored["model.layers.0.self_attn.q_proj.weight"], values)
+    assert stored["model.embed_tokens.weight"].shape == (908, 128)
+    assert len(json.loads((out / "tokenizer.json").read_text())["model"]["vocab"]) == 900
+    back = tmp_path / "back.gguf"
+    to_gguf.convert(out, back, "q8_0")
+    assert tensors(back) == tensors(source)
+
+
+@pytest.mark.parametrize("type", ["q8_0", "bf16", "f16"])
+def test_shards_of_bf16_convert_to_every_type_and_solve(tmp_path: Path, type: str) -> None:
+    out = tmp_path / "toy.gguf"
+    to_gguf.convert(hugging_face(tmp_path / "hf", bf16_shards, vocab=908), out, type)
+    kinds = {t.name: t.tensor_type.name for t in gguf.GGUFReader(out).tensors}
+    assert kinds["token_embd.weight"] == kinds[f"blk.{LAYERS - 1}.ffn_down.weight"] == type.upper()
+    assert kinds["output_norm.weight"] == kinds["blk.0.attn_q_norm.weight"] == "F32"
+    about = contents(out)
+    assert about["tokenizer.ggml.tokens"][900:902] == ["[PAD900]", "[PAD901]"]
+    assert about["tokenizer.ggml.token_type"][900:] == [gguf.TokenType.UNUSED] * 8
+    for name, found in gguf_names(weights(), LAYERS).items():  # no more is lost than the type takes
+        stored = next(t for t in gguf.GGUFReader(out).tensors if t.name == found)
+        exact = (bf16(weights()[name]).astype(np.uint32) << 16).view(np.float32)
+        read = gguf.quants.dequantize(stored.data, stored.tensor_type)[: len(exact)]
+        step = np.abs(exact).max() / 127 if type == "q8_0" else np.abs(exact).max() * 2.0**-11
+        assert np.abs(read - exact).max() <= (step if type != "bf16" else 0)
+    with start.on_llamacpp(out, Need(3, 300, 16)) as server:
+        assert "</think>" in (text := training.completed(server, training.SUM, 300)) and "\\boxed{" in text
+
+
+# Qwen2 has biases of queries, keys and values and no norms of them; a Llama's queries and keys are in another order.
+
+
+def test_every_tensor_is_there_under_llama_cpps_names(qwen2: Path, tmp_path: Path) -> None:
+    to_gguf.convert(qwen2, tmp_path / "q8.gguf")
+    about = contents(tmp_path / "q8.gguf")
+    assert about["general.architecture"] == "qwen2" and about["qwen2.attention.head_count_kv"] == 2
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "q8.gguf").tensors}
+    assert len(kinds) == 2 + 2 * 12 and kinds["blk.1.attn_k.bias"] == "F32" and kinds["blk.1.attn_k.weight"] == "Q8_0"
+    read = Gguf.read(tmp_path / "q8.gguf")
+    assert (read.layers, read.kv_heads, read.key_length, read.longest) == (2, 2, 16, 2048)
+
+
+@training.needed
+@pytest.mark.parametrize("name", ["qwen2", "llama"])
+def test_it_says_on_llama_cpp_what_transformers_says(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    made = request.getfixturevalue(name)
+    to_gguf.convert(made, tmp_path / "tiny.gguf", "f32")
+    done = training.run(GREEDY, made, PROMPT)
+    assert done.returncode == 0 and len(done.stdout) > 20, done.stderr
+    with start.on_llamacpp(tmp_path / "tiny.gguf", Need(1, 64, 16)) as server:
+        assert training.completed(server, PROMPT, 40) == done.stdout
+
+
+@pytest.mark.parametrize(("name", "split"), [("qwen2", "qwen2"), ("llama", "smollm")])
+def test_it_comes_back_with_the_same_tensors_and_tokenizer(
+    name: str, split: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    made = request.getfixturevalue(name)
+    to_gguf.convert(made, tmp_path / "tiny.gguf", "f32")
+    to_hf.convert(tmp_path / "tiny.gguf", tmp_path / "back")
+    before, after = (load_file(path / "model.safetensors") for path in (made, tmp_path / "back"))
+    assert before.keys() == after.keys() and all(np.array_equal(before[key], after[key]) for key in before)
+    to_gguf.convert(tmp_path / "back", tmp_path / "again.gguf", "f32")
+    assert differing(tmp_path / "tiny.gguf", tmp_path / "again.gguf") == {"general.name"}
+    assert contents(tmp_path / "tiny.gguf")["tokenizer.ggml.pre"] == split
+
+
+# What can't be converted
+
+
+def put(fields: dict[str, Any], name: str, value: Any) -> None:
+    fields[name] = ([gguf.GGUFValueType.get_type(value)], value)
+
+
+def changed(out: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Path:
+    """The embedded model's file, written again with its fields and tensors changed."""
+    reader = gguf.GGUFReader(EMBEDDED_GGUF)
+    fields = {name: (field.types, field.contents()) for name, field in reader.fields.items()}
+    stored = {tensor.name: tensor.data for tensor in reader.tensors}
+    change(fields, stored)
+    writer = gguf.GGUFWriter(out, fields.pop(Keys.General.ARCHITECTURE)[1])
+    for name, (types, value) in fields.items():
+        if not name.startswith("GGUF."):
+            writer.add_key_value(name, value, types[0], types[-1] if len(types) > 1 else None)
+    for name, values in stored.items():
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return out
+
+
+FILES: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = {
+    "other model": (lambda f, t: put(f, Keys.General.ARCHITECTURE, "mamba"), "mamba"),
+    "other tokenizer": (lambda f, t: put(f, Keys.Tokenizer.PRE, "llama-bpe"), "llama-bpe"),
+    "yarn": (lambda f, t: put(f, "qwen3.rope.scaling.type", "yarn"), "yarn"),
+    "no template": (lambda f, t: f.pop(Keys.Tokenizer.CHAT_TEMPLATE), "tokenizer.chat_template"),
+    "no end of turn": (lambda f, t: f.pop(Keys.Tokenizer.EOS_ID), "tokenizer.ggml.eos_token_id"),
+    "a tensor less": (lambda f, t: t.pop("blk.2.ffn_up.weight"), "blk.2.ffn_up.weight"),
+    "a tensor more": (lambda f, t: t.update({"blk.0.attn_q.bias": np.zeros(128, np.float32)}), "blk.0.attn_q.bias"),
+    "other shapes": (lambda f, t: t.update({"output_norm.weight": np.zeros(64, np.float32)}), "output_norm.weight"),
+}
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_file_that_cannot_be_converted_is_one_line_and_leaves_nothing(what: str, tmp_path: Path) -> None:
+    change, named = FILES[what]
+    broken = changed(tmp_path / "broken.gguf", change)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UserError) as raised:
+        to_hf.convert(broken, tmp_path / "out" / "hf")
+    assert named in str(raised.value) and not list((tmp_path / "out").iterdir())
+    to_hf.convert(changed(tmp_path / "same.gguf", lambda f, t: None), tmp_path / "hf")  # what was not changed
+
+
+@pytest.mark.parametrize("bytes_", [0, 100, 20_000, 3_000_000])
+def test_a_file_cut_off_anywhere_is_one_line(bytes_: int, tmp_path: Path) -> None:
+    torn = tmp_path / "torn.gguf"
+    torn.write_bytes(EMBEDDED_GGUF.read_bytes()[:bytes_])
+    with pytest.raises(UserError, match=r"torn\.gguf"):
+        to_hf.convert(torn, tmp_path / "hf")
+    assert not (tmp_path / "hf").exists()
+
+
+def lose_a_tensor(folder: Path) -> None:
+    values = weights()
+    del values["model.layers.2.mlp.up_proj.weight"]
+    one_file(folder, values)
+
+
+def add_a_tensor(folder: Path) -> None:
+    one_file(folder, weights() | {"model.layers.0.self_attn.q_proj.bias": np.zeros(128, np.float32)})
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+FOLDERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no config": (lambda f: (f / "config.json").unlink(), "config.json"),
+    "no weights": (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), "safetensors"),
+    "weights cut off": (lambda f: cut(f / "model.safetensors"), "model.safetensors"),
+    "no safetensors": (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "model.safetensors"),
+    "a tensor less": (lose_a_tensor, "model.layers.2.mlp.up_proj.weight"),
+    "a tensor more": (add_a_tensor, "q_proj.bias"),
+    "other shapes": (lambda f: edit(f / "config.json", {"vocab_size": 901}), "(900, 128)"),
+    "another model's tensors": (
+        lambda f: edit(f / "config.json", {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}),
+        "self_attn.k_norm.weight",
+    ),
+    "other model": (lambda f: edit(f / "config.json", {"architectures": ["MambaForCausalLM"]}), "MambaForCausalLM"),
+    "other type": (lambda f: edit(f / "config.json", {"model_type": "qwen2"}), "Qwen3ForCausalLM"),
+    "yarn": (lambda f: edit(f / "config.json", {"rope_scaling": {"rope_type": "yarn"}}), "yarn"),
+    "no epsilon": (lambda f: edit(f / "config.json", {"rms_norm_eps": None}), "config.json"),
+    "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json"),
+    "other tokenizer": (lambda f: edit(f / "tokenizer.json", {"pre_tokenizer": None}), "qwen2 or smollm"),
+    "no vocabulary": (lambda f: edit(f / "tokenizer.json", {"model": {}}), "'vocab'"),
+    "more tokens": (lambda f: edit(f / "tokenizer.json", {"added_tokens": [{"id": 900, "content": "x"}]}), "token 900"),
+    "no end of turn": (lambda f: (f / "tokenizer_config.json").unlink(), "eos_token"),
+}
+
+
+@pytest.mark.parametrize("what", FOLDERS)
+def test_a_broken_folder_is_one_line_and_leaves_nothing(what: str, tmp_path: Path) -> None:
+    broken = hugging_face(tmp_path / "hf", one_file)
+    change, named = FOLDERS[what]
+    change(broken)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UserError) as raised:
+        to_gguf.convert(broken, tmp_path / "out" / "model.gguf")
+    assert named in str(raised.value) and not list((tmp_path / "out").iterdir())
+
+
+def command(module: str, *args: object, **more: Any) -> "subprocess.CompletedProcess[str]":
+    run = [sys.executable, "-m", f"labs.training.{module}", *map(str, args)]
+    return subprocess.run(run, env=environment(), cwd=ROOT, capture_output=True, text=True, **more)
+
+
+def test_the_commands_write_whole_files_and_never_over_others(tmp_path: Path) -> None:
+    def limit() -> None:  # writing beyond half a million bytes fails, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
+
+    done = command("to_hf", EMBEDDED_GGUF, tmp_path / "hf")
+    size = f"{(tmp_path / 'hf' / to_hf.WEIGHTS).stat().st_size / 1e6:.1f} MB"
+    assert done.returncode == 0 and size in done.stdout and os.listdir(tmp_path) == ["hf"], done.stderr
+    done = command("to_hf", EMBEDDED_GGUF, tmp_path / "hf")
+    assert done.returncode == 2 and done.stderr.count("error: ") == 1 and f"{tmp_path / 'hf'}" in done.stderr
+    done = command("to_gguf", tmp_path / "hf", tmp_path / "model.gguf", preexec_fn=limit)
+    assert done.returncode == 2 and done.stderr.count("error: ") == 1 and "model.gguf" in done.stderr
+    assert os.listdir(tmp_path) == ["hf"]
+    for out in ("model.bin", "none/model.gguf"):
+        with pytest.raises(UserError, match=out.partition("/")[0]):
+            to_gguf.convert(tmp_path / "hf", tmp_path / out)
