@@ -8,7 +8,6 @@ A scaffold's constants are a frozen dataclass that derives from Constants, those
         N: int = constant(8, "population: solutions kept at every step", 1, 1024)
 """
 
-import difflib
 import os
 import re
 import sys
@@ -215,16 +214,15 @@ def read(kind: type[A], namespace: Mapping[str, Any], overrides: Sequence[str] =
     if unknown := values.keys() - known.keys():
         raise UserError(f"the experiment's file has an unknown constant {min(unknown)!r:.60}. {listing}")
     given = dict(values)
-    for place, override in enumerate(overrides):
+    for override in overrides:
         name, equals, value = override.partition("=")
         if not equals:
-            meant = _meant(name, known, "".join(overrides[place + 1 : place + 2]))
-            raise UserError(f"{override!r:.60} is not NAME=value. {meant}{listing}")
+            raise UserError(f"{override!r:.60} is not NAME=value. {listing}")
         if name not in known:
             if name in SETTINGS:
                 shown = "…" if "KEY" in name else one_line(value, 60)
                 raise UserError(f"{name} stands before the command: {name}={shown} bash scripts/run.sh …")
-            raise UserError(f"unknown constant {name!r:.60}. {_meant(name, known, value)}{listing}")
+            raise UserError(f"unknown constant {name!r:.60}. {listing}")
         given[name] = value
     try:
         return kind(**given)
@@ -274,15 +272,6 @@ def explained(kind: type[Part], namespace: Mapping[str, Any]) -> str:
             row = f"  {f'{name}={value}':{widest}}  {known[name].about} ({known[name].span()})"
             lines.append(wrapped(row, " " * (widest + 4)))
     return "\n".join(lines)
-
-
-def _meant(name: str, known: Mapping[str, Rule], value: str) -> str:
-    """ "Did you mean N=4? " for what looks like a constant."""
-    plain = name.lstrip("-").replace("-", "_").upper()
-    value = value.lstrip("= ")
-    starts = [each for each in known if plain and each.startswith(plain)]
-    close = starts if len(starts) == 1 or plain in known else difflib.get_close_matches(plain, known, 1, 0.75)
-    return f"Did you mean {plain if plain in known else close[0]}={value[:40] or '…'}? " if close else ""
 
 
 def _upper_case(namespace: Mapping[str, Any]) -> dict[str, Any]:
