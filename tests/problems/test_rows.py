@@ -50,17 +50,13 @@ def test_the_same_rows_are_the_same_set_in_every_kind_of_file(tmp_path: Path) ->
         (b"text,label\nx,1\n", 'line 2 needs "problem" (or question, statement'),
         (b"text,label\nx,1\n", "'text', 'label'"),
         (b"problem,solution\nx,1\n", 'line 2 needs "answer" (or short_answer, final_answer'),
-        (b"problem,answer\nx,\n", 'line 2 needs "answer"'),
         (b"problem,answer\nx,1\n\nx\n", "line 4 has 1 cells"),
         (b'problem,answer\n"x\ny",1\nz,1,2\n', "line 4 has 3 cells"),
-        (b'problem,answer\nx,1\n"y"z,2\n', "line 3"),
         (b'problem,answer\nx,1\n"y,2\n', "line 3"),
-        (b"problem;answer\nx;1\n", 'needs "problem"'),
         (b"problem,answer,answer\nx,1,2\n", "'answer'"),
         (b"problem,answer\n\xe9,1\n", "UTF-8"),
         ("problem,answer\nx,1\n".encode("utf-16"), "UTF-8"),
         (b"problem,answer\n" + b"x" * 200_000 + b",1\n", "field limit"),
-        (b"PK\x03\x04\x14\x00", ""),
     ],
 )
 def test_a_malformed_csv_file_is_told_with_its_place(tmp_path: Path, content: bytes, place: str) -> None:
