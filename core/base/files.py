@@ -3,7 +3,6 @@
 Files of JSON are read here too, whoever wrote them: what can't be read is said in one line."""
 
 import errno
-import glob
 import hashlib
 import json
 import os
@@ -51,18 +50,16 @@ def can_write(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def write_atomically(path: Path, content: bytes | Iterable[bytes], is_lasting: bool = True) -> None:
-    """`path` holds all of `content`, which may come in parts, or what it held before: also on a full disk, a crash or
-    a power cut. One process at a time may write a path; what a killed one leaves beside it, the next one overwrites.
-    Not `is_lasting`: of thousands of files that can be made again; after a power cut one may be empty."""
+def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write all of `content`, which may come in parts, to `path`, or leave there what it held: also on a full disk, in
+    a crash or a power cut. One process at a time may write a path; the next one overwrites what a killed one left."""
     beside = _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)  # someone may have removed it since the run began
         with open(beside, "wb") as file:
             file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
-            if is_lasting:
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
         os.replace(beside, path)
     except (OSError, UserError) as error:  # the latter is of whoever makes the content
         with suppress(OSError):  # what refused the file may refuse this: a disk that is read-only now, no folder at all
@@ -80,16 +77,16 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
-    """A path beside `out`, for a file or a folder, that becomes `out` at the end, on the disk; stopped or broken off
-    before, nothing is left (but of a killed process: `sweep`). `what` needs `size` bytes free on the disk. Raises
-    UserError, also where `out` is there already."""
+    """Yield a path beside `out`, for a file or a folder, that becomes `out` at the end, on the disk. Stopped or broken
+    off before, nothing is left; what a killed process left, the next one removes. `what` needs `size` bytes free on the
+    disk. Raises UserError, also if `out` exists."""
     if out.exists():
         raise UserError(f"{out} exists. Remove it, or choose another name")
     if not out.parent.is_dir():
         raise UserError(f"the folder {out.parent} does not exist. Make it, or name another")
+    _discard(beside := _beside(out))
     if (free := shutil.disk_usage(out.parent).free) < size:
         raise UserError(f"{out.parent} has {in_words(free)} free and {what} needs {in_words(size)}. Make room")
-    beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         yield beside
         for file in [beside, *beside.rglob("*")]:
@@ -107,13 +104,6 @@ def whole(out: Path, what: str, size: int = 0) -> Iterator[Path]:
 def in_words(size: float) -> str:
     """Bytes, as people say them."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
-
-
-def sweep(out: Path) -> None:
-    """Remove what killed processes left of `whole(out)`. Nobody else may be at work on it."""
-    for beside in out.parent.glob(f".{glob.escape(out.name)}.*"):
-        if beside.suffix[1:].isdigit():
-            _discard(beside)
 
 
 def _discard(path: Path) -> None:

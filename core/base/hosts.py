@@ -5,7 +5,7 @@ import re
 import socket
 from collections.abc import Sequence
 
-HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\\\s]+)(?::([0-9]{1,5}))?")
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\\\s]+)(?::[0-9]{1,5})?")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -15,12 +15,10 @@ class Names:
     to point here (DNS rebinding), asks by that name and gets nothing; addresses can't be made to point anywhere.
 
     On a loopback address: localhost and loopback addresses. On others: any address, and this machine's name. `named`:
-    further names, and the one that `bound` was found by. Ports are compared where `port` is given: they may be
-    forwarded.
+    further names, and the one that `bound` was found by. Ports may be forwarded, and are not compared.
     """
 
-    def __init__(self, bound: str, named: Sequence[str] = (), port: int | None = None) -> None:
-        self._port = port
+    def __init__(self, bound: str, named: Sequence[str] = ()) -> None:
         found = address(bound)
         self._is_local = found is not None and found.is_loopback
         whole = socket.gethostname()
@@ -31,7 +29,7 @@ class Names:
         """Whether a request with these headers asks by one of them."""
         told = [value.decode("latin-1").strip().lower() for name, value in headers if name == b"host"]
         found = HOST.fullmatch(told[0]) if len(told) == 1 else None
-        if not found or (self._port is not None and int(found[2] or 80) != self._port):
+        if not found:
             return False
         name = _plain(found[1])
         if known := address(name.strip("[]")):

@@ -40,10 +40,8 @@ def _count(config: Constants, card: Card) -> tuple[int, str]:
 
 def _gpu(args: argparse.Namespace) -> tuple[Gpu, str, str]:
     """Return the GPU to plan for, the reason, and the type of its KV cache. Raises UserError."""
-    if len(args.gpu) + bool(args.gpu_file) > 1:
-        raise UserError("give one --gpu or --gpu-file, and the command once for each GPU to compare")
     if args.gpu:
-        gpu, why = gpus.named(args.gpu[0]), "as asked"
+        gpu, why = gpus.named(args.gpu), "as asked"
     elif args.gpu_file:
         gpu, why = gpus.from_file(Path(args.gpu_file)), "from the file"
     elif here := gpus.detect():
@@ -60,8 +58,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="plan.sh", description="What a run will take, before a token is spent.")
     parser.add_argument("experiment", nargs="?", default="", help="such as 02_rsa_basic")
     parser.add_argument("constants", nargs="*", metavar="NAME=value", help="constants, as for run.sh")
-    parser.add_argument("--gpu", action="append", default=[], help="one of " + ", ".join(gpus.GPUS))
-    parser.add_argument("--gpu-file", help="a GPU described in JSON")
+    named = parser.add_mutually_exclusive_group()
+    named.add_argument("--gpu", help="one of " + ", ".join(gpus.GPUS))
+    named.add_argument("--gpu-file", help="a GPU described in JSON")
     parser.add_argument("--price", type=float, help="of one hour, in any currency")
     with command():
         args = parser.parse_intermixed_args(argv)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import UserError
+from core.base.files import storable
 from core.problems.columns import GRADED_BY, listed, names_in, plain, text_of, understood
-from core.problems.rows import FIX, kind_of, read_rows
+from core.problems.rows import kind_of, read_rows
 from core.types import ANSWERS, MAX_ANSWER_CHARS, PROOF, PROOFS, Problem
 
 
@@ -52,13 +53,9 @@ def check(rows: Sequence[tuple[str, Any]], source: str, wanted: str = ANSWERS) -
         if id_ in seen:
             raise UserError(f'{where} repeats the id {id_!r:.80} of {seen[id_]}. Give every problem an "id" of its own')
         seen[id_] = where
-        try:
-            kept = plain(columns)
-        except ValueError as error:
-            raise UserError(f"{where} can't be kept ({error}). {FIX}") from None
         names = (*GRADED_BY, "solution", "split") if answer_type == PROOF else ()
-        texts = {name: _graded_by(where, name, row) for name in names}
-        problems.append(Problem(id_, statement.strip(), answer, answer_type, kept, **texts))
+        texts = {name: storable(text_of(row.get(name))) for name in names}  # what graders are shown
+        problems.append(Problem(id_, statement.strip(), answer, answer_type, plain(columns), **texts))
     if not problems:
         raise UserError(f"{source} holds no problems. Give at least one")
     return tuple(problems)
@@ -87,14 +84,6 @@ def _answer(where: str, columns: dict[str, Any], row: dict[str, Any], answer_typ
             raise UserError(f'{where} has "answer_type" "integer", but its answer {answer!r} is not 0-999')
         answer = str(int(answer))
     return answer
-
-
-def _graded_by(where: str, name: str, row: dict[str, Any]) -> str:
-    """What graders of proofs are shown, as text. Raises UserError where it can't be sent."""
-    text = text_of(row.get(name))
-    if text and not _is_text(text):
-        raise UserError(f"{where} has a {name} with half a character in it. {FIX}")
-    return text
 
 
 def answer_type_of(answers: Iterable[Any]) -> str:

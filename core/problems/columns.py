@@ -31,7 +31,6 @@ NAMES = {
     "writer": ("writer", "generator", "model_name"),
 }
 GRADED_BY = ("guidelines", "grading_scheme")  # who has one of these asks for a proof
-DEEPEST = 50  # lists and objects inside one another: results must be able to hold what they hold
 
 
 def understood(row: dict[str, Any]) -> dict[str, Any]:
@@ -72,15 +71,12 @@ def listed(ours: str) -> str:
     return f'"{ours}" (or {", ".join(name for name in NAMES[ours] if name != ours)})'
 
 
-def plain(value: Any, depth: int = 0) -> Any:
-    """A copy of a cell that JSON can hold: other kinds as text, bytes (pictures) and what is no number as null. Raises
-    ValueError for what nests too deep."""
-    if depth > DEEPEST:
-        raise ValueError(f"it nests deeper than {DEEPEST} levels")
+def plain(value: Any) -> Any:
+    """Copy a cell so that JSON can hold it: other kinds as text, bytes (pictures) and what is no number as null."""
     if isinstance(value, Mapping):
-        return {str(name): plain(cell, depth + 1) for name, cell in value.items()}
+        return {str(name): plain(cell) for name, cell in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(cell, depth + 1) for cell in value]
+        return [plain(cell) for cell in value]
     if isinstance(value, (bytes, bytearray)) or (isinstance(value, float) and not math.isfinite(value)):
         return None
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
-from core.base.files import remove, sweep, whole, write_atomically
+from core.base.files import remove, whole, write_atomically
 from core.base.seeds import derive, rng
 from labs.lean import embeddings, trees
 from labs.lean.constants import EnergyConstants, LeanConstants
@@ -185,7 +185,6 @@ def options_of(argv: Sequence[str] | None) -> Namespace:
 def train(options: Namespace) -> None:
     """Raises UserError; then there is no folder."""
     began = time.monotonic()
-    sweep(options.out)
     with whole(options.out, "the energy", 2**22) as folder:
         stored = embeddings.load(options.embeddings)
         forest = trees.forest(options.trajectories, stored, options.probe_logprob)

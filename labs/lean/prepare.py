@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
-from core.base.files import make_folder, opened, results_dir, sha256, sweep, whole, write_atomically
+from core.base.files import make_folder, opened, results_dir, sha256, whole, write_atomically
 from core.base.terminal import aligned
 from labs.lean import guard, pairs, statements, toolchain
 from labs.lean.download import fetched
@@ -99,7 +99,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         here = results_dir() / "lean"
         out = Path(args.out).expanduser() if args.out else here / "prepared"
         make_folder(out.parent)
-        sweep(out)
         with whole(out, "the prepared data") as made:
             make_folder(made)
             downloaded = here / "downloads" / Path(BENCHMARK).name

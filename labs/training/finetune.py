@@ -18,7 +18,7 @@ from pathlib import Path
 from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
-from core.base.files import sweep, whole
+from core.base.files import whole
 from labs.training import starts
 from labs.training.outcome import RECORD, Options, Told
 from labs.training.rows import read
@@ -51,7 +51,6 @@ def finetune(options: Options) -> None:
     start = starts.start(options.model, options.lora_rank)
     if options.adapter:
         starts.check_adapter(options.adapter, options.model, options.lora_rank)
-    sweep(options.out)
     with whole(options.out, "the new model", start.bytes) as folder:
         folder.mkdir()
         told = Told()

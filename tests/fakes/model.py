@@ -118,7 +118,8 @@ class Jumbled(Model):
 
 
 class Wayward(Jumbled):
-    """Answers of every kind, which depend on `world` and the names alone; dead after `life` requests."""
+    """Answers of every kind, failed and cut off too, which depend on `world` and the names alone; dead after `life`
+    requests."""
 
     def __init__(self, seed: int, life: int = 10**9, world: int = 0) -> None:
         super().__init__(self.said, seed)
@@ -129,7 +130,13 @@ class Wayward(Jumbled):
             raise Broken
         return await super().__call__(messages, *names, **changes)
 
-    def said(self, names: Names, prompt: str) -> str:
+    def said(self, names: Names, prompt: str) -> Completion:
+        text, drawn = self.text(names, prompt), seeds.derive(self.world, "end", *names)
+        if not text and drawn % 2:
+            return FAILED
+        return Completion("", 0, "", text, finish_reason="stop" if drawn % 4 else "length", completion_tokens=10)
+
+    def text(self, names: Names, prompt: str) -> str:
         kinds = [
             "Verdict: True\nBetter: 1\nBest: 1\nScore: 1\nKeep: 1, 2\nCALL solve {}\nyes",
             'Verdict: False\nBetter: 2\nBest: 2\nScore: 0\nKeep: 2\nCALL verify {"solution": 1}\nno',

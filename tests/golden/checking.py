@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.conftest import ROOT
 from tests.golden.cases import Case
 from tests.golden.normal import is_alike
 from tests.golden.running import Texts, golden, journal_keys, run_case, unpack
@@ -51,7 +50,7 @@ def command(case: Case) -> str:
 
 def check(case: Case, folder: Path) -> None:
     """Run a case anew and compare everything."""
-    compare(case, run_case(case, folder, ROOT).texts)
+    compare(case, run_case(case, folder).texts)
 
 
 def check_resumed(case: Case, folder: Path, records: bool) -> None:
@@ -63,7 +62,7 @@ def check_resumed(case: Case, folder: Path, records: bool) -> None:
     results = folder / "results"
     unpack(case, results, lambda name: records or name.startswith("journal/"))
     before = journal_keys(results, case.trains)
-    ran = run_case(case, folder, ROOT)
+    ran = run_case(case, folder)
     assert ran.requests == 0, f"{case.name}: {ran.requests} new requests on a journal that has everything"
     after = journal_keys(results, case.trains)
     new = {name: sorted(set(keys) - set(before.get(name, []))) for name, keys in after.items()}

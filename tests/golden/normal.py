@@ -102,9 +102,6 @@ class Normal:
                 value = untimed(value)
             shaped = TRAINED_KEYS if self._is_trained and value.get("round") != 0 else set()
             kept = {key: each for key, each in value.items() if key not in LEFT_OUT}
-            if {"heads", "rows"} <= kept.keys():  # a table of a page
-                timed = [head in TIMED for head in kept["heads"]]
-                kept["rows"] = [["#" if t else c for c, t in zip(row, timed, strict=True)] for row in kept["rows"]]
             return {key: shape(each) if key in shaped else self.value(each) for key, each in kept.items()}
         if isinstance(value, list):
             return [self.value(each) for each in value if not (isinstance(each, str) and REUSE.search(each))]

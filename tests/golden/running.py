@@ -6,8 +6,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tarfile
 import time
 import urllib.request
@@ -16,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests import conftest
 from tests.conftest import ROOT
@@ -74,14 +71,14 @@ def on_port(make: type[ScriptedServer] | type[GradingServer], name: str) -> Scri
             time.sleep(0.2)
 
 
-def run_case(case: Case, folder: Path, root: Path = ROOT) -> Ran:
-    """Run the commands of `case` on the checkout `root`. `folder` has or gets: results, in (its inputs), out."""
+def run_case(case: Case, folder: Path) -> Ran:
+    """Run the commands of `case`. `folder` has or gets: results, in (its inputs), out."""
     results = folder / "results"
     for name in ("results", "in", "out"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for name in case.inputs:
         shutil.copy(ROOT / INPUTS / name, folder / "in")
-    normal = Normal({str(folder): "TMP", str(root): "ROOT", str(ROOT): "ROOT"}, case.trains)
+    normal = Normal({str(folder): "TMP", str(ROOT): "ROOT"}, case.trains)
     printed: list[str] = []
     with serving(case) as server:
         env: dict[str, str] = {}
@@ -95,7 +92,7 @@ def run_case(case: Case, folder: Path, root: Path = ROOT) -> Ran:
             while re.match(r"[A-Z_]+=", args[0]):
                 name, _, value = args.pop(0).partition("=")
                 changes[name] = value
-            status, out, err = run_one(case, args, folder, root, changes)
+            status, out, err = run_one(case, args, folder, changes)
             said = out if status == 0 else f"{out}status {status}\n{err}"
             printed.append(f"$ {' '.join(command)}\n{normal.text(said, is_timed=command[0] != 'plan')}")
         asked = getattr(server, "asked", 0)
@@ -115,11 +112,11 @@ def run_case(case: Case, folder: Path, root: Path = ROOT) -> Ran:
     return Ran(texts, asked if isinstance(asked, int) else len(asked))
 
 
-def run_one(case: Case, args: list[str], folder: Path, root: Path, changes: dict[str, str]) -> Result:
+def run_one(case: Case, args: list[str], folder: Path, changes: dict[str, str]) -> Result:
     """Run an experiment, or the module that a script of scripts/ starts."""
     name, *rest = args
     if name[0].isdigit():
-        file = root / "experiments" / f"{name}.py"
+        file = ROOT / "experiments" / f"{name}.py"
         if case.edits:
             lines = file.read_text(encoding="utf-8").splitlines()
             for beginning, new in case.edits:
@@ -127,28 +124,18 @@ def run_one(case: Case, args: list[str], folder: Path, root: Path, changes: dict
                 lines = [new if line.startswith(beginning) else line for line in lines]
             file = folder / f"{name}.py"
             file.write_text("\n".join(lines), encoding="utf-8")
-        return ended([str(file), *rest], root, changes)
-    found = re.search(r"^module=(\S+)", (root / "scripts" / f"{name}.sh").read_text(encoding="utf-8"), re.MULTILINE)
+        return conftest.ended(conftest.python(str(file), *rest, **changes))
+    found = re.search(r"^module=(\S+)", (ROOT / "scripts" / f"{name}.sh").read_text(encoding="utf-8"), re.MULTILINE)
     assert found, name
     command = ["-m", found[1], *rest]
-    return served(command, root, changes) if name == "serve_rsa" else ended(command, root, changes)
+    if name == "serve_rsa":
+        return served(command, changes)
+    return conftest.ended(conftest.python(*command, **changes))
 
 
-def start(args: list[str], root: Path, changes: dict[str, str]) -> "subprocess.Popen[str]":
-    if root == ROOT:
-        return conftest.python(*args, **changes)
-    env = conftest.environment(**changes) | {"PYTHONPATH": str(root), "PYTHONSAFEPATH": "1"}
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, *args], env=env, cwd=ROOT, **pipes)
-
-
-def ended(args: list[str], root: Path, changes: dict[str, str]) -> Result:
-    return conftest.ended(start(args, root, changes))
-
-
-def served(args: list[str], root: Path, changes: dict[str, str]) -> Result:
+def served(args: list[str], changes: dict[str, str]) -> Result:
     """Start the endpoint, send it one request, and stop it."""
-    process = start([*args, "--port", "0"], root, changes)
+    process = conftest.python(*args, "--port", "0", **changes)
     assert process.stdout
     first = process.stdout.readline()
     try:
@@ -189,10 +176,8 @@ def write(case: Case, texts: Texts) -> None:
 
 
 def pack(case: Case, results: Path) -> None:
-    """Store the journals of a run, and of searches and rounds all that a resumed run reads, but for weights.
-
-    The results of rounds are left out: this version reads none of 3b0eb25's (they lack `unread`), and makes them again.
-    """
+    """Store the journals of a run, and of searches and rounds all that a resumed run reads, but for weights and the
+    results of rounds, which are made again."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for path in sorted(results.rglob("*")):

@@ -5,8 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from core.scaffolds.qed_rsa import qed_rsa
-from core.types import Completion
-from tests.fakes.model import FAILED, Model, run, traced
+from tests.fakes.model import Model, run, traced
 
 SIZES: dict[str, Any] = {"N": 8, "K": 3, "ROUNDS": 3, "SELECT_TOKENS": 50}
 
@@ -84,19 +83,3 @@ def test_selections_that_cannot_be_read_are_drawn_by_lot_and_noted() -> None:
         assert [m.notes for p in left for m in p] == [["invalid selection"]] * 7
         winners.add(left[-1][0].completion.text)
     assert len(winners) > 3, "no position is favoured"
-
-
-def test_empty_candidates_are_passed_over_and_lose() -> None:
-    def some(names: tuple[str | int, ...], prompt: str) -> str | Completion:
-        if names[0] == "select":
-            return "Better: 1"
-        if names[0] == 3 and names[1] != 6:
-            return FAILED
-        return "" if names in ((0, 1), (0, 2)) else f"solution {names[0]}-{names[1]}"
-
-    populations, model = traced(qed_rsa, some, **SIZES)
-    assert all(len(set(m.parents) - {1, 2}) == len(m.parents) == 3 for m in populations[1])
-    assert populations[0][1].notes == ["empty candidate"]
-    (winner,) = populations[-1]
-    assert winner.completion.text == "solution 3-6" and not model.prompts("select"), "against nothing, none is needed"
-    assert {note for p in populations[4:] for m in p for note in m.notes} == {"empty candidate"}

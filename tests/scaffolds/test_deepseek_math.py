@@ -3,8 +3,8 @@
 from typing import Any
 
 from core.scaffolds.deepseek_math import DEEPSEEK_MATH, deepseek_math
-from core.types import Completion, Member, Population
-from tests.fakes.model import FAILED, Model, Names, but, constants_with, run, stopped, traced
+from core.types import Member, Population
+from tests.fakes.model import Model, Names, constants_with, run, stopped, traced
 
 SIZES: dict[str, Any] = {"N": 4, "VERIFY_SAMPLES": 4, "ROUNDS": 2, "KEEP": 4, "REVIEWS": 2, "REFINEMENTS": 1}
 SIZES |= {"VERIFY_TOKENS": 50}
@@ -43,23 +43,6 @@ def test_it_refines_and_reviews_for_two_rounds() -> None:
     reviewed = populations[1][2]
     assert reviewed.self_score == 0.5 and reviewed.verdicts == [0.5] * 4 and len(reviewed.side_calls) == 4
     assert not any(member.notes for population in populations for member in population)
-
-
-def test_what_each_prompt_contains() -> None:
-    populations, model = traced(deepseek_math, scored({}, "0.5"), **SIZES)
-    for prompt in model.prompts(0):
-        assert "How much is 6*7?" in prompt and "\\boxed{}" in prompt and "Self-assessment:" in prompt
-    check = model.prompts("verify", 0, 3, 1)[0]
-    assert "How much is 6*7?" in check and "proof 0-3 is \\boxed{42}" in check
-    assert "I doubt it" not in check, "a review does not see what the proof says of itself"
-    for t in (1, 2):
-        chosen, refined = populations[3 * t], populations[3 * t + 1]
-        for i, member in enumerate(refined):
-            parent = chosen[member.parents[0]].completion.text.split(" is ")[0]
-            prompt = model.prompts(t, i)[0]
-            assert parent in prompt and prompt.count("Review ") == 2 and prompt.count("all told") == 2
-            assert f"review {parent.split()[1]}-" in prompt and "I doubt it" not in prompt
-            assert "\\boxed{}" in prompt and "How much is 6*7?" in prompt
 
 
 def test_the_best_are_refined_with_their_harshest_reviews() -> None:
@@ -148,27 +131,3 @@ def test_the_sizes_of_the_paper_and_its_code_are_constants_away() -> None:
     assert len(model.asked) == DEEPSEEK_MATH.max_completions(constants_with(few)) == (2 + 2 + 4 + 5) * 5, (
         "the pool grows to KEEP"
     )
-
-
-def test_empty_failed_and_truncated_proofs() -> None:
-    cut = Completion("", 0, answer="cut \\boxed{1}", finish_reason="length")
-    reply = but(scored({}), {(0, 0): "", (0, 1): FAILED, (0, 2): cut})
-    populations, model = traced(deepseek_math, reply, **SIZES)
-    assert [member.notes for member in populations[0][:2]] == [["empty candidate"]] * 2
-    assert [member.notes for member in populations[0][2:]] == [["truncated candidate", "no self-assessment"], []]
-    assert not model.prompts("verify", 0, 0) and populations[1][0].verdicts is None
-    assert len(model.prompts("verify", 0)) == 8 and len(model.prompts(1)) == 4
-    assert sorted(member.parents[0] for member in populations[4]) == [0, 0, 1, 1], "the others are refined twice"
-    prompts = model.prompts(1)
-    assert len(set(prompts)) == 4, "with other reviews"
-    assert not populations[3][0].notes and answer(populations).completion.text.startswith("proof ")
-
-
-def test_with_nothing_to_refine_proofs_start_afresh() -> None:
-    model = Model(lambda names, prompt: "no score" if names[0] == "verify" else proof(names))
-    populations = run(deepseek_math, model, **SIZES)
-    assert [len(p) for p in populations] == [4, 4, 1, 4, 1, 4, 1] and len(model.asked) == 60
-    assert set(model.prompts(1)) == set(model.prompts(0)) and not any(m.parents for m in populations[3])
-    assert populations[1][0].self_score is None and populations[1][0].notes == ["unreadable verdict"] * 4
-    populations, model = traced(deepseek_math, lambda names, prompt: "", **SIZES)
-    assert len(model.asked) == 12 and answer(populations).completion.text == ""

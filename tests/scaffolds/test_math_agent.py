@@ -175,15 +175,6 @@ def test_a_planner_that_never_calls_gets_one_plain_solution() -> None:
     assert len(populations[0][0].side_calls) == INVALID_CALLS
 
 
-def test_a_planner_that_fails_is_one_that_does_not_call() -> None:
-    model = Model(
-        lambda names, prompt: Completion("", 0, error="too long") if names[0] == "plan" else worked(names, prompt)
-    )
-    populations = run(math_agent, model, **SIZES)
-    assert notes(populations) == ["failed plan", "no tool call"] * INVALID_CALLS + ["submitted by rule"]
-    assert len(populations[-1]) == 1 and len(model.prompts("solve")) == 1
-
-
 def test_no_run_takes_more_than_generations() -> None:
     _, model = planned(["CALL solve"])
     assert len(model.asked) == MATH_AGENT.max_completions(constants_with(SIZES)) == 35
@@ -206,16 +197,6 @@ def test_the_last_call_is_kept_for_a_solution() -> None:
 def silent(*empty: str) -> Callable[[Names, str], str | Completion]:
     """The tools, but for calls named like "solve 1", which fail."""
     return lambda names, prompt: FAILED if f"{names[0]} {names[1]}" in empty else worked(names, prompt)
-
-
-def test_an_empty_solution_is_of_no_use_and_told_so() -> None:
-    plans = ["CALL solve", 'CALL submit {"solution": 1}', "CALL solve", 'CALL verify {"solution": 1}', PLANS[0]]
-    populations, model = planned(plans, silent("solve 1"))
-    assert "Solution 1 came back empty and is of no use." in model.prompts("plan")[1]
-    assert "solution 1 is empty" in model.prompts("plan")[2]
-    assert notes(populations)[:3] == ["empty candidate", "empty submission", "bad tool arguments"]
-    assert [p[0].completion.key for p in populations[1:3]] == ["('solve', 1)", "('solve', 2)"]
-    assert len(populations[2]) == 1, "nothing empty stands beside a solution"
 
 
 def test_an_empty_improvement_supersedes_nothing() -> None:
@@ -242,13 +223,6 @@ def test_reports_approaches_and_selections_that_say_nothing_are_noted() -> None:
     last = model.prompts("plan")[-1]
     assert "No approach came back." in last and "none was selected" in last and "report 1 is empty" in last
     assert len(populations[-2]) == 2, "a selection that can't be read supersedes nothing"
-
-
-def test_solutions_that_are_cut_off_are_noted() -> None:
-    cut = Completion("", 0, answer="solution <cut>", finish_reason="length")
-    plans = ["CALL solve", 'CALL submit {"solution": 1}']
-    populations, _ = planned(plans, lambda names, prompt: cut)
-    assert notes(populations) == ["truncated candidate"]
 
 
 GOOD = st.builds(

@@ -1,14 +1,13 @@
 """The harness of Nomos, call by call."""
 
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.scaffolds.nomos import NOMOS, nomos
-from core.types import Completion, Member, Population
-from tests.fakes.model import FAILED, Model, Names, but, constants_with, run, stopped, traced
+from core.types import Member, Population
+from tests.fakes.model import Model, Names, but, constants_with, run, stopped, traced
 
 SIZES: dict[str, Any] = {"N": 16, "K": 12, "PERFECT": 8, "ROUNDS": 0, "VERIFY_TOKENS": 50, "SELECT_TOKENS": 60}
 
@@ -55,21 +54,6 @@ def test_it_solves_judges_groups_and_knocks_out() -> None:
     assert not any(member.notes for population in populations for member in population)
 
 
-def test_what_each_prompt_contains() -> None:
-    populations, model = traced(nomos, judged({(0, 5): 6, (0, 1): 0, (0, 2): 0, (0, 3): 0, (0, 4): 0}), **SIZES)
-    for _, prompt, _ in model.asked:
-        assert "How much is 6*7?" in prompt
-    assert "\\boxed{}" in model.prompts(0)[0]
-    assert "solution 0-7:" in model.prompts("judge", 0, 7)[0] and "0-8" not in model.prompts("judge", 0, 7)[0]
-    (grouping,) = model.prompts("group")
-    kept = [name(member) for member in populations[3]]
-    assert kept[0] == "solution 0-5" and len(set(kept)) == 12
-    for i, solution in enumerate(kept, 1):
-        assert f"Solution {i}:\n{solution}:" in grouping
-        assert f"Judgement of solution {i}:\njudgement {solution.split()[1]}\n" in grouping
-    assert not {"solution 0-1", "solution 0-2", "solution 0-3", "solution 0-4"} & set(kept)
-
-
 @pytest.mark.parametrize(
     ("perfect", "kept"),
     [
@@ -109,17 +93,6 @@ def test_ties_and_pairs_are_drawn() -> None:
         best.add(name(populations[2][0]))
         first.add(populations[5][0].completion.key == populations[3][0].completion.key)
     assert len(best) > 8 and first == {True, False}
-
-
-def test_the_bracket_is_drawn_anew_for_each_round() -> None:
-    neighbours = 0
-    for seed in range(20):
-        populations = run(nomos, Model(judged({})), SEED=seed, **SIZES)
-        assert [len(p) for p in populations[5:]] == [12, 6, 3, 2, 1]
-        for before, after in pairwise(populations[5:]):
-            assert all(before[m.parents[0]].completion == m.completion for m in after), "parents stand where they stood"
-        neighbours += sorted(m.parents[0] for m in populations[6]) == [m.parents[0] for m in populations[6]]
-    assert neighbours < 3, "those that are left do not keep their places"
 
 
 def test_a_lot_stays_with_its_solution() -> None:
@@ -169,19 +142,6 @@ def test_no_wave_begins_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -
     assert 0 < waves < 50 and len(populations[-1]) == 1 and len(model.prompts("group")) == 1
     _, model = traced(nomos, slow, **sizes | {"MINUTES": 0.001 / 60})
     assert len(model.prompts("judge")) == 2 and len(model.prompts("group")) == 1
-
-
-def test_empty_failed_and_truncated_solutions_and_judgements_that_cannot_be_read() -> None:
-    cut = Completion("", 0, answer="cut: \\boxed{1}", finish_reason="length")
-    others: dict[Names, str | Completion] = {(0, 0): " ", (0, 1): FAILED, (0, 2): cut, ("judge", 0, 3): "splendid"}
-    reply = but(judged({(0, 2): 0, (0, 4): 1, (0, 5): 1}), others)
-    populations, model = traced(nomos, reply, **SIZES | {"N": 6, "K": 6})
-    assert [m.notes for m in populations[0][:4]] == [["empty candidate"]] * 2 + [["truncated candidate"], []]
-    assert len(model.prompts("judge")) == 4
-    assert populations[1][3].self_score is None and populations[1][3].notes == ["unreadable verdict"]
-    kept = [name(member) for member in populations[3]]
-    assert sorted(kept[:2]) == ["solution 0-4", "solution 0-5"]
-    assert kept[2:] == ["cut", "solution 0-3"], "unknown points rank last, and the empty ones are not kept"
 
 
 def test_with_one_or_no_solution_nothing_is_grouped() -> None:

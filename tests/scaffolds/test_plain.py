@@ -14,8 +14,7 @@ from core.scaffolds import prompts
 from core.scaffolds.best_of import BEST_OF, best, best_of
 from core.scaffolds.majority import majority
 from core.scaffolds.refinement import REFINEMENT, refinement
-from core.types import Completion
-from tests.fakes.model import FAILED, PROBLEM, Model, Names, Reply, constants_with, run, traced
+from tests.fakes.model import PROBLEM, Model, Names, Reply, constants_with, run, traced
 
 BEST: dict[str, Any] = {"N": 4, "VERIFY_MODE": "verdict", "VERIFY_SAMPLES": 2, "VERIFY_TOKENS": 60}
 
@@ -65,11 +64,6 @@ def test_samples_are_asked_for_in_doublings_as_stages_are_taken(stage: int, aske
     assert sorted(set(seen)) == asked
 
 
-def test_majority_keeps_failed_samples_as_data() -> None:
-    populations = run(majority, Model(lambda names, prompt: FAILED if names == (0, 1) else "\\boxed{42}"), N=4)
-    assert [m.completion.error for m in populations[-1]] == [None, "refused", None, None]
-
-
 def verdicts(said: Callable[[int, int], str]) -> Reply:
     """A model that solves, and judges member i for the j-th time with `said(i, j)`."""
     return lambda names, prompt: said(int(names[2]), int(names[3])) if names[0] == "verify" else f"solution {names[1]}"
@@ -110,20 +104,6 @@ def test_unreadable_verdicts_are_unknown_not_bad_and_noted() -> None:
     assert winners(verdicts(lambda i, j: "Verdict: False" if i < 2 else "?")) == {0, 1, 2, 3}
 
 
-def test_best_of_never_chooses_an_empty_sample_while_another_speaks() -> None:
-    def some(names: Names, prompt: str) -> str | Completion:
-        if names[0] == "verify":
-            return "Verdict: False"
-        return FAILED if names[1] == 0 else "solution 2" if names[1] == 2 else ""
-
-    for seed in range(6):
-        (samples, scored, (winner,)), model = traced(best_of, some, SEED=seed, **BEST)
-        assert winner.parents == [2] and len(model.prompts("verify")) == 2
-        assert [m.notes for m in samples] == [["empty candidate"], ["empty candidate"], [], ["empty candidate"]]
-        assert scored[0].self_score is None and scored[0].verdicts is None
-    assert winners(lambda names, prompt: "") == {0, 1, 2, 3}, "of nothing but empty ones, one is drawn"
-
-
 @given(st.lists(st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1), st.integers(0, 2**31))
 def test_the_best_is_a_highest_score_or_an_unknown_one(scores: list[float | None], seed: int) -> None:
     chosen = scores[best(scores, np.random.default_rng(seed))]
@@ -143,25 +123,3 @@ def test_refinement_shows_each_chain_its_own_last_solution_and_nothing_else() ->
             assert prompt == prompts.aggregate(PROBLEM, [solution((t - 1, i), "")])[0]["content"]
             assert "1 candidate solution" in prompt and "\\boxed{}" in prompt
         assert [m.parents for m in populations[t]] == [[0], [1]] and not any(m.carried_over for m in populations[t])
-
-
-def test_a_refinement_without_an_answer_leaves_its_chain_where_it_was() -> None:
-    def some(names: Names, prompt: str) -> str | Completion:
-        if names == (1, 0):
-            return FAILED
-        return "" if names in ((0, 1), (1, 1)) else solution(names, prompt)
-
-    populations, model = traced(refinement, some, N=2, ROUNDS=2)
-    kept = populations[1][0]
-    assert kept.carried_over and kept.completion.text == solution((0, 0), "") and kept.notes == ["empty candidate"]
-    assert [check.error for check in kept.side_calls] == ["refused"] and kept.parents == [0]
-    assert solution((0, 0), "") in model.prompts(2, 0)[0], "the next round refines what is left"
-    first = prompts.solve(PROBLEM)[0]["content"]
-    assert model.prompts(1, 1) == [first] and model.prompts(2, 1) == [first], "nothing to refine: afresh"
-    assert populations[1][1].parents == [] and populations[2][1].completion.text
-
-
-def test_truncated_refinements_go_on_and_are_noted() -> None:
-    cut = Completion("", 0, answer="half a solution", finish_reason="length")
-    populations = run(refinement, Model(lambda names, prompt: cut if names[0] == 1 else "x"), N=1, ROUNDS=1)
-    assert populations[1][0].notes == ["truncated candidate"] and not populations[1][0].carried_over

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from core.scaffolds import prompts
 from core.scaffolds.reasoning_cache import reasoning_cache
 from core.types import Completion
@@ -43,25 +41,6 @@ def test_summaries_see_the_newest_attempt_with_its_thinking_and_the_summary_befo
     ] * 2
 
 
-def test_solutions_see_the_problem_and_the_newest_summary_alone() -> None:
-    _, model = traced(reasoning_cache, said, **SIZES)
-    assert model.prompts(0, 0) == [FIRST]
-    for t in (1, 2):
-        (prompt,) = model.prompts(t, 0)
-        assert f"I recall {t - 1}." in prompt and PROBLEM.statement in prompt and "\\boxed{}" in prompt
-        assert (
-            "thought" not in prompt
-            and "attempt 0" not in prompt
-            and "I recall 0." not in prompt[: 0 if t < 2 else None]
-        )
-
-
-@pytest.mark.parametrize(("carry", "seen"), [("answer", False), ("full", True), ("tail", True)])
-def test_carry_decides_whether_thinking_is_summarised(carry: str, seen: bool) -> None:
-    _, model = traced(reasoning_cache, said, **(SIZES | {"CARRY": carry, "CARRY_TOKENS": 100}))
-    assert ("thought 0" in model.prompts("summary", 0)[0]) is seen
-
-
 def test_an_attempt_cut_off_while_thinking_is_summarised_and_costs_no_answer() -> None:
     cut = Completion("", 0, "a long way", "", finish_reason="length", completion_tokens=100)
     (_, second, third), model = traced(reasoning_cache, but(said, {(1, 0): cut}), **SIZES)
@@ -70,29 +49,3 @@ def test_an_attempt_cut_off_while_thinking_is_summarised_and_costs_no_answer() -
     assert [c.key for c in second[0].side_calls] == ["('summary', 0)", "(1, 0)"]
     assert second[0].notes == ["truncated candidate", "empty candidate"]
     assert third[0].completion.text.startswith("attempt 2") and not third[0].carried_over
-
-
-def test_a_failed_attempt_has_nothing_to_summarise() -> None:
-    failed = Completion("", 0, error="context overflow")
-    populations, model = traced(reasoning_cache, but(said, {(1, 0): failed}), **SIZES)
-    assert [names for names, *_ in model.asked] == [(0, 0), ("summary", 0), (1, 0), (2, 0)]
-    assert "I recall 0." in model.prompts(2, 0)[0], "the summary before it is kept"
-    assert populations[1][0].notes == ["empty candidate"] and populations[1][0].carried_over
-
-    populations, model = traced(reasoning_cache, but(said, {(0, 0): failed}), **SIZES)
-    assert model.prompts(1, 0) == [FIRST] and populations[1][0].parents == []
-    assert "(none)" in model.prompts("summary", 1)[0]
-
-
-@pytest.mark.parametrize("nothing", ["", "Summary:", "  Summary:  \n"])
-def test_an_empty_summary_leaves_the_one_before(nothing: str) -> None:
-    populations, model = traced(reasoning_cache, but(said, {("summary", 1): nothing}), **SIZES)
-    assert "I recall 0." in model.prompts(2, 0)[0] and populations[2][0].notes == ["empty summary"]
-    populations, model = traced(reasoning_cache, but(said, {("summary", 0): nothing}), **SIZES)
-    assert model.prompts(1, 0) == [FIRST] and populations[1][0].notes == ["empty summary"]
-
-
-def test_a_summary_cut_off_is_used_as_far_as_it_goes() -> None:
-    cut = Completion("", 0, "", "Summary: I was say", finish_reason="length")
-    populations, model = traced(reasoning_cache, but(said, {("summary", 0): cut}), **SIZES)
-    assert "I was say" in model.prompts(1, 0)[0] and populations[1][0].notes == ["truncated summary"]

@@ -16,7 +16,7 @@ from core.scaffolds import experiment_file
 from core.types import Scaffold
 from tests import conftest
 from tests.conftest import ROOT
-from tests.fakes.model import PROBLEM, SIZES, Broken, Wayward, every_scaffold, graded_step, run
+from tests.fakes.model import SIZES, Broken, Wayward, every_scaffold, run
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import load, timeless
 
@@ -45,16 +45,6 @@ def test_broken_off_anywhere_it_has_asked_for_nothing_that_the_whole_run_does_no
         assert len(broken.asked) >= life and broken.book().items() <= whole.book().items()
 
 
-@every_scaffold
-def test_every_population_can_be_graded(scaffold: Scaffold[Any]) -> None:
-    populations = run(scaffold, Wayward(seed=0), **SIZES)
-    for t, population in enumerate(populations):
-        record = graded_step(PROBLEM, t, population)
-        earlier = len(populations[t - 1]) if t else 0
-        assert len(record["members"]) == len(population) >= 1
-        assert all(0 <= parent < earlier for member in record["members"] for parent in member["parents"])
-
-
 @pytest.mark.parametrize("name", [*experiment_file.of_scaffolds().values(), "18_proofs", "19_answers"])
 def test_each_experiment_is_short_and_says_how_it_is_run(name: str) -> None:
     text = (ROOT / "experiments" / f"{name}.py").read_text(encoding="utf-8")
@@ -62,7 +52,7 @@ def test_each_experiment_is_short_and_says_how_it_is_run(name: str) -> None:
     assert all(word in text for word in (f"\nCommand: bash scripts/run.sh {name}", "\nQuestion: ", "\nExpected: "))
 
 
-@pytest.mark.parametrize("name", ["02_rsa_basic", "03_rsa_verify", "07_nomos", "11_math_agent"])
+@pytest.mark.parametrize("name", ["03_rsa_verify", "11_math_agent"])
 def test_killed_inside_and_run_again_the_results_are_those_of_a_run_that_was_not(name: str, tmp_path: Path) -> None:
     problems = tmp_path / "problems.json"
     problems.write_text(json.dumps([{"id": f"p{i}", "problem": f"What is {i}?", "answer": "1"} for i in range(2)]))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from core.base import seeds
 from core.base.errors import UserError
-from core.scaffolds.rsa import AHEAD, RSA, boltzmann, rsa, sample, uniform
+from core.scaffolds.rsa import AHEAD, RSA, boltzmann, rsa, uniform
 from core.types import Completion, Message, Population, Problem, carried
 from tests.fakes.model import PROBLEM, Jumbled, Model, Names, constants_with, run
 
@@ -60,13 +60,6 @@ def test_runs_agree_and_another_seed_or_problem_draws_otherwise() -> None:
     assert drawn(populations()) == drawn(populations())
     assert drawn(populations()) != drawn(populations(SEED=1))
     assert drawn(populations(T=2)) == drawn(populations())[:3], "raising T keeps every earlier step"
-
-
-def test_k_of_one_is_self_refinement_and_t_of_zero_the_baseline() -> None:
-    populations(asked := model(), K=1, T=1)
-    assert all("Compare" not in prompt for _, prompt, _ in asked.asked)
-    (alone,) = run(sample, model(), **BASE)
-    assert [alone] == populations(T=0) and alone == populations()[0]
 
 
 def test_a_candidate_with_nothing_to_carry_is_never_drawn() -> None:
@@ -217,12 +210,6 @@ def test_a_lost_server_or_a_caller_that_gives_up_leaves_nothing_at_work(is_lost:
 
 def uses(step: Population) -> Counter[int]:
     return Counter(j for member in step for j in member.parents)
-
-
-def test_shared_candidates_that_many_prompts_show_come_first() -> None:
-    for step in populations(N=8, K=3, ORDER="shared")[1:]:
-        count = uses(step)
-        assert all(m.parents == sorted(m.parents, key=lambda j: (-count[j], j)) for m in step)
 
 
 def test_the_order_shown_is_drawn_and_draws_nothing_else() -> None:

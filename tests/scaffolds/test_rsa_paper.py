@@ -1,7 +1,6 @@
 """RSA as its paper's code runs it: settings, words, and prompts that the report shows."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ from core import constants
 from core.base import seeds
 from core.report import page, texts
 from core.results.data import archive
-from core.scaffolds import experiment_file, prompts, rsa_paper
+from core.scaffolds import experiment_file, rsa_paper
 from tests import conftest
-from tests.fakes.model import PROBLEM, constants_with, traced
 from tests.fakes.server import ScriptedServer
 
 SIZES: dict[str, Any] = {"N": 6, "K": 4, "T": 2, "CARRY": "full"}
@@ -24,21 +22,6 @@ def test_its_settings_are_those_of_the_papers_code() -> None:
     assert (whole.N, whole.K, whole.T + 1, whole.CARRY, whole.ORDER) == (16, 4, 10, "full", "random")
     assert (whole.TEMPERATURE, whole.TOP_P, whole.TOP_K, whole.MIN_P) == (1.0, 1.0, 0, 0.0)
     assert (whole.MAX_TOKENS, whole.ANSWER_TOKENS) == (8192, 0)
-
-
-@pytest.mark.parametrize("k", [1, 4])
-def test_its_words_tell_to_try_another_approach_where_nothing_is_right(k: int) -> None:
-    populations, model = traced(rsa_paper.RSA_PAPER, lambda names, prompt: f"solution {names}", **SIZES | {"K": k})
-    assert len(model.asked) == rsa_paper.RSA_PAPER.max_completions(constants_with(SIZES)) == 18
-    assert set(model.prompts(0)) == {prompts.solve(PROBLEM)[0]["content"]}
-    for t in (1, 2):
-        for i, prompt in enumerate(model.prompts(t)):
-            names = model.asked[6 * t + i][0]
-            member = populations[t][int(names[1])]
-            assert "another approach" in prompt and PROBLEM.statement in prompt and "\\boxed{}" in prompt
-            shown = re.findall(r"solution (\(\d, \d\))", prompt)
-            assert shown == [f"({t - 1}, {j})" for j in member.parents] and len(shown) == k
-            assert ("Candidate 4:" in prompt) == (k > 1)
 
 
 def sent(server: ScriptedServer) -> dict[int, str]:

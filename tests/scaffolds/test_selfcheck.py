@@ -7,8 +7,8 @@ import pytest
 
 from core.scaffolds import prompts
 from core.scaffolds.selfcheck import SELFCHECK, selfcheck
-from core.types import Completion, Population
-from tests.fakes.model import FAILED, PROBLEM, Model, but, constants_with, run, traced
+from core.types import Population
+from tests.fakes.model import PROBLEM, Model, constants_with, run, traced
 
 SIZES: dict[str, Any] = {"ROUNDS": 30, "PASSES": 5, "FAILURES": 10, "VERIFY_TOKENS": 60}
 FIRST = prompts.solve(PROBLEM)[0]["content"]
@@ -83,38 +83,6 @@ def test_the_loop_ends_after_rows_of_passes_or_failures_or_with_the_rounds(
     )
 
 
-def test_each_request_shows_what_its_role_needs() -> None:
-    model, populations = reviewed_by([F, P, F], P, PASSES=2)
-    assert asked(model)[:5] == [(0, 0), (1, 0), ("verify", 0), ("classify", 0), ("correct", 0)]
-    assert asked(model)[5:10] == [("verify", 1), ("classify", 1), ("verify", 2), ("classify", 2), ("correct", 2)]
-    assert asked(model)[10:] == [("verify", 3), ("classify", 3), ("verify", 4), ("classify", 4)]
-    assert model.prompts(0, 0) == [FIRST]
-    assert model.prompts(1, 0) == [prompts.aggregate(PROBLEM, ["solution 0-0 \\boxed{42}"])[0]["content"]]
-    shown = {0: "solution 1-0", 1: "solution correct-0", 2: "solution correct-0", 3: "solution correct-2"}
-    for number, solution in shown.items():
-        (prompt,) = model.prompts("verify", number)
-        assert solution in prompt and PROBLEM.statement in prompt and "repair nothing" in prompt
-        assert FLAWS not in prompt, "a review knows of no other"
-        (prompt,) = model.prompts("classify", number)
-        assert FULL in prompt and solution not in prompt and PROBLEM.statement not in prompt, "the review, all of it"
-    for number, solution in {0: "solution 1-0", 2: "solution correct-0"}.items():
-        (prompt,) = model.prompts("correct", number)
-        assert solution in prompt and FLAWS in prompt and "\\boxed{}" in prompt
-        assert "Step 1 holds" not in prompt, "only the summary is handed on"
-    changes = [(names[0], changes) for names, _, changes in model.asked if changes]
-    assert changes == [
-        (role, {"max_tokens": 60, "answer_opening": opening})
-        for _ in range(5)
-        for role, opening in (("verify", "Verdict:"), ("classify", "Answer:"))
-    ]
-    assert [p[0].completion.text.split()[1] for p in populations] == [
-        "0-0", "1-0", "correct-0", "correct-0", "correct-2", "correct-2", "correct-2",
-    ]  # fmt: skip
-    assert [p[0].carried_over for p in populations] == [False, False, False, True, False, True, True]
-    assert [p[0].parents for p in populations] == [[]] + [[0]] * 6
-    assert [len(p[0].side_calls) for p in populations] == [0, 0, 2, 2, 2, 2, 2]
-
-
 def test_by_its_own_verdict_a_review_takes_one_request() -> None:
     """CLASSIFY = 0: 7 completions where it is accepted at once, 22 where it never is, and what is unclear fails."""
     for verdict, least in (("Verdict: True", 7), ("Verdict: False", 22), ("I cannot tell.", 22)):
@@ -123,50 +91,3 @@ def test_by_its_own_verdict_a_review_takes_one_request() -> None:
         notes = [note for p in populations for note in p[0].notes]
         assert notes.count("unreadable verdict") == (10 if "tell" in verdict else 0)
     assert SELFCHECK.max_completions(constants_with(SIZES | {"CLASSIFY": 0})) == 62
-
-
-def test_a_correction_without_an_answer_leaves_the_solution_as_it_was() -> None:
-    rule = reviewer([F, F], P)
-    populations, model = traced(selfcheck, but(rule, {("correct", 0): FAILED}), **SIZES)
-    kept = populations[2][0]
-    assert kept.carried_over and kept.completion.text.startswith("solution 1-0") and kept.notes == ["empty candidate"]
-    assert [check.key for check in kept.side_calls] == ["('verify', 0)", "('classify', 0)", "('correct', 0)"]
-    assert "solution 1-0" in model.prompts("verify", 1)[0] and "solution 1-0" in model.prompts("correct", 1)[0]
-
-
-def test_an_empty_candidate_fails_without_a_review_and_is_made_afresh() -> None:
-    rule = reviewer([], P)
-    late = {(0, 0), (1, 0), ("correct", 0)}
-    populations, model = traced(selfcheck, lambda names, prompt: "" if names in late else rule(names, prompt), **SIZES)
-    assert [names for names, *_ in model.asked][:5] == [
-        (0, 0), (1, 0), ("correct", 0), ("correct", 1), ("verify", 2),
-    ]  # fmt: skip
-    assert all(prompt == FIRST for prompt in (*model.prompts(1), *model.prompts("correct")))
-    assert [p[0].notes for p in populations[:4]] == [["empty candidate"]] * 3 + [[]]
-    assert populations[-1][0].completion.text.startswith("solution correct-1")
-    silent = Model(lambda names, prompt: "")
-    last = run(selfcheck, silent, **SIZES)[-1][0]
-    assert len(silent.asked) == 2 + 10 and not silent.prompts("verify")
-    assert last.notes == ["never accepted", "empty candidate"]
-
-
-def test_a_review_that_was_cut_off_is_noted_and_classified_by_its_forced_verdict() -> None:
-    cut = Completion("", 0, "step 1 …", "", forced="Verdict: False", finish_reason="length")
-    rule = reviewer([F], P)
-    populations, model = traced(selfcheck, but(rule, {("verify", 0): cut}), **SIZES)
-    assert populations[2][0].notes == ["truncated report"] and len(model.prompts("correct")) == 1
-    assert "Verdict: False" in model.prompts("classify", 0)[0] and "step 1 …" not in model.prompts("classify", 0)[0]
-
-
-def test_a_review_with_nothing_to_read_fails_unclassified_and_the_solution_is_improved_without_it() -> None:
-    rule = reviewer([], P)
-    populations, model = traced(selfcheck, but(rule, {("verify", 0): FAILED}), **SIZES)
-    assert populations[2][0].notes == ["empty report"] and not model.prompts("classify", 0)
-    alone = prompts.aggregate(PROBLEM, ["solution 1-0 \\boxed{42}"])[0]["content"]
-    assert model.prompts("correct") == [alone]
-
-
-def test_a_failed_classification_is_unreadable_and_a_failure() -> None:
-    rule = reviewer([], P)
-    populations, model = traced(selfcheck, but(rule, {("classify", 0): FAILED}), **SIZES)
-    assert populations[2][0].notes == ["unreadable verdict"] and len(model.prompts("correct")) == 1

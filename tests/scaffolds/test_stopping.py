@@ -65,11 +65,6 @@ def test_a_rule_thinks_in_another_thread() -> None:
     assert len(seen) == 2 and threading.get_ident() not in seen
 
 
-def test_the_reference_answer_plays_no_part() -> None:
-    wrong = population(*["7"] * 8)
-    assert stops(wrong, 1, 0) and leading_votes(PROBLEM, wrong) == 8
-
-
 def test_confidence_is_the_posterior_of_a_majority() -> None:
     """Against simulation: a share drawn uniformly, and eight votes; how often is it above a half where v votes came?"""
     rng = random.Random(5)

@@ -1,10 +1,11 @@
-"""What scaffolds ask, word by word. Of answers it is the same as ever, for a changed word makes journals worthless."""
+"""What scaffolds ask, word by word, and what they yield. Of answers it is the same as ever, for a changed word makes
+journals worthless."""
 
 import hashlib
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,24 @@ import pytest
 from core import constants
 from core.scaffolds import experiment_file
 from core.scaffolds.prompts import prompts_sha256
-from core.types import FORCED_ANSWER, FORCED_PROOF, Completion, Message, Problem, Sampling, Scaffold
+from core.types import FORCED_ANSWER, FORCED_PROOF, Completion, Member, Message, Problem, Sampling, Scaffold
 from tests.fakes.model import PROBLEM, PROOF, SCAFFOLDS, SIZES, Wayward, every_scaffold, run
 
-# Of each scaffold: hashes of all that it asks about an answer in twelve worlds (names, messages, changed sampling) and
-# of its prompts, and the bounds of what its experiment asks. To pin a new scaffold, or to change the hashes of one
-# whose prompts you mean to change: python -m tests.scaffolds.test_wording [NAME …]
+# Of each scaffold: hashes of all that it asks about an answer in twelve worlds (names, messages, changed sampling), of
+# all that it yields there (parents, notes, scores, side calls), and of its prompts, and the bounds of what its
+# experiment asks. To pin a new scaffold, or to change the hashes of one whose prompts you mean to
+# change: python -m tests.scaffolds.test_wording [NAME …]
 PINNED = Path(__file__).with_name("pinned.json")
 
 
 class Recorder(Wayward):
-    """`sent`: every request with its messages, as they are hashed into the journal's keys."""
+    """`sent`: every request with its messages, as they are hashed into the journal's keys. `yielded`: the members of
+    all populations."""
 
     def __init__(self, world: int) -> None:
         super().__init__(seed=0, world=world)
         self.sent: list[tuple[Any, Sequence[Message], dict[str, Any]]] = []
+        self.yielded: list[list[Any]] = []
 
     async def __call__(self, messages: Sequence[Message], *names: Any, **changes: Any) -> Completion:
         self.sent.append((names, messages, changes))
@@ -37,17 +41,32 @@ class Recorder(Wayward):
 def recorded(scaffold: Scaffold[Any], *problem: Problem) -> list[Recorder]:
     models = [Recorder(world) for world in range(12)]
     for model in models:
-        run(scaffold, model, *problem, **SIZES)
+        model.yielded = [
+            [getattr(population, "name", ""), *map(kept, population)]
+            for population in run(scaffold, model, *problem, **SIZES)
+        ]
     return models
+
+
+def kept(member: Member) -> list[Any]:
+    """Return all that a member says beside its text."""
+    calls = [call.key for call in member.side_calls]
+    scores = [member.self_score, member.verdicts]
+    return [member.completion.key, member.parents, *scores, calls, member.carried_over, member.notes]
+
+
+def digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def pins(name: str) -> dict[str, Any]:
     """Return what is pinned of a scaffold."""
     scaffold, found = SCAFFOLDS[name], experiment_file.load(experiment_file.of_scaffolds()[name])
     config = constants.read(scaffold.constants, found.namespace)
-    sent = [line for model in recorded(scaffold) for line in sorted(map(json.dumps, model.sent))]
+    models = recorded(scaffold)
     return {
-        "asked": hashlib.sha256("\n".join(sent).encode()).hexdigest()[:16],
+        "asked": digest(line for model in models for line in sorted(map(json.dumps, model.sent))),
+        "yielded": digest(json.dumps(population) for model in models for population in model.yielded),
         "prompts": prompts_sha256(scaffold.prompts)[:16],
         "completions": scaffold.max_completions(config),
         "texts": scaffold.texts_shown(config),
@@ -60,7 +79,7 @@ def pinned() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", SCAFFOLDS)
-def test_of_an_answer_every_scaffold_asks_in_the_same_words_as_ever(name: str) -> None:
+def test_of_an_answer_every_scaffold_asks_and_yields_the_same_as_ever(name: str) -> None:
     if name not in pinned():
         pytest.skip(f"{name} is new: python -m tests.scaffolds.test_wording pins it")
     assert pins(name) == pinned()[name]
@@ -88,6 +107,6 @@ def test_where_time_is_up_a_proof_is_opened_in_its_own_words() -> None:
 
 
 if __name__ == "__main__":
-    kept = pinned()
-    kept |= {name: pins(name) for name in SCAFFOLDS if name not in kept or name in sys.argv[1:]}
-    PINNED.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    found = pinned()
+    found |= {name: pins(name) for name in SCAFFOLDS if name not in found or name in sys.argv[1:]}
+    PINNED.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

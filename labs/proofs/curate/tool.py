@@ -19,7 +19,7 @@ from core.base.files import results_dir, write_atomically
 from core.base.prices import Prices
 from core.constants import constant
 from core.problems.columns import cells_of, listed, names_in, plain, text_of, understood
-from core.problems.rows import FIX, read_rows
+from core.problems.rows import read_rows
 from core.report import tables
 from core.session import session
 from core.session.session import Session
@@ -116,10 +116,7 @@ def read(path: Path, limit: int) -> list[dict[str, Any]]:
     for where, row in found:
         if not isinstance(row, dict):
             raise UserError(f"{where} is no object. A row has columns like problem and solution")
-        try:
-            rows.append(plain(row))
-        except ValueError as error:
-            raise UserError(f"{where} can't be kept ({error}). {FIX}") from None
+        rows.append(plain(row))
         if not texts_of(row)["problem"]:
             raise UserError(
                 f"{where} needs {listed('problem')}, a text that is not empty. Fields found: {names_in(row)}"
