@@ -49,9 +49,14 @@ def document_of(folder: Path, name: str = "02_rsa_basic") -> dict[str, Any]:
 
 
 def test_the_overview_tells_the_figures_of_the_results(tab: Tab, tmp_path: Path) -> None:
-    path = written(reports.results(tmp_path))
+    results = reports.results(tmp_path) / "02_rsa_basic.json"
     document = document_of(tmp_path)
+    within = {"value": 0.625, "low": 0.5, "high": 0.75, "n": 2}
+    document["metrics"]["verification"] = {"right": 3, "wrong": 2, "auc": 0.75, "auc_within": within}
+    results.write_text(json.dumps(document))
+    path = written(tmp_path)
     shown = tab.open(path).inner_text("main")
+    assert "within a problem, %: 62.5" in shown
     last = document["metrics"]["steps"][-1]
     assert f"{100 * last['mean_accuracy']['value']:.1f}" in shown
     assert all(f"{s['completion_tokens']:,}" in shown for s in document["metrics"]["steps"])
