@@ -52,14 +52,6 @@ class Run:
         return self.head.document | {"experiment": self.name}
 
     @property
-    def experiment(self) -> str:
-        return self.head.experiment
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return self.head.config
-
-    @property
     def title(self) -> str:
         return tables.title(self.document)
 
