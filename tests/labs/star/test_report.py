@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.report import live, page, texts
+from core.report import live
 from core.report.report import main
 from core.report.table import Column, Table
 from core.results.stages import NAME
@@ -311,16 +311,3 @@ def test_without_scripts_the_tables_are_there(browser: Any, pages: dict[str, Pat
     plain.page.goto(f"file://{pages['one']}")
     assert "minus round 0" in plain.page.inner_text("main") and "first: wrong" in plain.page.inner_text("main")
     plain.close()
-
-
-def test_texts_beside_the_page_share_files_where_they_are_many(
-    tab: Tab, star: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(texts, "FILES", 9)
-    monkeypatch.setattr(page, "PAGE_BYTES", 0)
-    main(["21_star"])
-    files = sorted(path.name for path in (star.parent / "21_star.texts").iterdir())
-    assert len(files) < 5 * 8 * 2 and "p0-0-a.js" in files and "p0-1-a.js" not in files
-    shown = tab.open(star.parent / "21_star.html", "#/0/problem/7/0/0")
-    shown.wait_for_selector(".member .prose")
-    assert "boxed" in shown.evaluate("texts(0, 7, 'a').then((of) => of['0,0'].answer)")
