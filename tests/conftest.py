@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from core.engines import start as engines
 from core.engines.server import Server
 from tests.fakes.http import Proxy
+from tests.fakes.server import ScriptedServer
 from tests.helpers import leftovers
 from tests.helpers.browser import CHROMIUM, Tab
 from tests.helpers.preloaded import Preloaded, Program
@@ -92,6 +93,15 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("RESULTS_DIR", str(folder))
     return folder
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+    """A scripted server that runs attach to."""
+    made = ScriptedServer()
+    monkeypatch.setenv("BASE_URL", made.url)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -48,20 +48,16 @@ def test_constants_are_the_upper_case_names_with_defaults_below_and_overrides_on
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("M=3", "unknown constant 'M'"),
-        ("TAU=3", "unknown constant 'TAU'"),
-        ("n=3", "unknown constant 'n'"),
-        ("N", "is not NAME=value"),
-        ("N=", "N= is not a whole number"),
-        ("N=three", "N=three is not a whole number from 1 to 1,024"),
-        ("N=8.5", "N=8.5 is not a whole number"),
-        ("N=0", "N=0 is out of range"),
-        ("N=-1", "out of range"),
-        ("N=2000000", "out of range"),
-        ("TEMPERATURE=nan", "out of range"),
-        ("TEMPERATURE=hot", "TEMPERATURE=hot is not a number"),
-        ("CARRY=everything", "one of answer, tail, full"),
-        ("K=9", "K=9 is larger than N=8"),
+        ("TAU=3", "'TAU'"),
+        ("N", "NAME=value"),
+        ("N=", "N="),
+        ("N=three", "N=three"),
+        ("N=8.5", "N=8.5"),
+        ("N=0", "N=0"),
+        ("N=2000000", "1,024"),
+        ("TEMPERATURE=nan", "TEMPERATURE=nan"),
+        ("CARRY=everything", "answer, tail, full"),
+        ("K=9", "N=8"),
         ("n=4", "N=4?"),
         ("--temperature=0.2", "TEMPERATURE=0.2?"),
         ("TEMP=1", "TEMPERATURE=1?"),
@@ -91,10 +87,10 @@ def test_constants_are_explained_within_80_columns(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (lambda: math_agent.Constants(CALLS=15, K=1), "K=1 leaves the planner nothing"),
-        (lambda: deepseek_math.Constants(REVIEWS=3, VERIFY_SAMPLES=2), "REVIEWS=3 is larger than VERIFY_SAMPLES=2"),
-        (lambda: nomos.Constants(MINUTES=5, ROUNDS=0), "MINUTES=5 bounds no waves"),
-        (lambda: replace(RsaConstants(), N=2), "K=3 is larger than N=2"),
+        (lambda: math_agent.Constants(CALLS=15, K=1), "K=1"),
+        (lambda: deepseek_math.Constants(REVIEWS=3, VERIFY_SAMPLES=2), "REVIEWS=3"),
+        (lambda: nomos.Constants(MINUTES=5, ROUNDS=0), "MINUTES=5"),
+        (lambda: replace(RsaConstants(), N=2), "K=3"),
     ],
 )
 def test_constants_that_contradict_each_other_are_refused(made: Any, words: str) -> None:
@@ -104,18 +100,10 @@ def test_constants_that_contradict_each_other_are_refused(made: Any, words: str)
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"N": True},
-        {"N": None},
-        {"CARRY": 3},
-        {"ORDER": "used"},
-        {"SIZE": 3},
-        {"N": 8.5},
-        {"N": float("inf")},
-    ],
+    [{"N": True}, {"N": None}, {"CARRY": 3}, {"ORDER": "used"}, {"SIZE": 3}, {"N": 8.5}, {"N": float("inf")}],
 )
 def test_a_wrong_constant_in_the_file_is_found(changes: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="Constants of this experiment"):
+    with pytest.raises(UserError, match=next(iter(changes))):
         read([], **changes)
 
 
@@ -130,7 +118,7 @@ def test_a_scaffold_may_change_a_default_and_add_a_constant_with_its_own_rule() 
         DEPTH: int = constant(2, "levels", 1, 3)
 
     assert constants.read(Own, {}, ["DEPTH=3"]) == Own(DEPTH=3, CARRY="full")
-    with pytest.raises(UserError, match="DEPTH=4 is out of range: a whole number from 1 to 3. Constants of .* DEPTH"):
+    with pytest.raises(UserError, match="DEPTH=4 .* 1 to 3"):
         constants.read(Own, {}, ["DEPTH=4"])
 
 
@@ -149,7 +137,7 @@ def test_a_lab_inherits_the_parts_that_it_needs(monkeypatch: pytest.MonkeyPatch)
     assert constants.read(Searching, {}) == Searching()
     assert Sampling.of(Searching(TOP_K=9)) == Sampling(top_k=9), "no forced answer, no waits"
     for name in ("RUNS", "ANSWER_TOKENS", "LIMIT", "PROBLEMS"):
-        with pytest.raises(UserError, match=f"unknown constant '{name}'. Constants of this experiment: DEPTH, MAX_"):
+        with pytest.raises(UserError, match=f"'{name}'.*: DEPTH, MAX_"):
             constants.read(Searching, {}, [f"{name}=0"])
 
 

@@ -24,8 +24,9 @@ def test_that_never_ends():
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="looks into /proc, which this system has not")
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda sign: sign.name)
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "with workers"])
+@pytest.mark.parametrize(
+    ("sign", "workers"), [(signal.SIGINT, []), (signal.SIGKILL, ["-n", "1"]), (signal.SIGTERM, ["-n", "1"])]
+)
 def test_what_a_suite_started_ends_with_it(tmp_path: Path, sign: signal.Signals, workers: list[str]) -> None:
     (tmp_path / "test_suite.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", *workers]

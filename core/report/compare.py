@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
@@ -41,14 +40,6 @@ class Result:
     step: int
     final: dict[tuple[str, str], tuple[float, ...]]
     tokens: dict[tuple[str, str], float | None]
-
-    @property
-    def experiment(self) -> str:
-        return self.head.experiment
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return self.head.config
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Names that tell results apart, also those of one experiment."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from core.base.errors import one_line
 from core.base.terminal import cut
+from core.results.model import Head
 
 ONE_RUN = {"RUNS": 1}  # the constant that single runs lack
 
@@ -16,25 +17,24 @@ class Named(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def experiment(self) -> str: ...
-    @property
-    def config(self) -> Mapping[str, Any]: ...
+    def head(self) -> Head: ...
 
 
 def labels(results: Sequence[Named], most: int = 200) -> list[str]:
     """Name each of `results` in at most so many characters: by its file, or if several are of one experiment, by the
     constants in which these differ."""
     made = [
-        cut(one_line(_label(each, [o for o in results if o.experiment == each.experiment])), most) for each in results
+        cut(one_line(_label(each, [o for o in results if o.head.experiment == each.head.experiment])), most)
+        for each in results
     ]
     again = Counter(made)
     return [label if again[label] == 1 else cut(one_line(r.name), most) for r, label in zip(results, made, strict=True)]
 
 
 def _label(result: Named, alike: Sequence[Named]) -> str:
-    configs = [ONE_RUN | dict(each.config) for each in alike]
+    configs = [ONE_RUN | each.head.config for each in alike]
     names = dict.fromkeys(name for config in configs for name in config)
     differing = [name for name in names if len({repr(config.get(name)) for config in configs}) > 1]
-    mine = ONE_RUN | dict(result.config)
+    mine = ONE_RUN | result.head.config
     constants = [f"{name}={mine.get(name, '-')!s:.40}" for name in differing]
-    return " ".join([result.experiment, *constants]) if constants else result.name
+    return " ".join([result.head.experiment, *constants]) if constants else result.name

@@ -52,14 +52,6 @@ class Run:
         return self.head.document | {"experiment": self.name}
 
     @property
-    def experiment(self) -> str:
-        return self.head.experiment
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return self.head.config
-
-    @property
     def title(self) -> str:
         return tables.title(self.document)
 
@@ -220,12 +212,10 @@ def html(
     parts: Iterable[tuple[str, str]] = (),
     live: float = 0,
     beside: str = "",
-    each: int = 1,
     view: View | None = None,
 ) -> Iterator[bytes]:
     """Yield the page, piece by piece. `known`: the data of `runs` and `view`; `parts`: ids and packed texts to put
-    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the other parts,
-    `each` so many problems in a file."""
+    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the other parts."""
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
@@ -237,7 +227,6 @@ def html(
         style=css,
         live=live,
         beside=beside,
-        each=each,
         policy=policy(inline, css, "'self' file:" if beside else "", "'self'" if live else "'none'"),
     )
     return (piece.encode(errors="replace") for piece in pieces)  # halves of surrogate pairs can't be encoded
@@ -259,8 +248,7 @@ def write(
     shutil.rmtree(beside, ignore_errors=True)
     known = data(runs, table, view)
     taken = sum(len(piece) for piece in html(runs, known, view=view))
-    each = 1 + sum(len(run.problems) for run in runs) // texts.FILES
-    parts = texts.Parts(beside, math.inf if everything else PAGE_BYTES - taken, each)
+    parts = texts.Parts(beside, math.inf if everything else PAGE_BYTES - taken)
     for r, run in enumerate(runs):
         run.missing = 0
         with archive(run.path, run.head.experiment) as journals:
@@ -271,5 +259,5 @@ def write(
         known["runs"][r]["missing"] = run.missing
     inside = (each for tier in parts.inside.values() for each in tier.items())
     folder = beside.name if beside.exists() else ""
-    write_atomically(path, html(runs, known, inside, beside=folder, each=each, view=view))
+    write_atomically(path, html(runs, known, inside, beside=folder, view=view))
     return [path, beside] if beside.exists() else [path]

@@ -20,7 +20,6 @@ from core.results.model import ProblemResult
 from core.types import Completion, Message
 
 TIERS = ("a", "b")
-FILES = 2000  # of a tier beside a page; many more small ones take a file system minutes
 SHORT = 2000  # characters of a piece of a prompt that may stand in tier "a"
 SHARED = 60  # characters from which on a text within a prompt is stored as a reference
 
@@ -147,10 +146,10 @@ def packed(value: Any) -> bytes:
 
 class Parts:
     """The packed texts of a page, by tier and by ids like "p0-12-a" (run, problem, tier). A tier that does not fit into
-    `room` bytes goes into `folder`, thinking first. Scripts there hand `each` problems in a row to the page."""
+    `room` bytes goes into `folder`, thinking first: a script for each problem."""
 
-    def __init__(self, folder: Path, room: float, each: int = 1) -> None:
-        self._folder, self._room, self._each = folder, room, each
+    def __init__(self, folder: Path, room: float) -> None:
+        self._folder, self._room = folder, room
         self.inside: dict[str, dict[str, str]] = {tier: {} for tier in TIERS}
 
     def add(self, run: int, problem: int, found: Texts) -> None:
@@ -168,11 +167,9 @@ class Parts:
                 self._room += len(text) + 60
 
     def _write(self, id: str, text: str) -> None:
-        run, number, tier = id.split("-")
-        path = self._folder / f"{run}-{int(number) // self._each * self._each}-{tier}.js"
+        path = self._folder / f"{id}.js"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "a") as file:
-                file.write(f'part("{id}","{text}")\n')
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'part("{id}","{text}")\n')
         except OSError as error:
             raise trouble(path, error, "the results are whole") from None

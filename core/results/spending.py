@@ -58,17 +58,13 @@ class Meter:
         return self.shape.flops(prompt, cached, completion)
 
     def shown(self, value: float, unit: str = "") -> str:
-        """`value` in the meter's unit, or another, as tables have it."""
-        return amount(unit or self.unit, value)
-
-
-def amount(unit: str, value: float) -> str:
-    """So much of a unit, as tables have it."""
-    if math.isnan(value):
-        return "-"
-    if unit == "flops":
-        return f"{value / 1e12:,.4g}T" if value >= 1e12 else f"{value / 1e9:,.3g}G"
-    return f"${value:.3g}" if unit == "dollars" else f"{value:,.0f}"
+        """Format a `value` in the meter's unit, or another, for a table."""
+        unit = unit or self.unit
+        if math.isnan(value):
+            return "-"
+        if unit == "flops":
+            return f"{value / 1e12:,.4g}T" if value >= 1e12 else f"{value / 1e9:,.3g}G"
+        return f"${value:.3g}" if unit == "dollars" else f"{value:,.0f}"
 
 
 TOKENS = Meter()

@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
@@ -107,9 +107,9 @@ class Experiment(Generic[A]):
                     f"every completion failed; most often: {str(self.figures.commonest_error).rstrip('.')}. Fix that "
                     "and run the same command again"
                 )
-            return self._save(complete=True)
+            return write.save(*self._newest(complete=True))
         except BaseException as error:
-            so_far = f"so far: {self._save(complete=False)}"
+            so_far = f"so far: {write.save(*self._newest(complete=False))}"
             if isinstance(error, UserError):
                 kind = RunFailed if isinstance(error, RunFailed) else UserError
                 raise kind(f"{error} ({so_far})") from None
@@ -123,7 +123,8 @@ class Experiment(Generic[A]):
         # A time box is for all problems: none may have to wait until it is over.
         places = len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough
         self.session.journal.cautions.add(self.session.server.rests_on)  # the results have a warning of their own
-        with self._bar() as bar:
+        own = Bar(self.session.name, self.max_completions * len(self.chosen.problems))
+        with nullcontext(self.part.bar) if self.part else own as bar:
 
             async def one(number: int, generator: Generator, second: Generator | None) -> None:
                 await self._solve(number, generator, second or generator, bar)
@@ -146,7 +147,7 @@ class Experiment(Generic[A]):
 
     async def _solve(self, number: int, generator: Generator, second: Generator, bar: Bar) -> None:
         problem = self.chosen.problems[number]
-        contract = Contract(self._scaffold, self.max_completions)
+        contract = Contract(getattr(self.scaffold.run, "__name__", self.session.name), self.max_completions)
 
         async def ask(messages: Sequence[Message], *names: str | int, **changes: Any) -> Completion:
             seed = seeds.derive(self.config.SEED, problem.id, *names)
@@ -182,16 +183,6 @@ class Experiment(Generic[A]):
 
         return ask
 
-    @property
-    def _scaffold(self) -> str:
-        return str(getattr(self.scaffold.run, "__name__", self.document["experiment"]))
-
-    def _bar(self) -> AbstractContextManager[Bar]:
-        """Return the bar of this run, or of the whole that it is part of."""
-        if self.part:
-            return nullcontext(self.part.bar)
-        return Bar(self.document["experiment"], self.max_completions * len(self.chosen.problems))
-
     def _count(self, completion: Completion, is_new: bool) -> None:
         rests_on = self.session.server.rests_on
         if not is_new:
@@ -208,9 +199,6 @@ class Experiment(Generic[A]):
         steps = "-".join(map(str, self.figures.reached))
         what = "mean grade" if self.chosen.asks_for_proofs else "mean accuracy"
         return f"{what} {accuracy:.1%} at t={steps}, n={self.figures.begun}"
-
-    def _save(self, complete: bool) -> Path:
-        return write.save(*self._newest(complete))
 
     def _newest(self, complete: bool) -> tuple[dict[str, Any], Iterator[bytes], Path]:
         """Return the arguments of write.save: the document, the rows of problems that have begun, and the folder."""

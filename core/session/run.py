@@ -50,8 +50,6 @@ async def solve(
     the scaffold's) in `folder`. Raises UserError (also for a wrong constant) and RunFailed; cancelled or broken off, it
     saves what there is. For a script without a loop: `solve_sync`.
     """
-    if not isinstance(scaffold, Scaffold):
-        raise UserError(f"{scaffold!r:.60} is no scaffold. Give one, such as core.scaffolds.rsa.RSA")
     name = name or getattr(scaffold.run, "__name__", "python")
     named = None
     if not isinstance(problems, str):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 from core.base import terminal
-from core.base.errors import UserError
+from core.base.files import make_folder
 from core.constants import C
 from core.report import tables
 from core.results.merge import merge
@@ -24,10 +24,7 @@ class Runs(Generic[C]):
         self._paths: list[Path] = []
         self.path, self.document = folder, dict[str, Any]()
         if len(self._all) > 1:
-            try:
-                (folder / name).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UserError(f"the folder {folder / name}, for the runs, can't be made ({error.strerror})") from None
+            make_folder(folder / name)
 
     def of(self, session: Session[Any]) -> Iterator[Session[C]]:
         """Give the session of each run, a part of the `session` of all."""

@@ -11,6 +11,7 @@ from core.results import provenance, warnings, write
 from core.results.metrics import RunMetrics
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
+from tests.helpers import documents
 from tests.helpers.documents import SCHEMA
 
 PROBLEM = Problem("p", "?", "42")
@@ -53,21 +54,14 @@ def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> RunMetrics
 def document(rows: list[dict[str, Any]], complete: bool = True) -> dict[str, Any]:
     """A results document with these problems, checked against the schema."""
     found = figures(rows)
-    made = {
-        "schema": 1,
-        "experiment": "09_test",
-        "complete": complete,
-        "started": "2026-01-02T03:04:05+00:00",
-        "ended": write.now(),
-        "model": {"name": "m", "revision": None, "sha256": None, "embedded": False},
-        "engine": {"kind": "other", "version": None, "context": None, "concurrency": 1, "why": "test"},
-        "problem_set": {"name": "s", "n": len(rows), "sha256": "0" * 64},
-        "config": {"N": 2, "MAX_TOKENS": 10, "TEMPERATURE": 0.7, "SEED": 0},
-        "grader": "by_answer",
-        "provenance": provenance.collect(),
-        "metrics": found.metrics(1.0),
-        "problems": rows,
-    }
+    made: dict[str, Any] = documents.document(
+        rows,
+        experiment="09_test",
+        complete=complete,
+        config={"N": 2},
+        provenance=provenance.collect(),
+        metrics=found.metrics(1.0),
+    )
     made["warnings"] = warnings.of_run(made, found.commonest_error)
     jsonschema.validate(made, SCHEMA)
     return made

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from core.generate.journal import Journal, content_key
+from core.generate.journal import Journal, content_key, to_record
 from core.report.report import main
 from core.results import provenance, warnings
 from core.results import write as files
@@ -21,6 +21,7 @@ from core.results.metrics import RunMetrics
 from core.scaffolds import prompts
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
+from tests.helpers import documents
 
 EVIL = (
     "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'></script><!--"
@@ -69,11 +70,9 @@ def results(
                         prompt_tokens=50 * counted,
                         seconds=1.5,
                     )
-                    kept = dict(vars(made))
-                    del kept["key"], kept["reused"]
                     shown = [said[j] for j in parents]
                     asked = prompts.aggregate(problem, shown) if t else prompts.solve(problem)
-                    journal.put(made.key, kept, asked)
+                    journal.put(made.key, to_record(made), asked)
                     population.append(Member(made, parents))
                 before = population
                 record = graded_step(problem, t, population)
@@ -81,28 +80,16 @@ def results(
                 steps.append(json.dumps(record).encode())
             figures.finished[p] = complete
             rows.append(files.row(problem, complete, steps))
-    document: dict[str, Any] = {
-        "schema": 1,
-        "experiment": "02_rsa_basic",
-        "complete": complete,
-        "started": "2026-11-21T10:00:00+00:00",
-        "ended": files.now(),
-        "model": {"name": "made-up", "revision": None, "sha256": None, "embedded": False},
-        "engine": {"kind": "other", "version": None, "context": None, "concurrency": 8, "why": "test"},
-        "problem_set": {"name": "made up", "n": problems, "sha256": "0" * 64},
-        "config": {
-            "N": N,
-            "K": K,
-            "T": T,
-            "MAX_TOKENS": 300,
-            "TEMPERATURE": 0.7,
-            "SEED": 0,
-            "CARRY": "answer",
-            "CARRY_TOKENS": 4096,
-        },
-        "provenance": provenance.collect(),
-        "metrics": figures.metrics(12.0),
-    }
+    document: dict[str, Any] = documents.document(
+        experiment="02_rsa_basic",
+        complete=complete,
+        model={"name": "made-up"},
+        problem_set={"name": "made up", "n": problems},
+        config={"N": N, "K": K, "T": T},
+        provenance=provenance.collect(),
+        metrics=figures.metrics(12.0),
+    )
+    del document["problems"]
     document["warnings"] = warnings.of_run(document, None)
     files.save(document, rows, folder)
     return folder
@@ -124,7 +111,6 @@ def hostile(folder: Path) -> Path:
     path = folder / "02_rsa_basic.json"
     document = json.loads(path.read_text())
     document["model"]["name"] = document["problem_set"]["name"] = document["provenance"]["gpu"] = EVIL
-    document["experiment"] = document["warnings"][:0] or "02_rsa_basic"
     document["warnings"].append(EVIL)
     document["config"][EVIL[:40]] = EVIL
     for problem in document["problems"]:

@@ -8,8 +8,6 @@ import jsonschema
 
 from tests.helpers.documents import SCHEMA
 
-SMALL = ("LIMIT=2", "T=2", "MAX_TOKENS=300")
-SMALLER = (*SMALL, "N=4", "K=2")
 TIMES = {"started", "ended", "seconds", "generation_seconds", "cached_tokens", "cached", "reused", "reused_by"}
 REUSE = " from the journal were matched by "  # in a warning
 TWO: list[dict[str, Any]] = [

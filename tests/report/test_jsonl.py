@@ -1,7 +1,6 @@
 """Results as lines of JSON: what stands in them, and what is never overwritten."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,6 @@ from tests.helpers.runs import TWO
 @pytest.fixture
 def folder(results: Path) -> Path:
     return reports.results(results, problems=3, lost=[1])
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
-    made = ScriptedServer()
-    monkeypatch.setenv("BASE_URL", made.url)
-    yield made
-    made.close()
 
 
 def lines(text: str) -> list[dict[str, Any]]:

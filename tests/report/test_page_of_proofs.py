@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.generate.journal import Journal, content_key
+from core.generate.journal import Journal, content_key, to_record
 from core.report import page
 from core.results import write as files
 from core.results.metrics import RunMetrics
@@ -21,9 +21,8 @@ PROOFS = [Problem("p0", "Show <b>it</b>.", None, "proof", solution="A reference.
 
 def kept(journal: Journal, name: str, text: str, asked: str) -> str:
     key = content_key([name])
-    made = vars(Completion(key, 0, f"thinking of {name}", text, finish_reason="stop", completion_tokens=9)).copy()
-    del made["key"], made["reused"]
-    journal.put(key, made, [{"role": "user", "content": asked}])
+    made = Completion(key, 0, f"thinking of {name}", text, finish_reason="stop", completion_tokens=9)
+    journal.put(key, to_record(made), [{"role": "user", "content": asked}])
     return key
 
 

@@ -1,6 +1,5 @@
 """Texts from journals: every prompt as it was sent, whatever it is made of, and what a large run takes."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -98,10 +97,3 @@ def test_pieces_make_the_prompt_whole_again(content: str, data: st.DataObject) -
     sources: list[texts.Source] = [({"of": f"0,{j}", "part": "answer"}, text) for j, text in enumerate(shown)]
     pieces = texts._pieces(content, sources)
     assert "".join(piece if isinstance(piece, str) else shown[int(piece["of"][2:])] for piece in pieces) == content
-
-
-def test_a_record_holds_all_of_a_completion_but_where_it_came_from(tmp_path: Path) -> None:
-    one = made("one", forced="x", thinking="t")
-    with Archive(kept(tmp_path, (one, sent("?")))) as journals:
-        found = texts.kept(journals, one.key)
-    assert found is not None and asdict(found[0]) | {"reused": False} == asdict(one)

@@ -58,5 +58,5 @@ def test_where_a_file_is_asked_for_comparisons_do_not_count(folder: Path) -> Non
 def test_without_names_all_complete_results_are_meant_and_partial_ones_where_there_is_no_other(folder: Path) -> None:
     assert relative(found([], folder), folder) == ["02_rsa_basic.json", "07_nomos.partial.json", "12_majority.json"]
     assert comparison([], folder) is None
-    with pytest.raises(NoResults, match="Run an experiment first"):
+    with pytest.raises(NoResults):
         found([], folder / "nothing")

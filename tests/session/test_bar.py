@@ -21,8 +21,8 @@ from core.generate.generator import Generator
 from core.session import bar
 from core.session.bar import Bar
 from core.types import Completion
-from tests.conftest import ROOT, environment, heed_signals, python
-from tests.fakes.http import Request, reset
+from tests.conftest import ROOT, environment, heed_signals
+from tests.fakes.http import Request
 from tests.fakes.server import ScriptedServer
 
 
@@ -62,14 +62,8 @@ def test_a_server_in_trouble_comes_first(capsys: pytest.CaptureFixture[str], mon
 
 
 class Slow(ScriptedServer):
-    """A server that answers after so many seconds."""
-
-    seconds, is_gone = 3.0, False
-
     def post(self, request: Request, body: bytes) -> None:
-        time.sleep(self.seconds)
-        if self.is_gone:
-            return reset(request)
+        time.sleep(3)
         super().post(request, body)
 
 
@@ -109,30 +103,6 @@ def test_on_a_terminal_of_80_columns_the_clock_ticks_and_all_lines_fit(results: 
     paths = ("results ", "plot ")  # a path is not broken
     assert [line for line in re.split(r"[\r\n]+", plain) if len(line) > 80 and not line.startswith(paths)] == []
     assert "1 judged" in plain and "no room for: " in plain and plain.rstrip().splitlines()[-1].startswith("final: ")
-
-
-def test_a_server_that_goes_away_is_told_as_it_is(results: Path) -> None:
-    """It answers once, and then nobody does."""
-    server = Slow()
-    server.seconds = 0.3
-    process = python(
-        str(ROOT / "experiments" / "02_rsa_basic.py"), "LIMIT=1", "T=3", "PROBLEMS=sums", "CONCURRENCY=1",
-        BASE_URL=server.url, RESULTS_DIR=str(results),
-    )  # fmt: skip
-    journal = results / "journal" / "02_rsa_basic.jsonl"
-    assert process.stderr
-    try:
-        while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") >= 2):
-            time.sleep(0.02)
-        server.is_gone = True
-        server.close()
-        while line := process.stderr.readline():
-            if "server away" in line:
-                break
-        assert re.search(r"server away \d+ of \d+ s, \d in flight, no connection, ", line)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_prose_is_broken_between_words_and_tables_are_aligned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,17 +197,19 @@ def test_a_budget_that_is_used_up_exactly_still_buys_the_selection() -> None:
     assert asyncio.run(sizes()) == [2, 2, 1]
 
 
+def saved(path: Path, *problems: Sequence[dict[str, Any]]) -> Path:
+    """Write results with these steps of each problem."""
+    path.write_text(json.dumps(documents.document([documents.problem("p", steps) for steps in problems])))
+    return path
+
+
 def test_rows_are_paired_with_the_first_over_the_means_of_seeds(tmp_path: Path) -> None:
-    def saved(name: str, scores: list[float]) -> Path:
-        path = tmp_path / f"{name}.json"
-        path.write_text(
-            json.dumps(documents.document([documents.problem("p", [step(score, member(100))]) for score in scores]))
-        )
-        return path
+    def scored(name: str, scores: list[float]) -> Path:
+        return saved(tmp_path / f"{name}.json", *([step(score, member(100))] for score in scores))
 
     runs = {
-        "base": [saved("a0", [0, 0, 1]), saved("a1", [0, 1, 1])],
-        "other": [saved("b0", [1, 0, 1]), saved("b1", [1, 1, 1])],
+        "base": [scored("a0", [0, 0, 1]), scored("a1", [0, 1, 1])],
+        "other": [scored("b0", [1, 0, 1]), scored("b1", [1, 1, 1])],
     }
     made = {(row.name, row.budget): row for row in rows(runs, (50, 100), "base")}
     assert made["base", 100].scores == [0, 0.5, 1] and made["other", 100].scores == [1, 0.5, 1]
@@ -234,16 +236,12 @@ def test_the_reference_of_the_comparison_uses_up_every_budget() -> None:
 
 
 def test_a_row_that_answered_nothing_has_no_difference_and_p_is_corrected_over_the_table(tmp_path: Path) -> None:
-    def saved(name: str, *steps: dict[str, Any]) -> Path:
-        path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps(documents.document([documents.problem("p", steps)] * 12)))
-        return path
-
-    runs = {
-        "base": [saved("base", step(0, member(100)))],
-        "late": [saved("late", step(1, member(300)))],
-        "good": [saved("good", step(0, member(100)), step(1, member(100, [0])))],
+    steps = {
+        "base": [step(0, member(100))],
+        "late": [step(1, member(300))],
+        "good": [step(0, member(100)), step(1, member(100, [0]))],
     }
+    runs = {name: [saved(tmp_path / f"{name}.json", *[each] * 12)] for name, each in steps.items()}
     made = rows(runs, (50, 100, 200, 300), "base")
     by_name = {(row.name, row.budget): row for row in made}
     compared = [key for key, row in by_name.items() if row.against]
@@ -286,25 +284,12 @@ def test_what_cannot_be_compared_is_refused(entries: Any, budgets: Any, seeds: A
         Comparison(entries, budgets, seeds).check()
 
 
-def test_an_entry_of_no_experiment_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        entry("12_majorty")
-    told = capsys.readouterr().err
-    assert ended.value.code == 2 and "12_majorty" in told and "01_baseline" in told and told.count("\n") == 1
-
-
 def test_budgets_cannot_be_told_in_samples_without_tokens(tmp_path: Path) -> None:
-    def saved(tokens: int) -> Path:
-        path = tmp_path / f"{tokens}.json"
-        samples = step(1, *[member(tokens)] * 4)
-        path.write_text(json.dumps(documents.document([documents.problem("p", [samples])])))
-        return path
-
-    both = [saved(100), saved(120)]
+    none, *both = (saved(tmp_path / f"{tokens}.json", [step(1, *[member(tokens)] * 4)]) for tokens in (0, 100, 120))
     assert in_unit((2.5,), both) == [275] and in_unit((2.5,), both, Meter("read")) == [round(2.5 * 115)]
     assert in_unit((2.5,), both, Meter("dollars", prices=Prices(1.0, 0.0, 1.0))) == [pytest.approx(2.5 * 115 / 1e6)]
     with pytest.raises(UserError):
-        in_unit((2.5,), [saved(0)])
+        in_unit((2.5,), [none])
 
 
 def compared(entries: list[Entry], monkeypatch: pytest.MonkeyPatch, *overrides: str) -> None:

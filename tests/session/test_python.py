@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from core.results.find import NoResults
 from core.scaffolds import prompts
 from core.scaffolds.nomos import NOMOS
 from core.scaffolds.rsa import RSA
+from core.session.contract import Contract
 from core.session.run import solve, solve_sync
-from core.types import Ask, Member, Population, Problem
+from core.types import Ask, Completion, Member, Population, Problem
 from tests.conftest import ROOT, environment
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import TWO
@@ -91,51 +92,32 @@ def test_what_is_wrong_is_an_exception_in_one_line(
     assert not server.asked
 
 
-async def twice(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    messages = prompts.solve(problem)
-    yield [Member(await ask(messages, 0, 0)), Member(await ask(messages, 0, 0))]
+def test_a_scaffold_that_asks_the_same_twice_is_refused(server: ScriptedServer, results: Path) -> None:
+    async def twice(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
+        yield [Member(await ask(prompts.solve(problem), 0, 0)) for _ in range(2)]
+
+    with pytest.raises(UserError, match=r"twice .*\(0, 0\)"):
+        solve_sync(replace(RSA, run=twice), TWO)
 
 
-async def nothing(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    for _ in ():
-        yield []
-
-
-async def nobody(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    yield []
-
-
-async def dropping(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    made = [await ask(prompts.solve(problem), 0, i) for i in range(3)]
-    yield [Member(made[0])]
-
-
-async def orphan(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    made = await ask(prompts.solve(problem), 0, 0)
-    yield [Member(made)]
-    yield [Member(made, parents=[1], carried_over=True)]
-
-
-async def greedy(problem: Problem, ask: Ask, config: Any) -> AsyncIterator[Population]:
-    yield [Member(await ask(prompts.solve(problem), 0, i)) for i in range(49)]
+ONE, OTHER = Completion("1" * 32, 0), Completion("2" * 32, 0)
 
 
 @pytest.mark.parametrize(
-    ("scaffold", "words"),
+    ("breach", "named"),
     [
-        (twice, "(0, 0)"),
-        (nothing, "nothing"),
-        (nobody, "nobody"),
-        (dropping, "2 of them"),
-        (orphan, "parents=[1]"),
-        (greedy, "(48)"),
+        (lambda kept: kept.ended(), "at least"),
+        (lambda kept: kept.yielded([]), "without members"),
+        (lambda kept: (kept.got(ONE), kept.got(OTHER), kept.yielded([Member(ONE)]), kept.ended()), "1 of them"),
+        (lambda kept: (kept.yielded([Member(ONE)]), kept.yielded([Member(ONE, [1])])), "parents=[1]"),
+        (lambda kept: [kept.got(ONE) for _ in range(3)], "(2)"),
     ],
 )
-def test_a_scaffold_that_breaks_a_rule_unseen_is_told_so_in_one_line(
-    server: ScriptedServer, results: Path, scaffold: Any, words: str
+def test_a_breach_of_a_scaffolds_contract_that_would_pass_unseen_is_refused(
+    breach: Callable[[Contract], Any], named: str
 ) -> None:
-    with pytest.raises(UserError, match=rf"{scaffold.__name__}.*{re.escape(words)}"):
-        solve_sync(replace(RSA, run=scaffold), TWO)
+    with pytest.raises(UserError, match=rf"mine .*{re.escape(named)}"):
+        breach(Contract("mine", 2))
 
 
 def test_a_bug_of_a_scaffold_shows_as_it_is_and_what_was_made_is_saved(server: ScriptedServer, results: Path) -> None:
@@ -150,10 +132,7 @@ def test_a_bug_of_a_scaffold_shows_as_it_is_and_what_was_made_is_saved(server: S
     assert saved["problems"][0]["steps"], "a step was there"
 
 
-def test_what_is_no_scaffold_and_a_loop_that_runs_are_told(results: Path) -> None:
-    with pytest.raises(UserError, match="'RSA'"):
-        solve_sync("RSA", TWO)  # type: ignore[arg-type]
-
+def test_a_loop_that_runs_is_told(results: Path) -> None:
     async def notebook() -> None:
         solve_sync(RSA, TWO)
 

@@ -20,21 +20,22 @@ from core.session.run import solve_sync
 from tests.conftest import ROOT, run, start
 from tests.fakes.server import ScriptedServer
 from tests.helpers.documents import SCHEMA
-from tests.helpers.runs import SMALLER, TWO, journal_lines, load
+from tests.helpers.runs import TWO, journal_lines, load
 
 
-def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(results: Path) -> None:
-    assert run("02_rsa_basic", *SMALLER, "T=1")[0] == 0
-    short, lines = load(results, "02_rsa_basic"), journal_lines(results, "02_rsa_basic")
-    assert run("02_rsa_basic", *SMALLER)[0] == 0
-    longer, more = load(results, "02_rsa_basic"), journal_lines(results, "02_rsa_basic")
-    assert more[: len(lines)] == lines and len(more) == len(lines) + 2 * 4
+def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(
+    server: ScriptedServer, results: Path
+) -> None:
+    made: list[dict[str, Any]] = []
+    for steps, asked in ((1, 16), (2, 24), (2, 24)):
+        solve_sync(RSA, TWO, N=4, K=2, T=steps)
+        made.append(load(results, "rsa"))
+        assert len(server.asked) == len(journal_lines(results, "rsa")) == asked
+    short, longer, again = made
     for before, after in zip(short["problems"], longer["problems"], strict=True):
         assert after["steps"][:2] == before["steps"]
-    assert run("02_rsa_basic", *SMALLER)[0] == 0
-    again = load(results, "02_rsa_basic")
-    assert journal_lines(results, "02_rsa_basic") == more and again["problems"] == longer["problems"]
-    assert len(list(results.glob("02_rsa_basic.2*.json"))) == 2, "earlier results are kept"
+    assert again["problems"] == longer["problems"]
+    assert len(list(results.glob("rsa.2*.json"))) == 2, "earlier results are kept"
 
 
 def test_ctrl_c_writes_partial_results_and_the_run_can_go_on(results: Path) -> None:

@@ -10,9 +10,7 @@ import pytest
 from core.base.errors import UserError
 from core.constants import Constants
 from core.grading.judge import math_equal
-from core.plan.plan import main as plan
 from core.scaffolds.rsa import RSA
-from core.session.equal_compute import Constants as Compared
 from core.session.run import solve, solve_sync
 from tests.fakes.server import ScriptedServer
 from tests.helpers.runs import TWO, journal_lines, load, timeless
@@ -72,25 +70,8 @@ def test_runs_are_stopped_between_two_and_resumed(server: ScriptedServer, result
     assert math_equal("3/6", r"\frac12") is True, "and the next run judges again"
 
 
-def test_a_comparison_refuses_runs_for_it_has_seeds() -> None:
-    with pytest.raises(UserError, match="RUNS=2"):
-        Compared(RUNS=2)
-
-
 def test_a_file_where_the_runs_belong_is_told(server: ScriptedServer, results: Path) -> None:
     (results / "rsa").write_text("")
     with pytest.raises(UserError, match=str(results / "rsa")):
         solve_sync(RSA, TWO, **SIZE, RUNS=2)
     assert not server.asked
-
-
-def test_a_plan_counts_all_runs(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = []
-    for runs in (1, 3):
-        plan(["02_rsa_basic", f"RUNS={runs}", "LIMIT=10", "--gpu", "H100", "--price", "1000"])
-        told.append(capsys.readouterr().out)
-    assert "480 (" in told[0] and "1,440 (" in told[1]
-    one, three = (next(line.split() for line in out.splitlines() if line.startswith("cost ")) for out in told)
-    for low, high in ((1, 1), (3, 3)):
-        of_one, of_three = float(one[low].replace(",", "")), float(three[high].replace(",", ""))
-        assert of_three == pytest.approx(3 * of_one, rel=1e-3)

@@ -20,16 +20,9 @@ from tests.fakes.server import ScriptedServer
 
 
 @pytest.fixture
-def scripted() -> Iterator[ScriptedServer]:
-    server = ScriptedServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def opened(scripted: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constants]]:
-    server = Server("other", f"{scripted.url}/v1", "m", "it is there")
-    with session.open("asking", Constants(), None, tmp_path, server) as opened:
+def opened(server: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constants]]:
+    asked = Server("other", f"{server.url}/v1", "m", "it is there")
+    with session.open("asking", Constants(), None, tmp_path, asked) as opened:
         yield opened
 
 
@@ -40,7 +33,7 @@ def all_of(opened: Session[Constants], items: list[int], one: Any, places: int =
 
 
 def test_equal_items_are_asked_about_once_and_results_keep_their_order(
-    opened: Session[Constants], scripted: ScriptedServer
+    opened: Session[Constants], server: ScriptedServer
 ) -> None:
     async def one(item: int, generator: Generator, own: str) -> tuple[int, str, str]:
         said = await generator([{"role": "user", "content": f"What is {item}?"}], item, Sampling())
@@ -48,9 +41,9 @@ def test_equal_items_are_asked_about_once_and_results_keep_their_order(
 
     found, bar = all_of(opened, [3, 1, 3, 2], one)
     assert [item for item, _, _ in found] == [3, 1, 3, 2] and {own for _, _, own in found} == {"own"}
-    assert len(scripted.asked) == opened.made == bar.done == 3
+    assert len(server.asked) == opened.made == bar.done == 3
     assert all_of(opened, [2, 1], one)[0] == [found[3], found[1]], "the journal answers"
-    assert len(scripted.asked) == 3 and opened.spent is None
+    assert len(server.asked) == 3 and opened.spent is None
 
 
 @pytest.mark.parametrize("places", [1, 3])

@@ -87,7 +87,7 @@ function fetched(id) {
   }
   const folder = document.body.dataset.beside;
   if (!folder) return Promise.resolve(null);
-  const [run, number, tier] = id.split("-"), file = `${run}-${number - (number % document.body.dataset.each)}-${tier}.js`;
+  const file = `${id}.js`;
   return new Promise((resolve, reject) => {
     awaited.set(id, resolve);
     const script = h("script", { src: `${encodeURIComponent(folder)}/${file}`, onload: () => { script.remove(); resolve(null); }, // unless its part has come

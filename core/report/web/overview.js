@@ -106,7 +106,7 @@ function headline(run) {
       run.head.prices.written} written: dollars for a million tokens`, run.head.metrics.spent != null && `${dollars(run.head.metrics.spent)} spent by the run, also on what failed`].filter(Boolean).join(" · ")),
     isGraded(run) && !proofs && steps.length > 1 && card("problems lost / won", `${lost(run)} / ${won(run)}`, "majority right at t=0 and wrong at the end / the reverse"),
     isGraded(run) && checks && card("verification AUC", checks.auc == null ? "–" : checks.auc.toFixed(3), `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates${
-      checks.auc_within?.n ? ` · within a problem, %: ${rated(checks.auc_within)}` : ""}`));
+      checks.within?.n ? ` · within a problem, %: ${rated(checks.within)}` : ""}`));
 }
 
 function overview(run) {
