@@ -47,7 +47,7 @@ class Asker:
     def __init__(self, server: Server, limit: int, timeout: float, stall: float, say: Callable[[str], None]) -> None:
         self.server = server
         self._limit, self._timeout, self._stall, self._say = limit, timeout, stall, say
-        self._opened: Wire | None = None
+        self._wire: Wire  # since it was entered
         self._rates = Rates(_pause_for)
         self._again: dict[object, str] = {}  # the requests that have failed and are asked again, and why
         self._away: float | None = None  # since when it has not been reached; monotonic seconds, as all times here
@@ -62,28 +62,23 @@ class Asker:
     async def __aenter__(self) -> "Asker":
         from core.generate.wire import Wire  # takes a while to load
 
-        self._opened = await Wire(self.server, self._limit).__aenter__()
+        self._wire = await Wire(self.server, self._limit).__aenter__()
         return self
 
     async def __aexit__(self, *about: object) -> None:
         await self._wire.__aexit__(*about)
-
-    @property
-    def _wire(self) -> "Wire":
-        assert self._opened, "use it as a context manager"
-        return self._opened
 
     # For the bar
 
     @property
     def in_flight(self) -> int:
         """Requests that wait for a reply."""
-        return self._opened.in_flight if self._opened else 0
+        return self._wire.in_flight
 
     @property
     def streamed(self) -> int:
         """Tokens of the replies that are coming, about; 0 where the server does not stream."""
-        return self._opened.streamed if self._opened else 0
+        return self._wire.streamed
 
     @property
     def trouble(self) -> str:
@@ -255,19 +250,13 @@ class Asker:
             if not self._doubted:
                 return  # another request has looked
             ours = self.server
-            served = await self._wire.models()
-            self._away = None  # it answers, though a reply may take minutes
-            if served and ours.is_listed and ours.model not in served:
-                raise UserError(
-                    f"the server at {ours.base_url} serves {one_line(', '.join(served), 200)} now, and this "
-                    f"run began with {ours.model}. Start that again and run the same command: {KEPT}"
-                )
             try:
                 now = await asyncio.to_thread(ours.look, ours)
-            except UserError as error:  # a gateway whose servers are being started again, say
-                raise Lost(str(error)) from None
+            except UserError as error:
+                raise UserError(f"{error} ({KEPT}; this run began with {ours.origin})") from None
             if now is None:
-                raise Lost("it lists its models and falls silent")
+                raise Lost("it does not list its models")
+            self._away = None  # it answers, though a reply may take minutes
             if now.kind != ours.kind or any(ours.weights.get(name) != value for name, value in now.weights.items()):
                 raise UserError(
                     f"the server at {ours.base_url} is {now.origin} now, and this run began with {ours.origin}. Start "

@@ -14,7 +14,6 @@ from core.engines.client import SameOrigin
 from core.engines.server import Server, is_local
 from core.generate.generator import Generator
 from core.generate.journal import Journal
-from core.generate.wire import Wire
 from core.types import Sampling
 from tests.conftest import run
 from tests.fakes.http import Answer, HttpFake, Request, answer
@@ -144,29 +143,6 @@ def test_a_chat_request_follows_within_its_server(here: Place, tmp_path: Path) -
     made = ask(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), tmp_path)
     assert made.answer == "\\boxed{42}"
     assert [b"a prompt" in body for *_, body in here.asked] == [True, True]
-
-
-def test_the_models_that_a_run_checks_are_asked_of_no_other_server(here: Place, there: Place) -> None:
-    here.pages["/v1/models"] = sends_on(302, f"{there.root}/v1/models")
-
-    async def listed() -> None:
-        async with Wire(Server("other", f"{here.root}/v1", "m", "x", api_key=KEY), 2) as wire:
-            await wire.models()
-
-    with pytest.raises(UserError, match="that is refused"):
-        asyncio.run(listed())
-    assert there.asked == []
-
-
-@pytest.mark.parametrize("page", [{"data": 5}, {"data": "m"}, {"data": [5, {"id": "m"}]}])
-def test_the_models_that_a_run_checks_may_be_no_list(here: Place, page: dict[str, Any]) -> None:
-    here.pages["/v1/models"] = answer(200, page)
-
-    async def listed() -> list[str]:
-        async with Wire(Server("other", f"{here.root}/v1", "m", "x"), 2) as wire:
-            return await wire.models()
-
-    assert asyncio.run(listed()) == (["m"] if isinstance(page["data"], list) else [])
 
 
 @pytest.mark.parametrize(

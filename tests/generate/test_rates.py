@@ -115,7 +115,12 @@ def asked_of(
     made: Provider429, monkeypatch: pytest.MonkeyPatch, folder: Path, count: int, limit: int = 64, timeout: float = 90.0
 ) -> tuple[list[Any], float]:
     """The completions that the provider gives, and the seconds that all of them took."""
-    monkeypatch.setattr(Wire, "exchange", lambda self, body, *limits: self._flown(lambda flight: made(), *limits))
+
+    async def exchange(self: Wire, body: dict[str, Any], patience: float, limit: float) -> Reply:
+        async with asyncio.timeout(limit):
+            return await made()
+
+    monkeypatch.setattr(Wire, "exchange", exchange)
     clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time())
     monkeypatch.setattr(generator, "time", clock)
     monkeypatch.setattr(retry, "time", clock)
