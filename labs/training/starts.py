@@ -12,7 +12,6 @@ from gguf import Keys
 from core.base.errors import UserError
 from core.engines import weights
 from core.engines.gguf_header import Gguf
-from core.engines.gguf_header import shape as shape_of_gguf
 from core.engines.shape import Shape
 from labs.training.architectures import Architecture, architecture_of, linear_shapes, read_object, tensor_shapes
 from labs.training.chat import Chat
@@ -62,7 +61,7 @@ def _gguf(path: Path) -> Start:
         raise UserError(f"{path} is of architecture {named}; of GGUF files only qwen3 is trained. {INSTEAD}")
     if kinds := {tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE):
         raise UserError(f"{path} is quantized ({min(kinds)}) and can't be trained as it is. {INSTEAD}")
-    found = shape_of_gguf(path)
+    found = about.shape
     if not found.tied or found.parameters > LARGEST_GGUF:
         raise UserError(
             f"{path} has {found.parameters / 1e6:,.0f} million parameters{'' if found.tied else ', not tied'}; of GGUF "

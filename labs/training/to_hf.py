@@ -20,7 +20,6 @@ from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import whole
 from core.engines.gguf_header import Gguf
-from core.engines.gguf_header import shape as shape_of_gguf
 from core.engines.shape import Shape
 from labs.training.architectures import ARCHITECTURES, SPLITS, Architecture, gguf_names, reordered, tensor_shapes
 
@@ -33,11 +32,10 @@ SAMPLING = {"do_sample": True, "top_k": 0}
 
 def convert(path: Path, out: Path) -> None:
     """Write the model in the GGUF file `path` to the folder `out`. Raises UserError; then there is no `out`."""
-    Gguf.read(path)  # the header is whole, and of an architecture that is served
+    shape = Gguf.read(path).shape  # the header is whole, and of an architecture that is served
     try:
         reader = gguf.GGUFReader(path)
         about = {name: field.contents() for name, field in reader.fields.items()}
-        shape = shape_of_gguf(path)
     except (OSError, ValueError, LookupError, OverflowError, struct.error) as error:
         raise UserError(f"{path} is cut off or damaged ({error}). Fetch or convert it again") from None
     tensors = {tensor.name: tensor for tensor in reader.tensors}
