@@ -27,7 +27,13 @@ from tests.fakes.server import ScriptedServer
 
 
 class Server:
+    """A generator and its asker."""
+
     in_flight, streamed, trouble, reason = 3, 120, "", ""
+
+    @property
+    def asker(self) -> "Server":
+        return self
 
 
 async def beats(seconds: float, server: Server) -> None:
@@ -129,7 +135,7 @@ def test_a_server_that_goes_away_is_told_as_it_is(results: Path) -> None:
         while line := process.stderr.readline():
             if "server away" in line:
                 break
-        assert re.search(r"server away \d+ of \d+ s, \d in flight, no connection, ", line)
+        assert re.search(r"server away \d+ of \d+ s, \d in flight, no connection: ", line)
     finally:
         process.kill()
         process.communicate()
