@@ -31,7 +31,7 @@ from benchmarks.embedded import ROOT, environment
 from benchmarks.server_full import EXPERIMENT, READER, Turn, take_turn
 from core.engines.dialects.llamacpp import release
 from core.engines.embedded_model import CORES, EMBEDDED_ENGINES, EMBEDDED_GGUF, EMBEDDED_SLOTS
-from core.engines.gguf_header import shape
+from core.engines.gguf_header import Gguf
 
 SIZE = 2048  # of the matrices whose product tells the core's speed
 PRODUCTS = 5
@@ -79,7 +79,7 @@ def whole_run(overrides: list[str]) -> Whole:
             raise SystemExit(ended.stderr)
         journal = (Path(folder) / "journal" / "02_rsa_basic.jsonl").read_text(encoding="utf-8").splitlines()
     made: list[dict[str, Any]] = [json.loads(line)["completion"] for line in journal]
-    size = shape(EMBEDDED_GGUF)
+    size = Gguf.read(EMBEDDED_GGUF).shape
     return Whole(
         seconds,
         cpu,

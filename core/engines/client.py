@@ -17,6 +17,7 @@ SECONDS = 10.0  # to wait for an answer
 MOST_BYTES = 2**25  # of an answer that are read; a list of a thousand models takes 2**21
 LONGEST = 300  # characters of a name or a setting that are kept
 MOST = 10**12  # of anything that is counted
+LOADING = (502, 503, 504)  # what a server that starts answers, or a gateway for it
 
 
 def send(url: str, key: str = "", body: Any = None, method: str | None = None, seconds: float = SECONDS) -> bytes:
@@ -44,7 +45,7 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
             raise UserError(f"the server at {url} refuses the key. {Key.of(key).remedy}") from None
-        return {}
+        return None if error.code in LOADING else {}
     except (ValueError, RecursionError):
         return {}
     except OSError:

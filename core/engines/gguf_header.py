@@ -1,8 +1,7 @@
 """The header of a GGUF file: what it says of its model, as much as it takes to size a server for it."""
 
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from gguf import GGUFReader, GGUFValueType, Keys
 from core.base.errors import UserError
 from core.engines.shape import Shape
 
-# Dense, and every layer keeps all keys and values: for these, kv_elements is what llama.cpp allocates.
+# Dense, and every layer keeps all keys and values: for these, Shape.kv_bytes is what llama.cpp allocates.
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 
@@ -21,19 +20,8 @@ class Gguf:
 
     path: Path
     bytes: int
-    layers: int
-    heads: int
-    kv_heads: int
-    key_length: int  # of one head, as is the next
-    value_length: int
-    intermediate: int
+    shape: Shape
     longest: int
-    tensors: Mapping[str, tuple[int, ...]] = field(repr=False)  # their shapes
-
-    @property
-    def kv_elements(self) -> int:
-        """Elements that one token takes in the KV cache."""
-        return self.layers * self.kv_heads * (self.key_length + self.value_length)
 
     @classmethod
     def read(cls, path: Path) -> "Gguf":
@@ -59,28 +47,19 @@ class Gguf:
                 raise UserError(f"{path} does not hold {name}. Fetch or convert it again")
             return value
 
-        heads = number(Keys.Attention.HEAD_COUNT)
-        head = number(Keys.LLM.EMBEDDING_LENGTH) // heads
-        return cls(
-            path,
-            path.stat().st_size,
+        heads, hidden = number(Keys.Attention.HEAD_COUNT), number(Keys.LLM.EMBEDDING_LENGTH)
+        tensors = {tensor.name: tensor.shape for tensor in header.tensors}
+        shape = Shape(
             number(Keys.LLM.BLOCK_COUNT),
+            hidden,
             heads,
             number(Keys.Attention.HEAD_COUNT_KV, heads),
-            number(Keys.Attention.KEY_LENGTH, head),
-            number(Keys.Attention.VALUE_LENGTH, head),
+            number(Keys.Attention.KEY_LENGTH, hidden // heads),
             number(Keys.LLM.FEED_FORWARD_LENGTH),
-            number(Keys.LLM.CONTEXT_LENGTH),
-            {tensor.name: tuple(map(int, tensor.shape)) for tensor in header.tensors},
+            int(tensors.get("token_embd.weight", (hidden, 0))[1]),
+            tied="output.weight" not in tensors,
         )
-
-
-def shape(path: Path) -> Shape:
-    """The shape of the model in a GGUF file. Raises UserError, as Gguf.read does."""
-    of = Gguf.read(path)
-    hidden, vocab = of.tensors["token_embd.weight"]
-    tied = "output.weight" not in of.tensors
-    return Shape(of.layers, hidden, of.heads, of.kv_heads, of.key_length, of.intermediate, vocab, tied)
+        return cls(path, path.stat().st_size, shape, number(Keys.LLM.CONTEXT_LENGTH))
 
 
 class _Header(GGUFReader):

@@ -77,43 +77,28 @@ class Generator:
         self.journal, self.on_completion, self._say = journal, on_completion, say
         self._budget = budget if server.card.price else None
         self._slots = Slots(limit)
-        self._asker = Asker(server, limit, timeout, stall, say)
+        self.asker = Asker(server, limit, timeout, stall, say)
         self._opens: bool | None = None  # whether thinking is open where the model's text begins; None: not asked yet
         self._finding_out = asyncio.Lock()
 
     async def __aenter__(self) -> "Generator":
-        await self._asker.__aenter__()
+        await self.asker.__aenter__()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await self._asker.__aexit__(*exception)
+        await self.asker.__aexit__(*exception)
 
     @property
     def server(self) -> Server:
         """The server as it was last seen: its version may change during a run."""
-        return self._asker.server
-
-    @property
-    def in_flight(self) -> int:
-        """Requests that wait for a reply."""
-        return self._asker.in_flight
-
-    @property
-    def streamed(self) -> int:
-        """Tokens of the replies that are coming, about; 0 where the server does not stream."""
-        return self._asker.streamed
+        return self.asker.server
 
     @property
     def trouble(self) -> str:
         """What keeps requests from being answered now, in a few words; "" where nothing does."""
         if self._budget and self._budget.waiting:
             return f"{self._budget.waiting} requests waiting for budget (MAX_DOLLARS)"
-        return self._asker.trouble
-
-    @property
-    def reason(self) -> str:
-        """Why requests are asked again, in two or three words ("status 503"); "" where none are."""
-        return self._asker.reason
+        return self.asker.trouble
 
     def key(self, messages: Sequence[Message], seed: int, sampling: Sampling) -> str:
         """The journal key: all that determines a completion, and nothing that doesn't (the server's address, say). Of
@@ -129,18 +114,10 @@ class Generator:
         if record is None:
             return None
         try:
-            found = from_record(key, record)
+            return from_record(key, record)
         except ValueError as error:
             self.journal.doubt(key, str(error))
             return None
-        rests_on = self.server.rests_on
-        if rests_on and rests_on not in self.journal.cautions and self.journal.is_earlier(key):
-            self.journal.cautions.add(rests_on)
-            self._say(
-                f"note: completions from the journal are matched by {rests_on} alone: whether the same weights "
-                "made them is not known"
-            )
-        return found
 
     async def __call__(
         self,
@@ -215,7 +192,7 @@ class Generator:
         cannot = self.server.cannot_continue
         try:
             may_be_forced = sampling.answer_tokens and not (sampling.opening or cannot)
-            reply = await self._asker(
+            reply = await self.asker(
                 self._body(messages, seed, sampling),
                 content_key(list(messages)),
                 hold,
@@ -312,7 +289,7 @@ class Generator:
             body = self._body(messages, 0, sampling)
             with self._hold(may_wait=False) as hold:  # others may wait for what this finds out
                 try:
-                    reply = await self._asker(body, "", hold, self._most(hold, messages, sampling.max_tokens))
+                    reply = await self.asker(body, "", hold, self._most(hold, messages, sampling.max_tokens))
                 except Failure:
                     return False
                 made = Completion(key, 0, reply.reasoning, reply.content, origin=self.server.origin)
@@ -333,7 +310,7 @@ class Generator:
         body = self._body(messages, cut.seed, replace(sampling, max_tokens=sampling.answer_tokens))
         body |= self.server.dialect.closed(self.server, messages, thinking, sampling.answer_opening)
         try:
-            reply = await self._asker(body, "", hold, self._forced_most(hold, messages, sampling))
+            reply = await self.asker(body, "", hold, self._forced_most(hold, messages, sampling))
         except Failure as failure:  # the unforced reading stands; "truncated" is its doubt
             return replace(cut, not_forced=_reason(failure))
         opening = sampling.answer_opening
@@ -369,7 +346,7 @@ class Generator:
         body |= await asyncio.to_thread(goes_on, self.server, messages, thinking)
         forced = self._forced_most(hold, messages, sampling) if sampling.answer_tokens else 0.0
         try:
-            reply = await self._asker(body, "", hold, self._most(hold, messages, left, thinking), forced)
+            reply = await self.asker(body, "", hold, self._most(hold, messages, left, thinking), forced)
         except Failure as failure:
             return noted(before, _reason(failure), failure.is_final)
         made = replace(_summed(before, reply), origin=self.server.origin)
@@ -400,7 +377,7 @@ class Generator:
             )
         overflows = ("context", "too long", "too large", "maximum length")
         is_overflow = any(words in str(error).lower() for words in overflows)
-        if not (error.may_pass or is_overflow or error.is_filtered or self._asker.is_answered):
+        if not (error.may_pass or is_overflow or error.is_filtered or self.asker.is_answered):
             remedy = self.server.card.remedy(error.names)
             raise UserError(f"the server at {self.server.base_url} refuses our requests: {error}{remedy}")
         if is_overflow:

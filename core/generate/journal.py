@@ -19,7 +19,6 @@ taken. The sum over a journal is what its experiment has spent.
 import fcntl
 import hashlib
 import json
-import math
 import os
 import re
 import shutil
@@ -29,10 +28,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, get_origin, get_type_hints
+from typing import Annotated, Any, get_type_hints
+
+from msgspec import Meta, Struct, convert, defstruct
 
 from core.base.errors import UserError
+from core.base.fields import Amount
 from core.base.files import trouble
 from core.types import Completion, Message, are_messages
 
@@ -172,7 +173,6 @@ class Journal(Records):
         super().__init__()
         self.path, self._mode = path, 0o600 if is_private else 0o644
         self.damaged: list[int] = []  # numbers of lines that can't be read; their completions are owed again
-        self.cautions: set[str] = set()  # of servers (Server.rests_on) whose reuse has been reported
         self._refused: OSError | None = None  # what the disk said when it was to make sure of what it has
         self._dirty = threading.Event()
         self._stop = threading.Event()
@@ -296,11 +296,7 @@ def _is_whole(line: bytes) -> bool:
 
 def from_record(key: str, record: Mapping[str, Any]) -> Completion:
     """The completion that is kept under `key`. Raises ValueError where its fields are none of a completion's."""
-    for name, value in record.items():
-        if name not in _FIELDS or not _fits(value, _FIELDS[name], is_signed=name == "logprob"):
-            raise ValueError(f"{name}: {value!r:.40}")
-    if "seed" not in record:
-        raise ValueError("no seed")
+    convert(record, _KEPT)
     return Completion(key=key, reused=True, **record)
 
 
@@ -309,18 +305,14 @@ def to_record(completion: Completion) -> dict[str, Any]:
     return {name: value for name, value in vars(completion).items() if name in _FIELDS}
 
 
-def _fits(value: Any, hint: Any, is_signed: bool = False) -> bool:
-    """Whether a value read from JSON may stand in a field of this type; numbers that have no sign are counts or
-    amounts."""
-    if isinstance(hint, UnionType):
-        return any(_fits(value, each, is_signed) for each in hint.__args__)
-    if get_origin(hint) is list:
-        return isinstance(value, list) and all(_fits(each, hint.__args__[0]) for each in value)
-    if get_origin(hint) is dict:
-        return isinstance(value, dict) and all(type(each) in (int, float) for each in value.values())
-    if hint in (int, float):
-        return type(value) in (int, hint) and (is_signed or value >= 0) and -math.inf < value < math.inf
-    return isinstance(value, hint or NoneType)
+def _model() -> type[Struct]:
+    """Return the model of a record: the fields of a completion, with the ranges of their numbers."""
+    count = Annotated[int, Meta(ge=0)]
+    finite = Annotated[float, Meta(ge=-1e15, le=1e15)] | None
+    ranged: Any = {int: count, list[int]: list[count], float: Amount, float | None: finite}
+    fields: Any = [(name, ranged.get(hint, hint), None) for name, hint in _FIELDS.items() if name != "seed"]
+    return defstruct("Kept", [("seed", count), *fields], forbid_unknown_fields=True)
 
 
 _FIELDS = {name: hint for name, hint in get_type_hints(Completion).items() if name not in ("key", "reused")}
+_KEPT = _model()

@@ -62,27 +62,24 @@ class Failure(Exception):
     may_pass = True  # by itself: then the request is asked again,
     tries = math.inf  # so often at most, of its kind
     is_final = False  # this very request can never succeed: that is kept
+    what = ""  # what its words begin with
 
     @property
     def words(self) -> str:
         """Return what a completion records of it."""
-        return str(self)
+        return f"{self.what}{self}"
 
 
 class Lost(Failure):
     """The connection was refused, or ended before the reply did."""
 
-    @property
-    def words(self) -> str:
-        return f"no connection: {self}"
+    what = "no connection: "
 
 
 class Malformed(Failure):
     """The server said that all is well, and what it sent is not a chat completion."""
 
-    @property
-    def words(self) -> str:
-        return f"the server's answer could not be read: {self}"
+    what = "the server's answer could not be read: "
 
 
 class Oversized(Failure):
@@ -112,16 +109,12 @@ class Refused(Failure):
         tokens may have to be paid."""
         text, error = (body, _json(body)) if isinstance(body, str) else (json.dumps(body), body)
         super().__init__(one_line(_words(error) or text or f"Error code: {status}", LONGEST_WORDS))
-        self.status, self._all = status, text.lower()
+        self.status, self._all, self.what = status, text.lower(), f"status {status}: "
         self.wait = _wait({name.lower(): value for name, value in headers.items()})
         self.is_free = not (is_within or status in PASSED_ON)
         self.is_final = status in (400, 413, 422)
         is_too_large = "request too large" in self._all  # for the limit of a minute, also alone
         self.may_pass = status >= 500 or (status in PASSING and not is_too_large)
-
-    @property
-    def words(self) -> str:
-        return f"status {self.status}: {self}"
 
     def names(self, field: str) -> bool:
         """Whether it speaks of this `field` of a request."""

@@ -29,10 +29,10 @@ AWAY_SECONDS = 128.0  # that a server may be away
 LONGEST_WAIT = 600.0  # seconds; bounds what a server may ask for with Retry-After
 THROTTLED_SECONDS = 3600.0  # for which a server may refuse everything for the rate
 IDLE_SECONDS = 60.0  # after so long a pause, another server may have taken the place of ours
-FEW = 3  # unusable replies to one request after which it is said, if nothing else was usable meanwhile
 # A server is given up when a request was asked in vain, and no other was usable for so many seconds; one whose first
 # reply is still to come, when so many different prompts were asked in vain.
 SECONDS_SINCE, PROMPTS_NEVER = 600.0, 2
+REASON = 60  # characters of a failure that the bar shows
 KEPT = "what is finished is kept"
 
 
@@ -47,7 +47,7 @@ class Asker:
     def __init__(self, server: Server, limit: int, timeout: float, stall: float, say: Callable[[str], None]) -> None:
         self.server = server
         self._limit, self._timeout, self._stall, self._say = limit, timeout, stall, say
-        self._opened: Wire | None = None
+        self._wire: Wire  # since it was entered
         self._rates = Rates(_pause_for)
         self._again: dict[object, str] = {}  # the requests that have failed and are asked again, and why
         self._away: float | None = None  # since when it has not been reached; monotonic seconds, as all times here
@@ -57,33 +57,28 @@ class Asker:
         self._names: set[str] = set()  # what its replies call the model
         self._doubted = False  # whether another server may have taken its place
         self._checking = asyncio.Lock()
-        self._is_told = self._is_told_of_pauses = self._is_told_of_cuts = False
+        self._is_told_of_cuts = False
 
     async def __aenter__(self) -> "Asker":
         from core.generate.wire import Wire  # takes a while to load
 
-        self._opened = await Wire(self.server, self._limit).__aenter__()
+        self._wire = await Wire(self.server, self._limit).__aenter__()
         return self
 
     async def __aexit__(self, *about: object) -> None:
         await self._wire.__aexit__(*about)
-
-    @property
-    def _wire(self) -> "Wire":
-        assert self._opened, "use it as a context manager"
-        return self._opened
 
     # For the bar
 
     @property
     def in_flight(self) -> int:
         """Requests that wait for a reply."""
-        return self._opened.in_flight if self._opened else 0
+        return self._wire.in_flight
 
     @property
     def streamed(self) -> int:
         """Tokens of the replies that are coming, about; 0 where the server does not stream."""
-        return self._opened.streamed if self._opened else 0
+        return self._wire.streamed
 
     @property
     def trouble(self) -> str:
@@ -96,8 +91,8 @@ class Asker:
 
     @property
     def reason(self) -> str:
-        """Why requests are asked again, in two or three words ("status 503"); "" where none are."""
-        return next(reversed(self._again.values())).partition(": ")[0] if self._again else ""
+        """Return why requests are asked again, in the server's words if it has some; "" if none are."""
+        return next(reversed(self._again.values())) if self._again else ""
 
     @property
     def is_answered(self) -> bool:
@@ -126,10 +121,8 @@ class Asker:
                     if self._is_throttled(failure) and time.monotonic() - began < THROTTLED_SECONDS:
                         continue  # the rates let it wait with all others; it has not been tried
                     tried[type(failure)] += 1
-                    self._again[mine] = one_line(failure.words, 200)
+                    self._again[mine] = one_line(failure.words, REASON)
                     is_silent = (self._usable_at or -math.inf) < began
-                    if is_silent:
-                        self._tell(failure, tried.total())
                     wait = self._wait(failure, tried.total(), is_silent)
                     if tried[type(failure)] == failure.tries or tried.total() > RETRIES:
                         self._give_up(prompt, failure, since)
@@ -159,9 +152,7 @@ class Asker:
                 self._doubted = True
                 await self._check()
             self._names.add(reply.model)
-        if self._is_told:
-            self._say(f"note: the server at {self.server.base_url} answers again")
-        self._away, self._usable_at, self._is_told = None, time.monotonic(), False
+        self._away, self._usable_at = None, time.monotonic()
         self._failed.clear()
         if not self._is_told_of_cuts and is_cut(reply, body["messages"]):
             self._is_told_of_cuts = True
@@ -190,30 +181,13 @@ class Asker:
         """Whether it is a limit of our rate. Raises Over if that never passes."""
         if not (isinstance(failure, Refused) and failure.status == THROTTLED):
             return False
-        since, said = self._rates.refused_since, str(failure).rstrip(".")
-        if not self._is_told_of_pauses:
-            self._is_told_of_pauses = True
-            self._say(
-                f"note: the server at {self.server.base_url} limits our rate ({said}): all requests wait for "
-                f"{math.ceil(self._rates.seconds_left)} s now, and whenever it says so (a lower CONCURRENCY may keep "
-                "below its limits)"
-            )
+        since = self._rates.refused_since
         if since is not None and asyncio.get_running_loop().time() - since > THROTTLED_SECONDS:
             raise Over(
                 f"the server at {self.server.base_url} has refused every request for {THROTTLED_SECONDS / 60:.0f} "
-                f"minutes, for the limits of our rate: {said}. Run the same command again later: {KEPT}"
+                f"minutes, for the limits of our rate: {failure}. Run the same command again later: {KEPT}"
             )
         return True
-
-    def _tell(self, failure: Failure, tries: int) -> None:
-        """Say once that nothing usable comes. A few failures may happen to any request; long waits are said at once."""
-        if self._is_told or (tries < FEW and not isinstance(failure, Stalled | Overtime)):
-            return
-        self._is_told = True
-        self._say(
-            f"note: the server at {self.server.base_url} sends nothing usable ({one_line(failure.words, 200)}). "
-            f"It is asked again; if nothing comes for some minutes, the run ends, and {KEPT}"
-        )
 
     def _wait(self, failure: Failure, tries: int, is_silent: bool) -> float:
         """Return the seconds before the next try. `is_silent`: nothing usable has come since the first one. Raises
@@ -255,19 +229,13 @@ class Asker:
             if not self._doubted:
                 return  # another request has looked
             ours = self.server
-            served = await self._wire.models()
-            self._away = None  # it answers, though a reply may take minutes
-            if served and ours.is_listed and ours.model not in served:
-                raise UserError(
-                    f"the server at {ours.base_url} serves {one_line(', '.join(served), 200)} now, and this "
-                    f"run began with {ours.model}. Start that again and run the same command: {KEPT}"
-                )
             try:
                 now = await asyncio.to_thread(ours.look, ours)
-            except UserError as error:  # a gateway whose servers are being started again, say
-                raise Lost(str(error)) from None
+            except UserError as error:
+                raise UserError(f"{error} ({KEPT}; this run began with {ours.origin})") from None
             if now is None:
-                raise Lost("it lists its models and falls silent")
+                raise Lost("nothing answers")
+            self._away = None  # it answers, though a reply may take minutes
             if now.kind != ours.kind or any(ours.weights.get(name) != value for name, value in now.weights.items()):
                 raise UserError(
                     f"the server at {ours.base_url} is {now.origin} now, and this run began with {ours.origin}. Start "

@@ -15,10 +15,10 @@ import os
 import urllib.parse
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -37,16 +37,11 @@ from core.generate.reply import (
     Reply,
     Stalled,
     found_in,
-    object_in,
     reply_from,
 )
 
-T = TypeVar("T")
-
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 4.0  # less than servers keep an idle connection (llama.cpp: 5 s), lest one be reused as it closes
-LIST_SECONDS = 10.0  # for the list of models
-ASIDE = 2  # connections beside those of the requests
 # Bytes of a reply: for each token of its cap, in a stream or with probabilities, and for all else. A larger one is
 # ended.
 BYTES, ROOM = 4096, 2**20
@@ -84,7 +79,7 @@ class Wire:
     async def __aenter__(self) -> "Wire":
         headers = {"Content-Type": "application/json", "User-Agent": "qed-rsa"}
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._limit + ASIDE, keepalive_timeout=KEEPALIVE_SECONDS),
+            connector=aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEEPALIVE_SECONDS),
             headers=headers | (dict([self._key.sent]) if self._key else {}),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),  # the others are ours
             proxy=_proxy(self._addresses[0]),
@@ -105,54 +100,32 @@ class Wire:
         cap = body.get("max_tokens") or body.get("max_completion_tokens") or math.inf
         most = ROOM + len(content) + BYTES * cap  # some servers repeat what they were sent
 
-        async def asked(flight: _Flight) -> Reply:
-            async with self._sent("POST", "/chat/completions", content, flight.address) as response:
-                return reply_from(await found_in(self._received(response, flight, most)))
-
-        return await self._flown(asked, patience, limit)
-
-    async def post(self, path: str, body: Mapping[str, Any], limit: float) -> Any:
-        """Return the value in the JSON that answers a POST of `body` to `path`, below the server's address, within
-        `limit` seconds. Raises as `exchange` does."""
-        content = json.dumps(body).encode()
-
-        async def asked(flight: _Flight) -> Any:
-            async with self._sent("POST", path, content, flight.address) as response:
-                try:
-                    return json.loads(await response.read())
-                except (ValueError, RecursionError):
-                    raise Malformed("no JSON") from None
-
-        return await self._flown(asked, limit, limit)
-
-    async def models(self) -> list[str]:
-        """Return the names of the models that are served now; [] if the server does not list them. Raises Lost."""
-
-        async def asked(flight: _Flight) -> dict[str, Any]:
-            async with self._sent("GET", "/models", None, flight.address) as response:
-                return object_in(await response.read())
-
+        now = asyncio.get_running_loop().time()
+        flight = _Flight(now, patience, asyncio.timeout_at(now + limit), self._least_busy())
+        self._flights.add(flight)
         try:
-            listed = await self._flown(asked, LIST_SECONDS, LIST_SECONDS, is_aside=True)
-        except Refused as refusal:
-            if refusal.status >= 500:
-                raise Lost(f"status {refusal.status}") from None
-            return []
-        except (Stalled, Overtime) as error:
-            raise Lost(str(error)) from None
-        except Malformed:
-            return []
-        found = listed.get("data")
-        return [str(model.get("id")) for model in (found if isinstance(found, list) else []) if isinstance(model, dict)]
+            async with flight.deadline, self._sent(content, flight.address) as response:
+                return reply_from(await found_in(self._received(response, flight, most)))
+        except (Refused, Malformed) as failure:
+            failure.args = (self._without_key(str(failure)),)
+            raise
+        except aiohttp.ClientError as error:
+            lost = Lost(_why_lost(error))
+            lost.is_free = isinstance(error, _UNSENT)
+            raise lost from None
+        except TimeoutError:
+            if flight.stalled:
+                raise Stalled(f"silent for {patience:.0f} s") from None
+            raise Overtime(f"no answer within {limit:.0f} s") from None
+        finally:
+            self._flights.discard(flight)
 
     @asynccontextmanager
-    async def _sent(
-        self, method: str, path: str, content: bytes | None, address: str
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _sent(self, content: bytes, address: str) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request, and again to where the same server redirects it. Raises Refused if the answer is an error."""
-        url = home = URL(with_query(f"{address}{path}", self._query))
+        url = home = URL(with_query(f"{address}/chat/completions", self._query))
         for _ in range(REDIRECTS):
-            async with self._session.request(method, url, data=content, allow_redirects=False) as response:
+            async with self._session.post(url, data=content, allow_redirects=False) as response:
                 if 300 <= response.status < 400 and (location := response.headers.get("Location")):
                     try:
                         url = url.join(URL(location))
@@ -185,31 +158,6 @@ class Wire:
         words = words.replace(self._key, shown).removesuffix("…")
         ends = (end for end in range(len(self._key) - 1, SHORTEST_KEY - 1, -1) if words.endswith(self._key[:end]))
         return words[:-end] + shown if (end := next(ends, 0)) else words
-
-    async def _flown(
-        self, asked: Callable[[_Flight], Awaitable[T]], patience: float, limit: float, is_aside: bool = False
-    ) -> T:
-        """Return what comes of `asked`, a request that is sent now. Not `is_aside`: it counts as one in flight."""
-        now = asyncio.get_running_loop().time()
-        flight = _Flight(now, patience, asyncio.timeout_at(now + limit), self._least_busy())
-        if not is_aside:
-            self._flights.add(flight)
-        try:
-            async with flight.deadline:
-                return await asked(flight)
-        except (Refused, Malformed) as failure:
-            failure.args = (self._without_key(str(failure)),)
-            raise
-        except aiohttp.ClientError as error:
-            lost = Lost(_why_lost(error))
-            lost.is_free = isinstance(error, _UNSENT)
-            raise lost from None
-        except TimeoutError:
-            if flight.stalled:
-                raise Stalled(f"silent for {patience:.0f} s") from None
-            raise Overtime(f"no answer within {limit:.0f} s") from None
-        finally:
-            self._flights.discard(flight)
 
     def _least_busy(self) -> str:
         busy = Counter(flight.address for flight in self._flights)

@@ -27,7 +27,7 @@ def on_this_machine(
     size = llamacpp.size(model, need, llamacpp.memory(), llamacpp.physical_cores())
     config = replace(config, MAX_TOKENS=min(config.MAX_TOKENS, size.context))  # where llama.cpp ends a completion
     engine = (
-        f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.layers} layers): {size.slots} requests "
+        f"llama.cpp with {file.name} ({model.bytes / 1e6:,.0f} MB, {model.shape.layers} layers): {size.slots} requests "
         f"at a time, contexts of {size.context:,} tokens, {size.threads} threads"
         + ("" if environment.engine() else "; a run needs ENGINE=llamacpp")
     )

@@ -88,20 +88,20 @@ class Bar:
         """Return the parts of the line, the most important first. Tokens are those made in this run, with the tokens of
         replies that are still coming."""
         elapsed = time.monotonic() - self._began
-        trouble, reason = ("", "") if self._is_over else (generator.trouble, generator.reason)
+        trouble, reason = ("", "") if self._is_over else (generator.trouble, generator.asker.reason)
         shown = [trouble] if trouble else []
         if self._failed:
             shown.append(f"failed {self._failed}")
         if self._new and not self._is_over and not trouble:
             shown.append(f"about {clock(elapsed / self._new * max(0, self.total - self.done))} left")
         if not self._is_over:
-            shown.append(f"{generator.in_flight} in flight")
+            shown.append(f"{generator.asker.in_flight} in flight")
         if reason:
             shown.append(reason)
         if self._uncounted:
             shown.append("tok/s unknown")
         else:
-            tokens = self._new_tokens + generator.streamed
+            tokens = self._new_tokens + generator.asker.streamed
             shown += [f"{short(tokens)} tok", f"{tokens / max(1e-9, elapsed):,.0f} tok/s"]
         return [*shown, accuracy] if accuracy else shown
 

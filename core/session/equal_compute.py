@@ -218,9 +218,9 @@ def _why_not(entry: Entry, server: Server, chosen: ProblemSet) -> str:
 def _shape_of(server: Server) -> Shape | None:
     """Return the shape of the model that `server` serves, if this machine knows it."""
     if server.card.engine == "embedded":
-        from core.engines.gguf_header import shape  # takes a while to load, and few need it
+        from core.engines.gguf_header import Gguf  # takes a while to load, and few need it
 
-        return shape(EMBEDDED_GGUF)
+        return Gguf.read(EMBEDDED_GGUF).shape
     if server.model.partition("@")[0] == weights.REPO:
         return QED_NANO
     config = Path(environment.model() or "?") / "config.json"

@@ -122,7 +122,6 @@ class Experiment(Generic[A]):
         enough = 1 + AHEAD * self.session.limit // getattr(self.config, "N", 1)
         # A time box is for all problems: none may have to wait until it is over.
         places = len(self.chosen.problems) if getattr(self.config, "MINUTES", 0) else enough
-        self.session.journal.cautions.add(self.session.server.rests_on)  # the results have a warning of their own
         own = Bar(self.session.name, self.max_completions * len(self.chosen.problems))
         with nullcontext(self.part.bar) if self.part else own as bar:
 

@@ -11,7 +11,6 @@ from gguf import Keys
 from core.base.errors import UserError
 from core.engines import weights
 from core.engines.gguf_header import Gguf
-from core.engines.gguf_header import shape as shape_of_gguf
 from core.engines.shape import Shape
 from labs.training.architectures import architecture_of, open_gguf, read_object, tensor_shapes
 from labs.training.chat import Chat
@@ -49,7 +48,7 @@ def _gguf(path: Path) -> Start:
     about, reader = Gguf.read(path), open_gguf(path)
     named = reader.fields[Keys.General.ARCHITECTURE].contents()
     kinds = sorted({tensor.tensor_type.name for tensor in reader.tensors} - set(TRAINABLE))
-    shape = shape_of_gguf(path)
+    shape = about.shape
     if named != "qwen3" or kinds or not shape.tied or shape.parameters > LARGEST_GGUF:
         has = f"{named}, {', '.join(kinds) or 'not quantized'}, {'' if shape.tied else 'not '}tied"
         raise UserError(

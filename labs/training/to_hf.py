@@ -20,7 +20,7 @@ from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import whole
-from core.engines.gguf_header import shape as shape_of_gguf
+from core.engines.gguf_header import Gguf
 from core.engines.shape import Shape
 from labs.training.architectures import (
     ARCHITECTURES,
@@ -44,7 +44,7 @@ def convert(path: Path, out: Path) -> None:
     reader = open_gguf(path)
     about = {name: field.contents() for name, field in reader.fields.items()}
     tensors = {tensor.name: tensor for tensor in reader.tensors}
-    shape = shape_of_gguf(path)
+    shape = Gguf.read(path).shape
     named, architecture = next(
         (named, each) for named, each in ARCHITECTURES.items() if each.name == about[Keys.General.ARCHITECTURE]
     )

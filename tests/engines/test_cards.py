@@ -207,10 +207,8 @@ def test_sampling_is_the_files_unless_the_cards_is_asked_for() -> None:
     nano = cards.named("qed-nano")
     config = Constants(TOP_K=20)
     assert nano.sampled(config) is config
-    assert nano.advice(config) == (
-        "note: the card qed-nano recommends TEMPERATURE=0.6 TOP_P=0.95; this run sends TEMPERATURE=0.7 TOP_P=1 "
-        "(SAMPLING=card takes the card's)"
-    )
+    told = nano.advice(config)
+    assert "TEMPERATURE=0.6 TOP_P=0.95" in told and "TEMPERATURE=0.7 TOP_P=1 " in told and "SAMPLING=card" in told
     asked = dataclasses.replace(config, SAMPLING="card")
     taken = nano.sampled(asked)
     assert (taken.TEMPERATURE, taken.TOP_P, taken.TOP_K) == (0.6, 0.95, 20) and nano.advice(taken) == ""

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,8 @@ from core.engines.server import Server
 from core.generate import retry
 from core.generate.generator import Generator
 from core.generate.journal import Archive, Journal, content_key
-from core.report import compare, page, texts
+from core.report import compare
 from core.results import warnings
-from core.results.data import archive
 from core.types import Completion, Sampling
 from tests.conftest import run
 from tests.fakes.engines import Said, StandIn, llama, sglang, vllm
@@ -30,7 +28,6 @@ from tests.fakes.http import answer, reset
 
 MESSAGES: list[Any] = [{"role": "user", "content": "How much is 6*7?"}]
 SHORT = Sampling(max_tokens=100)
-SMALL = ("LIMIT=2", "N=4", "MAX_TOKENS=300")
 THINKS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n<think>\n"
 ANSWERS = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
@@ -272,17 +269,9 @@ RESTS_ON = {
 
 
 @pytest.mark.parametrize(("pages", "words"), RESTS_ON.values(), ids=RESTS_ON)
-def test_reuse_that_rests_on_a_name_or_an_unseen_path_is_noted_once(
-    serve: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], pages: dict[str, Any], words: str
-) -> None:
+def test_a_server_tells_what_reuse_rests_on(serve: Any, pages: dict[str, Any], words: str) -> None:
     server = serve(pages).probed()
     assert server.rests_on.startswith(words) and bool(server.rests_on) == bool(words)
-    complete(server, tmp_path)
-    complete(server, tmp_path, (4, 4))
-    assert not capsys.readouterr().err, "this run's own completions are no earlier ones"
-    assert reused(complete(server, tmp_path)) == [True] * 3
-    note = f"note: completions from the journal are matched by {server.rests_on} alone"
-    assert capsys.readouterr().err.count(note) == bool(words)
 
 
 def test_ollamas_digest_tells_a_model_from_another_of_its_name(serve: Any, tmp_path: Path) -> None:
@@ -383,72 +372,7 @@ def test_pages_that_fail_while_a_server_is_asked_again_are_no_other_weights(serv
     assert complete(server, tmp_path, (1,))[0].error is None
 
 
-# Records that are whole and no completions
-
-
-def put_raw(path: Path, key: str, completion: str) -> None:
-    messages = "" if "messages" in completion else ',"messages":[]'
-    head = f'{{"key":"{key}","completion":{{{completion}{messages}'.encode()
-    with open(path, "ab") as file:
-        file.write(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
-
-
-WRONG = {
-    "a field of another version": '"seed":1,"answer":"x","colour":"red"}',
-    "no seed": '"answer":"x"}',
-    "messages of another shape": '"seed":1,"answer":"x"},"messages":[3]',
-    "no messages": '"seed":1,"answer":"x"},"messages":null',
-    "a text that is a number": '"seed":1,"answer":3}',
-    "a text that is nothing": '"seed":1,"thinking":null}',
-    "a count that is a text": '"seed":1,"completion_tokens":"12"}',
-    "a count below zero": '"seed":1,"prompt_tokens":-1}',
-    "a count that is a truth": '"seed":1,"prompt_tokens":true}',
-    "seconds without end": '"seed":1,"seconds":Infinity}',
-    "seconds that are none": '"seed":1,"seconds":NaN}',
-    "a list for the forced answer": '"seed":1,"forced":["x"]}',
-    "logprobs in a list": '"seed":1,"logprobs":[]}',
-    "logprobs that are texts": '"seed":1,"logprobs":{"a":"b"}}',
-    "what the journal never holds": '"seed":1,"reused":false}',
-    "no JSON": '"seed":1,}',
-    "cut": '"seed":1',
-    "too deep": '"seed":1,"answer":' + "[" * 100_000 + "]" * 100_000 + "}",
-    "another completion behind it": '"seed":1},"completion":3',
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-def test_a_record_that_is_whole_and_no_completion_is_made_again(serve: Any, tmp_path: Path, wrong: str) -> None:
-    server = serve(sglang()).probed()
-    (made,) = complete(server, tmp_path, (1,))
-    (tmp_path / "test.jsonl").unlink()
-    put_raw(tmp_path / "test.jsonl", made.key, wrong)
-    with Journal(tmp_path / "test.jsonl") as journal:
-        assert not journal.damaged and len(journal) == 1
-        assert texts.kept(journal, made.key) is None
-    (again,) = complete(server, tmp_path, (1,))
-    assert not again.reused and complete(server, tmp_path, (1,)) == [again]
-    assert reused(complete(server, tmp_path, (1,))) == [True]
-    with Archive(tmp_path) as archive:
-        assert (found := texts.kept(archive, made.key)) and found[0] == again
-
-
-def test_it_is_told_in_a_line(serve: Any, results: Path, tmp_path: Path) -> None:
-    here = serve(sglang())
-    constants = ("LIMIT=1", "N=2", "MAX_TOKENS=100", "PROBLEMS=sums")
-    assert run("01_baseline", *constants, BASE_URL=here.url)[0] == 0
-    path = results / "journal" / "01_baseline.jsonl"
-    keys = [json.loads(line)["key"] for line in path.read_text().splitlines()]
-    path.unlink()
-    for key in keys:
-        put_raw(path, key, '"seed":1,"answer":["\x1b[2J"]}')
-    told = page.read(results / "01_baseline.json")
-    with archive(told.path, told.head.experiment) as journals:
-        found = texts.of_problem(told.problems[0], journals)
-        assert not found.tiers["a"] and found.missing == 2
-    status, out, err = run("01_baseline", *constants, BASE_URL=here.url)
-    notes = [line for line in err.splitlines() if line.startswith("note:")]
-    assert status == 0 and len(notes) == 1 and "2 records in" in notes[0] and "no completions" in notes[0], err
-    assert "Traceback" not in err + out and len(here.asked) == 4
+# Journals that disagree
 
 
 def kept(path: Path, *answers: str) -> None:
@@ -520,20 +444,6 @@ def test_an_unknown_server_is_tried_and_no_name_decides(serve: Any, tmp_path: Pa
         again = complete(here.probed(), tmp_path / str(order), (*order, 7))
         assert again[: len(order)] == [found[seed] for seed in order]
         assert len(here.asked) == asked + 1, "what was tried is in the journal, and is not tried again"
-
-
-def test_a_cut_answer_of_the_papers_model_is_an_answer(serve: Any, results: Path, tmp_path: Path) -> None:
-    """Qwen3-4B-Instruct-2507 has "qwen3" in its name and does not think."""
-    problems = tmp_path / "problems.json"
-    problems.write_text(json.dumps([{"problem": "How much is 6*7?", "answer": 42}]))
-    pages = {"/v1/models": {"data": [{"id": "Qwen/Qwen3-4B-Instruct-2507", "owned_by": "me"}]}}
-    here = serve(pages, cut)
-    constants = ("N=4", "MAX_TOKENS=100", f"PROBLEMS={problems}")
-    status, _, err = run("01_baseline", *constants, BASE_URL=here.url)
-    assert status == 0, err
-    document = load(results)
-    assert document["metrics"]["final"]["mean_accuracy"]["value"] == 1.0
-    assert document["metrics"]["steps"][0]["truncated"] == 4 and document["metrics"]["steps"][0]["forced"] == 0
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_sizes_for_qed_nano_by_hand(tmp_path: Path) -> None:
     """36 layers with 8 heads of 128, keys and values of 2 bytes: 147,456 bytes a token. 4.28 GB of weights in q8_0; of
     the memory, 2 GiB and a tenth are kept. 68,096 tokens = 2,048 + 4 x 16,384 + 512."""
     model = qed_nano(tmp_path / "q8.gguf", 4_280_000_000)
-    assert model.kv_elements * llamacpp.KV_ELEMENT == 147_456 and model.longest == 262_144
+    assert model.shape.kv_bytes() == 147_456 and model.longest == 262_144
 
     def size(gib: int, cores: int = 8, need: Need = Need()) -> llamacpp.Size:  # noqa: B008 - frozen
         return llamacpp.size(model, need, gib * GIB, cores)

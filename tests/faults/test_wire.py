@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from core.scaffolds import prompts
 from core.types import Completion, Problem, Sampling
 from tests.conftest import python, start
 from tests.faults import proxy as wire
-from tests.faults.proxy import Chunk, Fault, Proxy
+from tests.faults.proxy import Fault, Proxy
 from tests.helpers.runs import load, timeless
 
 LONG = pytest.mark.faults
@@ -34,59 +34,23 @@ SEED = int(os.environ.get("FAULTS_SEED", "0"))
 SUM = Problem("sum", "Find the remainder when 9*15 + 8*67 + 2*69 + 6*41 is divided by 1000.", "55")
 MESSAGES = prompts.solve(SUM)
 SHORT = Sampling(max_tokens=300)
-MEGABYTE = 2**20
 
 
-def set_finish(reason: Any) -> wire.Change:
-    def change(chunks: list[Chunk]) -> None:
-        for one in (one for chunk in chunks for one in chunk["choices"]):
-            one["finish_reason"] = reason
-
-    return change
-
-
-def set_choices(value: Any) -> wire.Change:
-    return lambda chunks: [chunk | {"choices": value} for chunk in chunks]
-
-
-def two_choices(chunks: list[Chunk]) -> None:
-    """A second, other choice beside the one that was asked for."""
-    for chunk in chunks:
-        other = json.loads(json.dumps(chunk["choices"]))
-        for one in other:
-            one["index"] = 1
-            one.get("message", one.get("delta"))["content"] = "\\boxed{0}"
-        chunk["choices"] += other
-
-
-def error_inside(chunks: list[Chunk]) -> list[Chunk]:
-    """A server that breaks down while it streams says so in an event; a gateway, in a body with status 200."""
-    return [*chunks[: len(chunks) // 2], {"error": {"message": "the engine has died", "code": 500}}]
-
-
-def content(value: Any) -> wire.Change:
-    return wire.messages(lambda message: message.update(content=value))
-
-
-def framed(framing: Callable[[bytes], bytes]) -> Fault:
-    return wire.rewritten(lambda chunks: None, framing)
-
-
-# What passes by itself: the request is asked again, and nothing of the broken answer is kept.
+# What passes by itself: the request is asked again, and nothing of the broken answer is kept. Well-framed chats that
+# make no sense are tested in tests/generate/test_wire.py.
 PASSING = wire.named(
     {
-        "refused": wire.refused,
-        "reset before headers": wire.lost(reset=True),
-        "closed before headers": wire.lost(reset=False),
+        "reset before headers": wire.raw(b"", reset=True),
+        "closed before headers": wire.raw(b""),
         "closed in the status line": wire.raw(b"HTTP/1.1 20"),
         "closed in the headers": wire.raw(b"HTTP/1.1 200 OK\r\ncontent-ty"),
         "no HTTP": wire.raw(b"SSH-2.0-OpenSSH_9.9\r\n"),
         "TLS": wire.raw(b"\x15\x03\x01\x00\x02\x02\x16"),
         "reset after headers": wire.broken_off(0, reset=True),
         "reset in mid body": wire.broken_off(0.5, reset=True),
-        "reset in mid chunk": wire.broken_off(0.5, reset=True, chunked=True),
+        "reset in mid chunk": wire.broken_off(0.5, reset=True, framing="chunks"),
         "body a byte short": wire.broken_off(0.9999),
-        "chunks without an end": wire.broken_off(0.9, chunked=True),
+        "chunks without an end": wire.broken_off(0.9, framing="chunks"),
         "429": wire.says(429, {"error": {"message": "slow down"}}, retry_after="0"),
         "408": wire.says(408, b""),
         "500 of a list": wire.says(500, [1]),
@@ -104,68 +68,47 @@ PASSING = wire.named(
         "NaN": wire.says(200, b"NaN"),
         "list": wire.says(200, [1, 2]),
         "empty object": wire.says(200, {}),
-        "error in mid answer": wire.rewritten(error_inside),
-        "garbage labelled gzip": wire.labelled("", content_encoding="gzip"),
+        "garbage labelled gzip": wire.passed(headers={"content-encoding": "gzip"}),
         "headers without an end": wire.raw(b"HTTP/1.1 200 OK\r\n" + b"x-pad: 12345678\r\n" * 40_000),
-        "null choices": wire.rewritten(set_choices(None)),
-        "choices of strings": wire.rewritten(set_choices(["x"])),
-        "choices an object": wire.rewritten(set_choices({"0": {}})),
-        "null message": wire.rewritten(set_choices([{"index": 0, "message": None, "delta": None}])),
-        "content of a number": wire.rewritten(content(7)),
-        "unfinished": wire.rewritten(set_finish(None)),
-        "aborted": wire.rewritten(set_finish("abort")),
     }
 )
 
 # The same, of streams alone.
 TORN = wire.named(
     {
-        "no finish and no done": wire.ends_early(events=3),
-        "no finish, closed as HTTP/1.0": wire.ends_early(events=3, close=True),
-        "in mid line": wire.ends_early(share=0.6),
-        "in mid line, closed as HTTP/1.0": wire.ends_early(share=0.6, close=True),
+        "in mid line": wire.passed(change=lambda body: body[: len(body) * 6 // 10]),
+        "in mid line, closed as HTTP/1.0": wire.broken_off(0.6, framing="end"),
         "a stream of nothing": wire.says(200, b"", "text/event-stream"),
         "a stream of done alone": wire.says(200, b"data: [DONE]\n\n", "text/event-stream"),
         "a stream of comments": wire.says(200, b": ping\n\n" * 9, "text/event-stream"),
-        "a line that is no JSON": framed(lambda body: body.replace(b"data: {", b"data: {{", 20)),
     }
 )
 
 # What a server may do: one request, and the same completion.
 HARMLESS = wire.named(
     {
-        "in bytes": wire.in_pieces(1),
-        "in pieces": wire.in_pieces(1013),
-        "closed after the answer": wire.closed_after,
-        "reset when idle": wire.closed_when_idle,
-        "connection: close": wire.labelled("", connection="close"),
-        "closed as HTTP/1.0": wire.ends_early(events=0, close=True),
-        "100": wire.prefaced(b"HTTP/1.1 100 Continue\r\n\r\n"),
-        "103": wire.prefaced(b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"),
-        "large headers": wire.labelled("", **{f"x_{i}": "x" * 4000 for i in range(8)}),
-        "two choices": wire.rewritten(two_choices),
-        "fields of the future": wire.rewritten(lambda chunks: [c | {"novel": {"a": [1]}} for c in chunks]),
-        "crlf": framed(lambda body: body.replace(b"\n", b"\r\n")),
-        "no space after the colon": framed(lambda body: body.replace(b"data: ", b"data:")),
-        "comments and fields": framed(lambda body: body.replace(b"data", b": ping\n\nid: 7\nevent: message\ndata")),
-        "a long comment": framed(lambda body: b":" + b"x" * MEGABYTE + b"\n\n" + body),
-        "a long line": wire.rewritten(
-            lambda chunks: [c | {"pad": "x" * MEGABYTE * (i < 2)} for i, c in enumerate(chunks)]
-        ),
-        "SSE without done": wire.ends_early(events=1),
+        "closed after the answer": wire.closed_after(reset=False),
+        "reset when idle": wire.closed_after(reset=True),
+        "connection: close": wire.passed(headers={"connection": "close"}),
+        "closed as HTTP/1.0": wire.broken_off(1, framing="end"),
+        "100": wire.passed(before=b"HTTP/1.1 100 Continue\r\n\r\n"),
+        "103": wire.passed(before=b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n"),
+        "large headers": wire.passed(headers={f"x-{i}": "x" * 4000 for i in range(8)}),
+        "a long comment": wire.passed(change=lambda body: (b":" + b"x" * 2**20) * (body[:1] != b"{") + b"\n\n" + body),
+        "a long line": wire.passed(change=lambda body: body.replace(b'{"', b'{"pad":"' + b"x" * 2**20 + b'","', 1)),
     }
 )
 
 # Read at once or asked again, as the client likes; the completion is the same.
 TOLERATED = wire.named(
     {
-        "JSON or SSE labelled html": wire.labelled("text/html"),
-        "JSON or SSE labelled nothing": wire.labelled(" "),
-        "JSON or SSE labelled JSON": wire.labelled("application/json"),
-        "JSON or SSE labelled SSE": wire.labelled("text/event-stream"),
-        "JSON or SSE labelled with another charset": wire.labelled("application/json; charset=utf-16"),
-        "a header too large": wire.labelled("", x_pad="x" * 30_000),
-        "headers too large": wire.labelled("", **{f"x_{i}": "x" * 5000 for i in range(60)}),
+        "JSON or SSE labelled html": wire.passed("text/html"),
+        "JSON or SSE labelled nothing": wire.passed(" "),
+        "JSON or SSE labelled JSON": wire.passed("application/json"),
+        "JSON or SSE labelled SSE": wire.passed("text/event-stream"),
+        "JSON or SSE labelled with another charset": wire.passed("application/json; charset=utf-16"),
+        "a header too large": wire.passed(headers={"x-pad": "x" * 30_000}),
+        "headers too large": wire.passed(headers={f"x-{i}": "x" * 5000 for i in range(60)}),
         "redirect": wire.raw(b"HTTP/1.1 307 Temporary\r\nlocation: /v1/chat/completions\r\ncontent-length: 0\r\n\r\n"),
     }
 )
@@ -183,8 +126,9 @@ def stream(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def proxy(engine: Server) -> Iterator[Proxy]:
-    with Proxy(engine.base_url) as made:
-        yield made
+    made = Proxy(engine.base_url)
+    yield made
+    made.close()
 
 
 def before(proxy: Proxy, engine: Server, stream: bool) -> Server:
@@ -370,7 +314,7 @@ def test_a_kept_connection_that_the_server_has_closed_costs_no_wait(
     monkeypatch.undo()  # waits are as they are
     server = before(proxy, engine, stream)
     ask(server, tmp_path, limit=1)
-    proxy.script = [wire.closed_after, wire.lost(reset=False)] * 4
+    proxy.script = [wire.closed_after(reset=False), wire.raw(b"")] * 4
     began = time.monotonic()
     made = ask(server, tmp_path, range(100, 104), limit=1)
     assert all(c.error is None for c in made) and time.monotonic() - began < 10
@@ -419,20 +363,21 @@ def assert_equal_runs(disturbed: Path, undisturbed: Path) -> None:
 
 @LONG
 @pytest.mark.parametrize("name", ["", "a-thinking-model"], ids=["plain", "streamed"])
-def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(engine: Server, tmp_path: Path, name: str) -> None:
+def test_a_run_under_a_mix_of_all_faults_equals_an_undisturbed_one(
+    engine: Server, proxy: Proxy, tmp_path: Path, name: str
+) -> None:
     """Under another name than the embedded model's, the server is asked for streams."""
     constants = (*SMALL, "STALL_SECONDS=8", "TIMEOUT=25")
-    with Proxy(engine.base_url) as proxy:
-        proxy.rename = (engine.model, name) if name else None
-        for folder in ("calm", "mixed"):
-            status, out, err = finish(
-                start("02_rsa_basic", *constants, BASE_URL=proxy.url, RESULTS_DIR=str(tmp_path / folder))
-            )
-            assert status == 0, f"{proxy.met}\n{out}\n{err}"
-            faults = {**PASSING, **HARMLESS, **TOLERATED, **(TORN if name else {})}
-            proxy.choose = wire.mix(SEED, 0.3, faults, wire.named(STUCK | {"trickling": TRICKLING["events"]}))
-        assert {body.get("stream", False) for body in proxy.bodies} == {bool(name)}
-        assert proxy.met.total() > 20, proxy.met
+    proxy.rename = (engine.model, name) if name else None
+    for folder in ("calm", "mixed"):
+        status, out, err = finish(
+            start("02_rsa_basic", *constants, BASE_URL=proxy.url, RESULTS_DIR=str(tmp_path / folder))
+        )
+        assert status == 0, f"{proxy.met}\n{out}\n{err}"
+        faults = {**PASSING, **HARMLESS, **TOLERATED, **(TORN if name else {})}
+        proxy.choose = wire.mix(SEED, 0.3, faults, wire.named(STUCK | {"trickling": TRICKLING["events"]}))
+    assert {body.get("stream", False) for body in proxy.bodies} == {bool(name)}
+    assert proxy.met.total() > 20, proxy.met
     assert_equal_runs(tmp_path / "mixed", tmp_path / "calm")
 
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from core.engines.server import Server
-from core.generate import generator, retry
+from core.engines.server import Server, named
+from core.generate import generator
 from core.generate.generator import Generator, split_thinking
-from core.generate.journal import Archive, Journal, content_key
+from core.generate.journal import Journal, content_key
 from core.generate.reply import Overtime, Stalled
 from core.scaffolds import prompts
-from core.types import FORCED_ANSWER, Completion, Sampling
-from tests.fakes.http import HttpFake, Proxy, Request, answer, reset, silence
+from core.types import FORCED_ANSWER, Sampling
+from tests.fakes.http import HttpFake, Proxy, Request, answer, silence
 from tests.fakes.moody import chat
 from tests.helpers.asking import MESSAGES, SHORT, SUM, ask
 
@@ -82,14 +82,6 @@ def test_keys_hold_the_sampling_that_differs_from_the_defaults(engine: Server, t
         assert made.key(MESSAGES, 5, Sampling()) == content_key([3, engine.identity, MESSAGES, {}, 5, *told])
 
 
-def test_the_journal_keeps_the_messages_of_each_first_request(engine: Server, tmp_path: Path) -> None:
-    (made,) = ask(engine, tmp_path, [(5, Sampling(max_tokens=12, answer_tokens=16))])
-    assert made.forced is not None
-    with Archive(tmp_path) as archive:
-        kept = archive.record(made.key)
-    assert kept is not None and kept.messages == MESSAGES and kept.completion["forced"] == made.forced
-
-
 def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     ask(replace(engine, base_url=proxy.url), tmp_path, [(11, SHORT)])
     sent = proxy.bodies[0]
@@ -123,43 +115,6 @@ def test_no_more_requests_in_flight_than_the_limit(engine: Server, proxy: Proxy,
     assert proxy.most_in_flight == 3
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        answer(429, {"error": {"message": "slow down"}}, retry_after="0"),
-        answer(500, b"oops", "text/plain"),
-        answer(503, {"error": {"message": "loading"}}),
-        answer(200, b"<html>a proxy's page</html>", "text/html"),
-        answer(200, b'{"choices": [{"mess'),
-        answer(200, {"object": "chat.completion", "choices": []}),
-        answer(200, {"choices": [{"message": {"content": "\\boxed{1"}, "finish_reason": None}]}),
-        answer(200, {"choices": [{"message": {"content": "\\boxed{1"}, "finish_reason": "abort"}]}),
-        answer(200, b'data: {"choices": [{"delta": {"content": "1"}}]}\n\n', "text/event-stream"),
-        answer(200, b'data: {"choices": [{"delta": {"content": "1"}}]}\n\ndata: [DONE]\n\n', "text/event-stream"),
-        reset,
-    ],
-    ids=["429", "500", "503", "html", "torn json", "no choices", "no end", "aborted", "cut", "done too soon", "reset"],
-)
-def test_what_passes_by_itself_is_asked_again(engine: Server, proxy: Proxy, tmp_path: Path, fault: Fault) -> None:
-    (calm,) = ask(engine, tmp_path / "calm", [(5, SHORT)])
-    proxy.script = [fault, fault]
-    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SHORT)])
-    assert made.error is None and made.answer == calm.answer
-    assert len(proxy.bodies) == 3
-
-
-@pytest.mark.parametrize("message", [None, {"role": "assistant", "content": [{"type": "text", "text": 5}]}])
-def test_a_message_that_cannot_be_read_is_a_failed_completion_and_owed_again(
-    engine: Server, proxy: Proxy, tmp_path: Path, message: Any
-) -> None:
-    proxy.script = [answer(200, chat(message))] * (retry.RETRIES + 1)
-    through = replace(engine, base_url=proxy.url)
-    (made,) = ask(through, tmp_path, [(5, SHORT)])
-    assert made.error is not None
-    proxy.script = []
-    assert ask(through, tmp_path, [(5, SHORT)])[0].error is None
-
-
 def test_replies_with_fields_missing_or_broken_are_read_as_far_as_they_go(
     engine: Server, proxy: Proxy, tmp_path: Path
 ) -> None:
@@ -191,15 +146,6 @@ def test_a_context_overflow_is_recorded_at_once_and_never_asked_again(
         assert made.error is not None and made.error.startswith("context overflow")
         assert made.finish_reason is None and made.text == ""
     assert len(proxy.bodies) == 1
-
-
-def test_failures_that_may_pass_are_owed_again(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    through = replace(engine, base_url=proxy.url)
-    proxy.script = [answer(500, b"oops", "text/plain")] * (retry.RETRIES + 1)
-    (failed,) = ask(through, tmp_path, [(5, SHORT)])
-    assert failed.error == "status 500: oops"
-    (made,) = ask(through, tmp_path, [(5, SHORT)])
-    assert made.error is None
 
 
 def test_a_request_without_an_answer_ends_at_its_timeout(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
@@ -265,11 +211,6 @@ def test_a_server_that_refuses_us_altogether_ends_the_run(
     assert not (tmp_path / "test.jsonl").read_bytes()
 
 
-def test_an_unreachable_server_is_a_users_error(engine: Server, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="127.0.0.1:9"):
-        ask(replace(engine, base_url="http://127.0.0.1:9/v1"), tmp_path, [(5, SHORT)])
-
-
 def test_budget_forcing_closes_thinking_at_the_cap_and_keeps_both_readings(engine: Server, tmp_path: Path) -> None:
     (made,) = ask(engine, tmp_path, [(5, Sampling(max_tokens=12, answer_tokens=16))])
     assert made.finish_reason == "length" and made.thinking and made.answer == ""
@@ -292,20 +233,13 @@ def closed(server: Server, thinking: str, opening: str) -> dict[str, Any]:
     return server.dialect.closed(server, MESSAGES, thinking, opening)
 
 
-def test_continuations_are_put_as_each_kind_of_server_wants_them() -> None:
-    ours = closed(Server("llama.cpp", "u", "m", "w"), "so far", "The answer")
-    last = {"role": "assistant", "reasoning_content": "so far", "content": "The answer"}
-    assert ours == {"messages": [*MESSAGES, last]}
-    for closes in (False, True):
-        sglang = closed(Server("sglang", "u", "m", "w", closes=closes), "so far", "The answer")
-        assert sglang.pop("messages")[-1]["content"] == "so far\n</think>\n\nThe answer"
-        assert sglang == {"continue_final_message": True}
+def test_sglangs_template_closes_thinking_itself_if_there_is_none() -> None:
     empty = closed(Server("sglang", "u", "m", "w", closes=True), "", "Verdict:")
     assert empty.pop("messages")[-1]["content"] == "Verdict:"  # the template closes thinking, in its own tokens
     assert empty == {"continue_final_message": True, "chat_template_kwargs": {"enable_thinking": False}}
-    vllm = closed(Server("vllm", "u", "m", "w"), "so far", "The answer")
-    assert vllm.pop("messages")[-1]["content"] == "<think>\nso far\n</think>\n\nThe answer"
-    assert vllm == {"continue_final_message": True, "add_generation_prompt": False}
+    whole = closed(Server("sglang", "u", "m", "w", closes=True), "so far", "The answer")
+    assert whole.pop("messages")[-1]["content"] == "so far\n</think>\n\nThe answer"
+    assert whole == {"continue_final_message": True}
 
 
 @pytest.mark.parametrize(
@@ -334,57 +268,45 @@ GOES_ON: dict[str, tuple[dict[str, Any], str]] = {
     "only what is new": ({"content": "42}."}, "42}."),
     "all of the answer": ({"content": FORCED_ANSWER + "42}."}, "42}."),
     "and the thinking it was given": ({"content": FORCED_ANSWER + "42}", "reasoning_content": "7*43"}, "42}"),
-    "taken for reasoning": ({"content": None, "reasoning": "42}."}, "42}."),
+    "taken for reasoning": ({"content": "", "reasoning_content": "42}."}, "42}."),
     "with a brace inside": ({"content": "\\frac{1}{2}}. Sure"}, "\\frac{1}{2}}. Sure"),
 }
 
 
-def cut_and_forced(
-    engine: Server, proxy: Proxy, folder: Path, kind: str, forced: dict[str, Any], opening: str = FORCED_ANSWER
-) -> Completion:
-    """A completion that the cap cuts off while thinking, and what a server of this kind says when it is forced."""
-    usage = {"usage": {"prompt_tokens": 30, "completion_tokens": 12}}
-    cut = chat({"role": "assistant", "content": "", "reasoning_content": "so far"}, finish_reason="length") | usage
-    proxy.script = [answer(200, cut), answer(200, chat(forced, finish_reason="length") | usage)]
-    sampling = Sampling(max_tokens=12, answer_tokens=16, answer_opening=opening)
-    (made,) = ask(replace(engine, base_url=proxy.url, kind=kind), folder, [(5, sampling)])
-    assert not proxy.script and made.thinking == "so far" and made.error is None
-    return made
+def gone_on(kind: str, message: dict[str, Any], opening: str = FORCED_ANSWER) -> str | None:
+    return named(kind).continuation(message["content"], message.get("reasoning_content", ""), opening)
 
 
 @pytest.mark.parametrize("said", NEW_TURNS)
-def test_an_unknown_server_that_begins_a_new_turn_leaves_the_unforced_reading(
-    engine: Server, proxy: Proxy, tmp_path: Path, said: str
-) -> None:
-    made = cut_and_forced(engine, proxy, tmp_path, "other", NEW_TURNS[said])
-    assert made.forced is None and made.text == "" and made.not_forced == generator.NEW_TURN
-    assert made.completion_tokens == 24, "it was paid for all the same"
+def test_a_new_turn_of_an_unknown_server_is_no_continuation(said: str) -> None:
+    assert gone_on("other", NEW_TURNS[said]) is None
 
 
 @pytest.mark.parametrize("said", GOES_ON)
 @pytest.mark.parametrize("kind", ["other", "vllm", "sglang", "llama.cpp"])
-def test_an_answer_that_goes_on_is_put_behind_its_opening(
-    engine: Server, proxy: Proxy, tmp_path: Path, kind: str, said: str
-) -> None:
+def test_what_goes_on_is_read_without_its_opening(kind: str, said: str) -> None:
     message, rest = GOES_ON[said]
-    made = cut_and_forced(engine, proxy, tmp_path, kind, message)
-    assert made.forced == FORCED_ANSWER + rest and made.not_forced is None
+    assert gone_on(kind, message) == rest
 
 
-def test_what_vllm_takes_for_reasoning_comes_before_what_it_takes_for_the_answer(
-    engine: Server, proxy: Proxy, tmp_path: Path
+def test_what_goes_on_with_a_verdict_needs_no_brace_and_vllm_may_take_a_part_for_reasoning() -> None:
+    assert gone_on("other", {"content": " True"}, prompts.VERDICT) == " True"
+    assert gone_on("other", {"content": "", "reasoning_content": "True? Let me see"}, prompts.VERDICT) is None
+    assert gone_on("vllm", {"content": "\n\nDone.", "reasoning_content": "42}."}) == "42}.\n\nDone."
+
+
+@pytest.mark.parametrize(("said", "forced"), [("42}.", FORCED_ANSWER + "42}."), ("The answer is 42.", None)])
+def test_a_forced_answer_is_paid_for_and_a_new_turn_leaves_the_unforced_reading(
+    engine: Server, proxy: Proxy, tmp_path: Path, said: str, forced: str | None
 ) -> None:
-    message = {"content": "\n\nDone.", "reasoning": "42}."}
-    made = cut_and_forced(engine, proxy, tmp_path, "vllm", message)
-    assert made.forced == FORCED_ANSWER + "42}.\n\nDone."
-
-
-def test_a_verdict_that_is_opened_needs_no_brace(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    made = cut_and_forced(engine, proxy, tmp_path / "a", "other", {"content": " True"}, prompts.VERDICT)
-    assert made.forced == "Verdict: True"
-    again = {"content": "", "reasoning_content": "True? Let me see"}
-    made = cut_and_forced(engine, proxy, tmp_path / "b", "other", again, prompts.VERDICT)
-    assert made.forced is None and made.not_forced == generator.NEW_TURN
+    usage = {"usage": {"prompt_tokens": 30, "completion_tokens": 12}}
+    cut = chat({"role": "assistant", "content": "", "reasoning_content": "so far"}, finish_reason="length") | usage
+    proxy.script = [answer(200, cut), answer(200, chat(said, finish_reason="length") | usage)]
+    through = replace(engine, base_url=proxy.url, kind="other")
+    (made,) = ask(through, tmp_path, [(5, Sampling(max_tokens=12, answer_tokens=16))])
+    assert not proxy.script and made.thinking == "so far" and made.error is None and made.completion_tokens == 24
+    assert (made.forced, made.text) == (forced, forced or "")
+    assert made.not_forced == (None if forced else generator.NEW_TURN)
 
 
 def test_no_probability_is_read_from_the_first_token_of_a_new_turn(

@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.engines.server import Server
 from core.generate.generator import Generator
-from core.generate.journal import Journal, from_record, to_record
 from core.generate.reply import found_in, reply_from
 from core.types import Completion, Sampling
-from tests.fakes.http import Proxy, answer
+from tests.fakes.http import Proxy
 from tests.fakes.moody import chat
 from tests.helpers.asking import MESSAGES, SHORT, ask
 
@@ -179,28 +176,3 @@ def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed()
     ]
     reply = reply_from(asyncio.run(streamed([{"choices": [choice]} for choice in choices])))
     assert reply.logprobs == {"a": -1.0} and reply.logprob == -2.0
-
-
-def test_a_server_that_gives_none_is_none(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    proxy.script = [answer(200, chat({"role": "assistant", "content": "intro h"}))]
-    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, SUMMED)])
-    assert made.answer == "intro h" and made.logprob is None
-
-
-@given(st.none() | st.floats(-1e6, 1e3))
-def test_a_journal_keeps_sums_of_either_sign(logprob: float | None) -> None:
-    made = Completion("k", 1, logprob=logprob)
-    assert from_record("k", json.loads(json.dumps(to_record(made)))) == made
-
-
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, "x", True, [1.0]])
-def test_a_sum_that_is_no_number_is_no_record(value: Any) -> None:
-    with pytest.raises(ValueError, match="logprob"):
-        from_record("k", {"seed": 1, "logprob": value})
-
-
-def test_keys_of_requests_without_it_are_as_they_were(engine: Server, tmp_path: Path) -> None:
-    with Journal(tmp_path / "a.jsonl") as journal:
-        made = Generator(engine, journal, 1, 60)
-        keys = {made.key(MESSAGES, 5, sampling) for sampling in (SHORT, SUMMED, LINE, replace(SHORT, stop="\n"))}
-        assert len(keys) == 4

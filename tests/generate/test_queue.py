@@ -28,20 +28,6 @@ def test_the_highest_priority_goes_first_and_equals_in_order_of_arrival() -> Non
     assert asyncio.run(order()) == ["a", "c", "e", "b", "d"]
 
 
-def test_an_error_inside_gives_the_slot_back() -> None:
-    async def twice() -> str:
-        slots = Slots(1)
-        for _ in range(2):
-            try:
-                async with slots.slot():
-                    raise ValueError
-            except ValueError:
-                pass
-        return "done"
-
-    assert asyncio.run(asyncio.wait_for(twice(), 60)) == "done"
-
-
 @given(
     limit=st.integers(1, 4),
     works=st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3)), max_size=25),

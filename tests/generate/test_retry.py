@@ -1,4 +1,4 @@
-"""Servers that send nothing usable: said soon, ended soon, and never what a run that worked is overwritten with."""
+"""Servers that send nothing usable: ended soon, and never what a run that worked is overwritten with."""
 
 import json
 import threading
@@ -40,15 +40,6 @@ def test_a_server_that_never_sends_anything_usable_is_given_up(
     assert "\n" not in str(raised.value)
     assert len(moody.prompts) <= (8 + 16) * (retry.RETRIES + 1)
     assert not (tmp_path / "a.jsonl").read_bytes()
-
-
-@pytest.mark.usefixtures("hurried")
-def test_it_is_said_once_with_the_servers_own_words(moody: Moody, tmp_path: Path) -> None:
-    moody.choose = lambda n, prompt: answer(500, {"detail": "CUDA error."}) if n < 40 else good(prompt)
-    made, lines = ask_each(moody.url, tmp_path, ["a", "b"] * 8, 8)
-    assert all(one.error is None for one in made), "it came back in time"
-    told, back = lines
-    assert "status 500: CUDA error." in told and moody.url in back
 
 
 @pytest.mark.usefixtures("hurried")
@@ -122,9 +113,8 @@ def test_a_server_that_has_answered_is_waited_for_longer(
 ) -> None:
     moody.choose = lambda n, prompt: good(prompt) if n < 4 else answer(500, {"error": "broken"})
     prompts = [f"prompt {n}" for n in range(40)]
-    made, lines = ask_each(moody.url, tmp_path / "longer", prompts)
+    made, _ = ask_each(moody.url, tmp_path / "longer", prompts)
     assert sum(one.error is None for one in made) == 4, "its ten minutes are not over, so that all are tried"
-    assert len(lines) == 1 and "status 500: broken" in lines[0]
     monkeypatch.setattr(retry, "SECONDS_SINCE", 0.0)
     before = len(moody.prompts)
     moody.choose = lambda n, prompt: good(prompt) if n < before + 4 else answer(500, {"error": "broken"})
@@ -212,7 +202,6 @@ def test_a_run_without_a_usable_reply_ends_soon_with_status_1(moody: Moody, resu
     moody.choose = lambda n, prompt: answer(200, b"<html>log in first</html>", "text/html")
     status, _, err = ran(moody, results)
     assert status == 1 and "log in first" in error_of(err) and "partial.json" in error_of(err)
-    assert err.count("note: the server at") == 1
     assert len(moody.prompts) < 500, "of 1,440 requests with nine tries each"
     assert not (results / "02_rsa_basic.json").exists() and not load(results, "02_rsa_basic.partial")["complete"]
 
@@ -230,16 +219,3 @@ def test_a_run_that_failed_whole_ends_with_status_1_and_replaces_nothing(moody: 
         assert [path.name for path in results.glob("02_rsa_basic.*.json")] == ["02_rsa_basic.partial.json"]
         partial = load(results, "02_rsa_basic.partial")
         assert not partial["complete"] and any("100.0% of 32" in warning for warning in partial["warnings"])
-
-
-def test_quota_used_up_in_mid_run_keeps_what_is_finished(moody: Moody, results: Path) -> None:
-    moody.choose = lambda n, prompt: good(prompt) if n < 20 else answer(429, QUOTA)
-    status, _, err = ran(moody, results, "LIMIT=5", "T=1")
-    assert status == 1 and "current quota" in error_of(err)
-    kept = (results / "journal" / "02_rsa_basic.jsonl").read_text().count("\n")
-    assert kept == 20  # those in flight when it was used up are paid for, and waited for
-    moody.choose = lambda n, prompt: good(prompt)
-    before = len(moody.prompts)
-    status, out, err = ran(moody, results, "LIMIT=5", "T=1")
-    assert status == 0 and len(moody.prompts) - before == 80 - kept, err
-    assert f"{kept} completions came from the journal" in out

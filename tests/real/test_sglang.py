@@ -21,8 +21,7 @@ from tests.labs.conftest import lean
 from tests.labs.lean.embedding import asked as asked_of
 from tests.labs.lean.small import HELD_OUT, LEARNED, written
 from tests.labs.training import helpers as training
-from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, serving, within
-from tests.real.test_vllm import ask, run
+from tests.real.conftest import FIGURES, RUNNING, SGLANG_VENV, ask, run, serving, within
 
 __all__ = ["lean"]  # a fixture
 pytestmark = pytest.mark.engines

@@ -7,8 +7,7 @@ import pytest
 from core.engines.server import Server
 from core.generate.generator import NEW_TURN
 from tests.helpers.runs import journal_lines
-from tests.real.conftest import FIGURES
-from tests.real.test_vllm import members, run
+from tests.real.conftest import FIGURES, members, run
 
 pytestmark = pytest.mark.engines
 SMALL = ("LIMIT=2", "N=3", "CONCURRENCY=1")

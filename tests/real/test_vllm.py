@@ -1,14 +1,11 @@
 """vLLM's CPU build under the project's own launcher, beside llama.cpp with the same weights."""
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,53 +19,18 @@ from core.engines.attach import probe
 from core.engines.dialects import vllm
 from core.engines.need import MOST_RUNNING
 from core.engines.server import Server
-from core.generate.generator import Generator
-from core.generate.journal import Journal
-from core.problems import sets
 from core.scaffolds import prompts
 from core.scaffolds.verification import p_true
-from core.types import FORCED_ANSWER, Completion, Message, Sampling
+from core.types import FORCED_ANSWER, Sampling
 from labs.lean import served
 from tests.conftest import ROOT, environment, heed_signals, python
 from tests.fakes.http import Proxy, answer
 from tests.faults.conftest import kill, wait
 from tests.helpers.runs import journal_lines, load
 from tests.labs.lean.embedding import asked as asked_of
-from tests.real.conftest import FIGURES, RUNNING, within
+from tests.real.conftest import FIGURES, SUMS, ask, members, post, run, within
 
 pytestmark = pytest.mark.engines
-SUMS = sets.load("sums").problems
-Asked = tuple[list[Message], int, Sampling]
-
-
-def ask(server: Server, folder: Path, requests: Sequence[Asked]) -> list[Completion]:
-    async def all_of_them() -> list[Completion]:
-        with Journal(folder / f"{server.kind}.jsonl") as journal:
-            async with Generator(server, journal, RUNNING, 600) as generator:
-                return list(await asyncio.gather(*(generator(*request) for request in requests)))
-
-    return asyncio.run(all_of_them())
-
-
-def post(server: Server, path: str, body: dict[str, Any]) -> Any:
-    request = urllib.request.Request(
-        server.base_url.removesuffix("/v1") + path, json.dumps(body).encode(), {"content-type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=60) as reply:
-        return json.load(reply)
-
-
-def run(experiment: str, folder: Path, server: Server, *overrides: str) -> dict[str, Any]:
-    """The results of an experiment attached to `server`."""
-    env = {"BASE_URL": server.base_url, "MODEL": server.model, "RESULTS_DIR": str(folder), "PROBLEMS": "sums"}
-    done = python(f"experiments/{experiment}.py", *overrides, **env)
-    out, err = done.communicate(timeout=900)
-    assert done.returncode == 0 and "Traceback" not in out + err, err
-    return load(folder, experiment)
-
-
-def members(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [m for problem in document["problems"] for step in problem["steps"] for m in step["members"]]
 
 
 def test_it_is_known_for_what_it_is(vllm: Server) -> None:

@@ -27,7 +27,13 @@ from tests.fakes.server import ScriptedServer
 
 
 class Server:
+    """A generator and its asker."""
+
     in_flight, streamed, trouble, reason = 3, 120, "", ""
+
+    @property
+    def asker(self) -> "Server":
+        return self
 
 
 async def beats(seconds: float, server: Server) -> None:

@@ -104,7 +104,7 @@ def test_a_unit_whose_costs_are_not_known_is_refused_and_unknown_costs_are_no_ze
 
 
 def test_the_embedded_models_shape_is_read_from_its_file() -> None:
-    shape = gguf_header.shape(EMBEDDED_GGUF)
+    shape = gguf_header.Gguf.read(EMBEDDED_GGUF).shape
     assert shape == Shape(3, 128, 4, 2, 32, 512, 900, tied=True) and 0.8e6 < shape.parameters < 0.9e6
     assert 4 * shape.parameters < EMBEDDED_GGUF.stat().st_size < 4.2 * shape.parameters, "float32 and a vocabulary"
 

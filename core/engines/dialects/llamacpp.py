@@ -29,7 +29,6 @@ from core.types import Message
 if TYPE_CHECKING:
     from core.engines.gguf_header import Gguf
 
-KV_ELEMENT = 2  # bytes: f16
 # Bytes that, beside a tenth of the memory, are left to the system, other programs and llama.cpp's own buffers (0.1 GB
 # with QED-Nano's shape, two slots and contexts of 6,656). An assumption.
 SPARE = 2 * 2**30
@@ -112,7 +111,8 @@ def size(model: "Gguf", need: Need, memory: int, cores: int, exact: bool = False
     No more slots than cores: each decodes about 3 tokens/s of a 4B model (6.5 to 7.2 on two, in Q4_0), and with more
     slots requests of 16k tokens would outlast their TIMEOUT.
     """
-    tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // ((2 if exact else 1) * KV_ELEMENT * model.kv_elements))
+    a_token = model.shape.kv_bytes() * (2 if exact else 1)
+    tokens = max(0, int(0.9 * memory - SPARE - model.bytes) // a_token)
     least = min(model.longest, PROMPT_TOKENS + need.max_tokens + need.answer_tokens)
     if tokens < least:
         raise UserError(

@@ -149,7 +149,7 @@ def test_every_tensor_is_there_under_llama_cpps_names(qwen2: Path, tmp_path: Pat
     kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "q8.gguf").tensors}
     assert len(kinds) == 2 + 2 * 12 and kinds["blk.1.attn_k.bias"] == "F32" and kinds["blk.1.attn_k.weight"] == "Q8_0"
     read = Gguf.read(tmp_path / "q8.gguf")
-    assert (read.layers, read.kv_heads, read.key_length, read.longest) == (2, 2, 16, 2048)
+    assert (read.shape.layers, read.shape.kv_heads, read.shape.head_dim, read.longest) == (2, 2, 16, 2048)
 
 
 @training.needed
