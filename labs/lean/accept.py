@@ -12,7 +12,6 @@ import json
 import re
 import signal
 from collections.abc import Sequence
-from typing import Any
 
 from core.base.errors import one_line
 from labs.lean import guard
@@ -42,8 +41,8 @@ async def judged(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str],
             status, said = await asyncio.wait_for(_run(toolchain, text, seconds), seconds)
     except TimeoutError:
         return Verdict(False, "timed out")
-    reason, axioms = _judged(status, said, line)
-    return Verdict(not reason, reason, axioms)
+    reason = _judged(status, said, line)
+    return Verdict(not reason, reason)
 
 
 def _file(toolchain: Toolchain, theorem: Theorem, tactics: Sequence[str]) -> tuple[str, int]:
@@ -63,31 +62,26 @@ async def _run(toolchain: Toolchain, text: str, seconds: float) -> tuple[int, st
         return process.returncode or 0, out.decode(errors="replace")
 
 
-def _judged(status: int, said: str, line: int) -> tuple[str, tuple[str, ...]]:
-    """Why the file is no proof ("" where it is), and the theorem's axioms."""
-    messages: list[dict[str, Any]] = []
+def _judged(status: int, said: str, line: int) -> str:
+    """Return why the file is no proof; "" if it is one."""
+    messages: list[tuple[int, str, str]] = []
     for text in said.splitlines():
         try:
             message = json.loads(text)
-            place = message["pos"]["line"]
-            messages.append({"line": place, "severity": message["severity"], "text": message["data"]})
+            messages.append((message["pos"]["line"], message["severity"], message["data"]))
         except (ValueError, KeyError, TypeError):
-            return f"Lean said what is no message ({one_line(text, 100)})", ()
-    if wrong := next((message for message in messages if message["severity"] == "error"), None):
-        return one_line(wrong["text"], LONGEST_ERROR), ()
+            return f"Lean said what is no message ({one_line(text, 100)})"
+    if wrong := [data for _, severity, data in messages if severity == "error"]:
+        return one_line(wrong[0], LONGEST_ERROR) or "an error without a text"
     if status:
-        return f"Lean ended with status {status}", ()
-    if any(SORRY.search(message["text"]) for message in messages):
-        return "it uses sorry", ()
-    printed = [message["text"] for message in messages if message["line"] == line]
-    if len(printed) != 1:
-        return "Lean does not say on which axioms it depends", ()
-    if printed[0] == NO_AXIOMS:
-        return "", ()
-    found = _AXIOMS.fullmatch(printed[0])
+        return f"Lean ended with status {status}"
+    if any(SORRY.search(data) for _, _, data in messages):
+        return "it uses sorry"
+    printed = [data for place, _, data in messages if place == line]
+    if printed == [NO_AXIOMS]:
+        return ""
+    found = _AXIOMS.fullmatch(printed[0]) if len(printed) == 1 else None
     if found is None:
-        return "Lean does not say on which axioms it depends", ()
-    axioms = tuple(sorted(found[1].replace(",", " ").split()))
-    if other := [name for name in axioms if name not in AXIOMS]:
-        return f"it depends on the axiom {other[0]}", axioms
-    return "", axioms
+        return "Lean does not say on which axioms it depends"
+    other = sorted({*found[1].replace(",", " ").split()} - AXIOMS)
+    return f"it depends on the axiom {other[0]}" if other else ""

@@ -57,11 +57,6 @@ def hash_of(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def is_sound(vectors: Vectors) -> NDArray[np.bool_]:
-    """Tell of each vector whether it is finite and not zero."""
-    return np.asarray(np.isfinite(vectors).all(axis=1) & vectors.any(axis=1))
-
-
 class Embedder:
     """A client of a `server` that embeds, one of this machine: `batch` texts in a request, `concurrency` requests at
     once. Use it as a context manager."""
@@ -131,7 +126,8 @@ class Embedder:
             raise self._failed(one_line(str(error), 300)) from None
         except (TypeError, ValueError, LookupError):
             raise self._failed("a reply without a vector for each text") from None
-        if vectors.ndim != 2 or len(vectors) != len(texts) or not is_sound(vectors).all():
+        is_whole = vectors.ndim == 2 and len(vectors) == len(texts)
+        if not is_whole or not np.isfinite(vectors).all() or not vectors.any(axis=1).all():
             raise self._failed("vectors that are missing, zero or not finite")
         return vectors
 
@@ -209,16 +205,12 @@ class Stored:
 
 
 def load(folder: Path) -> Stored:
-    """Read the embeddings in a folder and check them: of one model, none zero, not finite, or the same for different
-    texts (but for texts that were cut, which may differ in the middle alone). Raises UserError."""
+    """Read the embeddings in a folder. Raises UserError, also if different texts have the same vector (but for texts
+    that were cut, which may differ in the middle alone)."""
     parts = list(_parts(folder, "vectors", "cut", "model"))
     if not parts:
         raise UserError(f"{folder} holds no embeddings. Embed the states first")
-    if len(models := sorted({part["model"].item() for part in parts})) > 1:
-        raise UserError(f"{WHAT} in {folder} are of several models: {', '.join(models)}. {REMEDY}")
     vectors, cut = (np.concatenate([part[name] for part in parts]) for name in ("vectors", "cut"))
-    if bad := int((~is_sound(vectors)).sum()):
-        raise UserError(f"{bad:,} of {len(vectors):,} embeddings in {folder} are zero, or not finite. {REMEDY}")
     hashes = [each for part in parts for each in part["hashes"]]
     whole = vectors[~cut]
     if same := len(whole) - len(np.unique(whole, axis=0)):
@@ -226,7 +218,7 @@ def load(folder: Path) -> Stored:
             f"{same:,} of {len(whole):,} embeddings in {folder} are those of other texts, too: the model, or its "
             f"server, does not tell these states apart. {REMEDY}"
         )
-    return Stored(models[0], vectors, {each: row for row, each in enumerate(hashes)}, cut)
+    return Stored(parts[0]["model"].item(), vectors, {each: row for row, each in enumerate(hashes)}, cut)
 
 
 @dataclass(frozen=True)

@@ -39,25 +39,11 @@ def names(layer: int) -> tuple[str, str]:
     return f"layers.{layer}.weight", f"layers.{layer}.bias"
 
 
-def shapes(width: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of an energy's tensors by name, for embeddings of this `width`."""
-    found: dict[str, tuple[int, ...]] = {MEAN: (width,), SCALE: (width,)}
-    for layer, (inputs, outputs) in enumerate(zip((width, *LAYERS), LAYERS, strict=False)):
-        found |= dict(zip(names(layer), ((outputs, inputs), (outputs,)), strict=True))
-    return found
-
-
 class Energy:
-    """An energy of embeddings of this `width`, made by the `model`."""
+    """An energy of embeddings that the `model` made."""
 
     def __init__(self, tensors: Tensors, model: str = "") -> None:
-        """Raises ValueError for tensors that make no head."""
-        self.model, self.width = model, tensors[MEAN].size if MEAN in tensors else 0
-        found, wanted = {name: tensor.shape for name, tensor in tensors.items()}, shapes(self.width)
-        if found != wanted:
-            raise ValueError(f"its tensors are {found} and should be {wanted}")
-        if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
-            raise ValueError("some of its numbers are not finite")
+        self.model = model
         self._tensors = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
 
     @classmethod
@@ -73,12 +59,7 @@ class Energy:
             raise UserError(f"{WHAT} in {folder} can't be read ({why}). {REMEDY}") from None
 
     def __call__(self, vectors: Vectors) -> list[float]:
-        """Return one number for each of `vectors` (states, width); low is good. Raises UserError for another width."""
-        if vectors.shape[1:] != (self.width,):
-            raise UserError(
-                f"an energy of another width: it was trained on embeddings of {self.width:,} numbers, and these have "
-                f"{vectors.shape[-1]:,}. Serve the model that it was trained with, or train it anew"
-            )
+        """Return one number for each of `vectors` (states, width); low is good."""
         through = (vectors.astype(np.float64) - self._tensors[MEAN]) / self._tensors[SCALE]
         for layer in range(len(LAYERS)):
             weight, bias = (self._tensors[name] for name in names(layer))

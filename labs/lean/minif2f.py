@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from core.base import terminal
-from core.base.errors import UserError, one_line
-from core.base.files import opened
+from core.base.errors import UserError
 from labs.lean import guard, statements
-from labs.lean.download import fetched
+from labs.lean.download import decoded, fetched
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 
@@ -76,12 +74,7 @@ def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Too
 def read(path: Path, split: str) -> list[Problem]:
     """Read the problems of a split, in the file's order. Raises UserError for another file."""
     remedy = f"Remove it, and fetch {URL} again"
-    with opened(path, "miniF2F", remedy) as file:
-        try:
-            rows = msgspec.json.Decoder(Problem).decode_lines(file.read())
-        except ValueError as error:
-            raise UserError(f"{path} is not the known file ({one_line(str(error), 150)}). {remedy}") from None
-    rows = [row for row in rows if row.split == split]
+    rows = [row for row in decoded(path, Problem, "miniF2F", remedy, is_lines=True) if row.split == split]
     if len(rows) != EACH or len({row.name for row in rows}) != EACH:
         raise UserError(f"{path} has {len(rows)} problems of {split} and not {EACH} of different names. {remedy}")
     return rows

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import UserError
-from core.base.files import parse_json, read_lines, write_atomically
+from msgspec import Struct
+
+from core.base.files import write_atomically
+from labs.lean.download import decoded
 from labs.lean.policy import asked
 from labs.lean.search import plain
 
@@ -38,6 +40,14 @@ class Pair:
     tactic: str
 
 
+class _Row(Struct):
+    """The fields of a line that make a pair."""
+
+    theorem: str
+    state: str
+    output: str
+
+
 def merged(parts: Iterable[Sequence[Pair]]) -> list[Pair]:
     """Those of all `parts`, each state and tactic once."""
     once = {(plain(pair.state), pair.tactic): pair for part in parts for pair in part}
@@ -51,14 +61,8 @@ def write(path: Path, pairs: Iterable[Pair]) -> None:
 
 def read(path: Path) -> list[Pair]:
     """Raises UserError."""
-    made = []
-    for number, line in enumerate(read_lines(path, WHAT, REMEDY), 1):
-        row = parse_json(line, f"{path} line {number}", REMEDY)
-        found = [row.get(name) for name in ("theorem", "state", "output")] if isinstance(row, dict) else [None]
-        if not all(isinstance(each, str) for each in found):
-            raise UserError(f"{path} line {number} holds no pair of a state and a tactic. {REMEDY}")
-        made.append(Pair(*map(str, found)))
-    return made
+    rows = decoded(path, _Row, WHAT, REMEDY, is_lines=True)
+    return [Pair(row.theorem, row.state, row.output) for row in rows]
 
 
 def _row(pair: Pair) -> dict[str, Any]:

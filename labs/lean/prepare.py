@@ -27,15 +27,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
-from core.base.files import make_folder, opened, results_dir, sha256, whole, write_atomically
-from core.base.terminal import aligned
+from core.base.files import make_folder, read_json, results_dir, sha256, whole, write_atomically
 from labs.lean import guard, pairs, statements, toolchain
-from labs.lean.download import fetched
+from labs.lean.download import decoded, fetched
 from labs.lean.pairs import Pair
 from labs.lean.search import plain
 from labs.lean.workers import Workers
@@ -45,7 +43,7 @@ BENCHMARK = "https://zenodo.org/records/12740403/files/leandojo_benchmark_4.tar.
 MD5 = "25e1ee60cd8925b9d2e8673ddcc34b4c"
 SPLITS = ("novel_premises", "random")
 THEOREMS = {"train": "theorems.json", "test": "theorems_test.json"}  # by the part that they belong to
-REMEDY = "Fetch it again, or give another file"
+FILE, REMEDY = "LeanDojo's file", "Fetch it again, or give another file"
 LONGEST_STATE = 8000  # characters
 BATCH, TRIES = 64, 8  # statements tried at once, and at most for each that is wanted
 KEPT, TWICE, HELD_OUT = "kept", "the same pair again", "of a theorem that is held out"
@@ -104,11 +102,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             downloaded = here / "downloads" / Path(BENCHMARK).name
             path = Path(args.source).expanduser() if args.source else fetched(BENCHMARK, downloaded, MD5)
             folder = _folder(path, unpacked := made / "unpacked")
-            source = {"path": str(path), "sha256": sha256(path), "metadata": _decoded(folder / "metadata.json", Any)}
+            source = {
+                "path": str(path),
+                "sha256": sha256(path),
+                "metadata": read_json(folder / "metadata.json", FILE, REMEDY),
+            }
             manifest = prepared(folder, args.split, made, args.theorems) | {"source": source}
             shutil.rmtree(unpacked, ignore_errors=True)
             _write(made / "manifest.json", manifest)
-        print(f"{table(manifest)}\n\nprepared {out}")
+        print(f"{(out / 'manifest.json').read_text(encoding='utf-8')}prepared {out}")
 
 
 def _folder(path: Path, unpacked: Path) -> Path:
@@ -131,7 +133,9 @@ def _folder(path: Path, unpacked: Path) -> Path:
 def prepared(folder: Path, split: str, out: Path, wanted: int) -> dict[str, Any]:
     """Write the pairs and up to `wanted` theorems of each part of a split to `out`. Return the manifest without its
     source. Raises UserError."""
-    parts = {part: _decoded(folder / split / f"{part}.json", list[Traced]) for part in ("train", "val", "test")}
+    parts = {
+        part: decoded(folder / split / f"{part}.json", list[Traced], FILE, REMEDY) for part in ("train", "val", "test")
+    }
     held_out = [*parts["val"], *parts["test"]]
     names = {theorem.full_name for theorem in held_out}
     states = {plain(theorem.traced_tactics[0].state_before) for theorem in held_out if theorem.traced_tactics}
@@ -190,7 +194,7 @@ def _theorems(
     statements left out; and the Lean that checked them. There are none without a Lean."""
     left: Counter[str] = Counter()
     known: dict[str, str] = {}
-    for file in _decoded(folder / "corpus.jsonl", File, is_lines=True):
+    for file in decoded(folder / "corpus.jsonl", File, FILE, REMEDY, is_lines=True):
         for premise in file.premises:
             if said := statements.theorem_in(premise.code):
                 if why := guard.refused_statement(said[1]):
@@ -226,27 +230,8 @@ def _drawn(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()
 
 
-def _decoded(path: Path, model: Any, is_lines: bool = False) -> Any:
-    """Return the JSON in `path`, one value or one a line, as a `model`. Raises UserError."""
-    decoder = msgspec.json.Decoder(model)
-    with opened(path, "LeanDojo's file", REMEDY) as file:
-        try:
-            return (decoder.decode_lines if is_lines else decoder.decode)(file.read())
-        except ValueError as error:
-            raise UserError(f"{path} is not of the known shape ({one_line(str(error), 200)}). {REMEDY}") from None
-
-
 def _write(path: Path, value: Any) -> None:
     write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
-
-
-def table(manifest: dict[str, Any]) -> str:
-    """Format what was made and left out."""
-    rows = [["", "count"], *([f"pairs: {name}", f"{count:,}"] for name, count in manifest["pairs"].items())]
-    rows += [[name, f"{count:,}"] for name, count in manifest["theorems"].items()]
-    rows += [[f"statements: {name}", f"{n:,}"] for name, n in manifest["statements"].items() if isinstance(n, int)]
-    head = f"{manifest['source']['path']}, split {manifest['split']}"
-    return "\n".join(filter(None, [head, aligned(rows), manifest["statements"]["lean"]]))
 
 
 if __name__ == "__main__":

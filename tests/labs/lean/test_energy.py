@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,25 +11,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save
 
 from core.base.errors import UserError
 from labs.lean import embeddings, energy, trajectories, trees
-from labs.lean.embeddings import text_of
 from labs.lean.energy import Energy, Guide
 from labs.lean.search import search
-from labs.lean.served import on_llamacpp
 from labs.lean.theorem import State
 from labs.lean.trees import NEGATIVES, Draws, Tree
-from tests.labs.lean.embedding import MODEL, Told, asked
+from tests.labs.lean.embedding import MODEL, Told
 from tests.labs.lean.forests import WIDTH, head, kept, rows, store, written
 from tests.labs.lean.worlds import Toy, constants, distance, tree
 from tests.labs.training import helpers as training
 
 # Each of its arguments is a command line, run one after the other in a process of its own: one import of torch for all.
-# Steps are few and large, checkpoints 10 apart; "kill" kills at the first; a limit is that of the size of files.
+# Steps are few and large, checkpoints 10 apart; "kill" kills at the first.
 COMMANDS = """
-import os, resource, signal, sys
+import os, signal, sys
 import torch
 from pathlib import Path
 from labs.lean import energy_training as training
@@ -47,8 +45,6 @@ for line in sys.argv[1:]:
             os.kill(child, signal.SIGKILL)
         print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     else:
-        if how.isdigit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (int(how), resource.RLIM_INFINITY))
         try:
             training.main(args)
         except SystemExit as end:
@@ -80,9 +76,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("energy")
     written(made / "signal")
     written(made / "noise", signal=0.0)
-    missing = made / "missing"
-    shutil.copytree(made / "signal", missing)
-    (missing / "trajectories" / "new.parquet").write_bytes(trajectories.encoded(rows("new")))
     collapsed = made / "collapsed"
     searches, _ = written(collapsed, theorems=6)
     near = np.eye(WIDTH) * 1e-3
@@ -107,10 +100,8 @@ def said(folder: Path) -> str:
         line(folder, "again", how="kill"),
         line(folder, "again"),
         line(folder, "anew", how="kill"),
-        line(folder, "anew", how="100000", more="--steps 2 --seed 5"),
-        line(folder, "anew", more="--resume none"),
+        line(folder, "anew", more="--seed 5"),
         line(folder, "collapsed_energy", "collapsed", more="--steps 1"),
-        line(folder, "missing_energy", "missing"),
         line(folder, "once"),
     )
     return made.stdout + made.stderr.replace("\n  ", " ")
@@ -180,9 +171,9 @@ def test_another_trainings_checkpoint_is_not_continued_from(folder: Path, said: 
 
 
 @training.needed
-def test_bad_input_and_a_full_disk_are_one_line_and_leave_nothing(folder: Path, said: str) -> None:
-    assert said.count("error: ") == said.count("status 2") == 3 and "Traceback" not in said, said
-    assert not [path for path in folder.iterdir() if path.name.startswith((".", "missing_energy"))]
+def test_what_is_there_is_not_trained_again_and_states_that_are_alike_are_a_warning(folder: Path, said: str) -> None:
+    assert said.count("error: ") == said.count("status 2") == 1 and "Traceback" not in said, said
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
     assert record(folder / "collapsed_energy")["warning"] in said and record(folder / "collapsed_energy")["warning"]
 
 
@@ -191,52 +182,33 @@ def test_it_runs_as_a_process_of_its_own(folder: Path, said: str, monkeypatch: p
     monkeypatch.setenv("TRAIN_PYTHON", str(training.PYTHON))
     paths, told = folder / "signal", list[str]()
     args = [paths / "trajectories"], paths / "embeddings", folder / "leash"
-    assert (
-        energy.train(*args, steps=2, seed=0, probe=PROBE, say=told.append)["steps"] == 2 and "step 2 of 2" in told[-1]
-    )
+    assert energy.train(*args, steps=2, seed=0, probe=PROBE, say=told.append)["steps"] == 2 and told
     with pytest.raises(UserError, match=r"leash\.log"):
         energy.train(*args, steps=2, seed=0, probe=PROBE)
 
 
-def test_an_energy_of_another_width_or_model_is_refused(tmp_path: Path) -> None:
-    found = Energy.load(kept(tmp_path / "energy"))
-    for vectors in (np.ones((3, 128), np.float32), np.ones(WIDTH, np.float32)):
-        with pytest.raises(UserError, match="24"):
-            found(vectors)
+def test_an_energy_of_another_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="model@1"):
-        Guide(found, Told(lambda text: text, "model@1"))
+        Guide(Energy.load(kept(tmp_path / "energy")), Told(lambda text: text, "model@1"))
 
 
-def edit(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], object]:
-    def edited(folder: Path) -> None:
-        tensors = load_file(folder / "energy.safetensors")
-        change(tensors)
-        save_file(tensors, folder / "energy.safetensors")
-
-    return edited
-
-
-SPOILT: dict[str, Callable[[Path], object]] = {
-    "no record": lambda folder: (folder / "energy.json").unlink(),
-    "a record of nothing": lambda folder: (folder / "energy.json").write_text("[]"),
-    "no weights": lambda folder: (folder / "energy.safetensors").unlink(),
-    "no safetensors": lambda folder: (folder / "energy.safetensors").write_bytes(b"\xff" * 100),
-    "cut off": lambda folder: (folder / "energy.safetensors").write_bytes(
-        (folder / "energy.safetensors").read_bytes()[:-4]
-    ),
-    "a layer less": edit(lambda tensors: tensors.pop("layers.2.bias")),
-    "another layer": edit(lambda tensors: tensors.update({"layers.1.bias": tensors["mean"]})),
-    "nan": edit(lambda tensors: tensors.update(mean=tensors["mean"] * np.nan)),
-    "no mean": edit(lambda tensors: tensors.pop("mean")),
-}
-
-
-@pytest.mark.parametrize("case", SPOILT)
-def test_a_damaged_energy_is_refused_in_one_line(case: str, tmp_path: Path) -> None:
-    SPOILT[case](kept(tmp_path / "energy"))
-    with pytest.raises(UserError, match=str(tmp_path)) as raised:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("energy.json", None),
+        ("energy.json", b"[]"),
+        ("energy.safetensors", None),
+        ("energy.safetensors", b"\xff" * 100),
+        ("energy.safetensors", save(head())[:-4]),
+    ],
+)
+def test_a_damaged_energy_is_refused(name: str, content: bytes | None, tmp_path: Path) -> None:
+    path = kept(tmp_path / "energy") / name
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=str(tmp_path)):
         Energy.load(tmp_path / "energy")
-    assert "\n" not in str(raised.value)
 
 
 def test_a_states_energy_does_not_depend_on_those_beside_it(tmp_path: Path) -> None:
@@ -281,7 +253,7 @@ def test_what_is_on_any_path_is_on_the_path_nearest_to_an_end(tmp_path: Path) ->
     ]
     assert len(b.families) == 3 and not c.on_path and not c.families and len(c.off_path) > 20
     # Of the policy's own tactics: all but those with the log probability of a probe, which one sibling of "b" gets.
-    assert a.own == a.families and not any(each.own for each in trees.forest(paths, stored, -1.0).trees)
+    assert a.own == a.families and not any(each.own for each in trees.forest(paths, stored, -0.5).trees)
     next(row for row in others if row["state_pp"] == "b\n⊢ off 1 0")["llm_log_prob"] = -2.0
     (tmp_path / "2.parquet").write_bytes(trajectories.encoded(second + others))
     own = trees.forest(paths, stored, PROBE).trees[1].own
@@ -376,14 +348,3 @@ def test_a_state_is_embedded_once_however_it_is_spaced(tmp_path: Path) -> None:
     first = asyncio.run(guide([State("p : Prop\n⊢ p"), State("⊢ q"), State("p :  Prop\n⊢ p\n")]))
     assert first and first[0] == first[2] != first[1] and told.asked == ["p : Prop\n⊢ p", "⊢ q"]
     assert asyncio.run(guide([State("⊢ q")])) == first[1:2] and len(told.asked) == 2
-
-
-def test_the_real_engine_guides(tmp_path: Path) -> None:
-    states = [State("p : Prop\n⊢ p → p"), State("⊢ True")]
-    with on_llamacpp() as server:
-        narrow = Energy.load(kept(tmp_path / "narrow", model=server.model))
-        with pytest.raises(UserError, match="128"):
-            asked(server, lambda embedder: Guide(narrow, embedder)(states))
-        wide = Energy.load(kept(tmp_path / "wide", head(128), server.model))
-        first, second = asked(server, lambda embedder: Guide(wide, embedder)(states))
-        assert first != second and text_of("⊢ True") == "⊢ True"

@@ -187,11 +187,13 @@ def test_killed_as_it_searches_embeds_trains_and_evaluates(whole: Path, theorems
     assert_same(tmp_path, whole)
 
 
-def kill_anywhere(kills: int, folder: Path, whole: Path, theorems: list[str]) -> None:
-    """Iterations killed at random moments, each in the end finished, until there were so many kills."""
+@pytest.mark.faults
+@pytest.mark.parametrize("kills", [2, 30])
+def test_killed_at_random_moments(kills: int, whole: Path, theorems: list[str], tmp_path: Path) -> None:
+    """Each run is finished in the end, until there were so many kills."""
     rng, counts, runs = random.Random(f"{SEED} anywhere"), Counter[str](), 0
     while counts.total() < kills:
-        results, runs = folder / str(runs), runs + 1
+        results, runs = tmp_path / str(runs), runs + 1
         while counts.total() < kills:
             # Towards one stage or another, for the first takes half of the time by the clock.
             moment = rng.choice(list(MOMENTS.values()))
@@ -201,16 +203,6 @@ def kill_anywhere(kills: int, folder: Path, whole: Path, theorems: list[str]) ->
         finish(results, theorems)
         assert_same(results, whole)
     FIGURES.append(f"SIGKILL of iterations in Lean: {dict(counts)} in {runs} runs, all as undisturbed, nothing left")
-
-
-@pytest.mark.faults
-def test_killed_at_random_moments(whole: Path, theorems: list[str], tmp_path: Path) -> None:
-    kill_anywhere(2, tmp_path, whole, theorems)
-
-
-@pytest.mark.faults
-def test_killed_at_many_moments(whole: Path, theorems: list[str], tmp_path: Path) -> None:
-    kill_anywhere(30, tmp_path, whole, theorems)
 
 
 # Where a disk has so much room left, and from which moment.

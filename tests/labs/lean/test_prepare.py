@@ -2,12 +2,9 @@
 
 import gzip
 import hashlib
-import http.server
 import io
 import json
 import tarfile
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ import pytest
 from core.base.errors import UserError
 from labs.lean import download, pairs, theorems
 from labs.lean.prepare import SPLITS, main
-from tests.conftest import ended, python
+from tests.fakes.http import HttpFake, Request
 
 ROOT = "leandojo_benchmark_4"
 STATE = "p : Prop\nh : p\n⊢ p"
@@ -110,21 +107,16 @@ def test_the_usable_pairs_of_train_and_the_theorems_that_elaborate_are_kept(
 
 
 def test_a_folder_does_as_well_as_its_archive(results: Path, tmp_path: Path) -> None:
-    for name, text in benchmark().items():
-        path = tmp_path / "data" / ROOT / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    out = tmp_path / "out"
-    main(["--from", str(tmp_path / "data"), "--out", str(out), "--theorems", "0", "--split", "random"])
-    assert sorted(each.name for each in out.iterdir()) == ["manifest.json", "pairs.jsonl"]
+    with tarfile.open(archive(tmp_path / "a.tar.gz", benchmark())) as packed:
+        packed.extractall(tmp_path / "data", filter="data")
+    main(["--from", str(tmp_path / "data"), "--out", str(tmp_path / "out"), "--theorems", "0", "--split", "random"])
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["manifest.json", "pairs.jsonl"]
     assert not (results / "lean" / "prepared").exists()
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"train": {}},
-        {"train": [1]},
         {"train": [theorem("a") | {"full_name": 3}]},
         {"test": [theorem("a") | {"traced_tactics": [{"tactic": "simp"}]}]},
         {"train": []},
@@ -154,53 +146,26 @@ def test_archives_that_are_damaged_or_write_outside_of_themselves_are_refused(re
     refused(results, "--from", str(tmp_path / "nothing"))
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(results: Path, tmp_path: Path) -> None:
-    many = [theorem(f"t{i}", (f"h : {i} = 1\n⊢ p", "exact h")) for i in range(9000)]
-    path = archive(tmp_path / "a.tar.gz", benchmark(train=many))
-    limited = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-    limited += "resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)); from labs.lean.prepare import main; main()"
-    status, _, err = ended(python("-c", limited, "--from", str(path)))
-    assert status == 2 and len(err.strip().splitlines()) == 1, err
-    assert not list((results / "lean").iterdir())
+class Halved(HttpFake):
+    def get(self, request: Request) -> None:
+        request.send_response(200)
+        request.send_header("content-length", "8")
+        request.end_headers()
+        request.wfile.write(b"half")
+        request.close_connection = True
 
 
-# Fetching, from a server on this machine
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Serve CONTENT; the first answers are cut short."""
-
-    content = bytes(range(256)) * 4000
-    cut = 0
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.content)))
-        self.end_headers()
-        self.wfile.write(self.content[: len(self.content) // 2] if Handler.cut else self.content)
-        Handler.cut = max(0, Handler.cut - 1)
-
-    def log_message(self, *args: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def address() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/data.tar.gz"
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_file_is_fetched_once_whole_or_not_at_all(address: str, tmp_path: Path) -> None:
-    path, digest, Handler.cut = tmp_path / "data.tar.gz", hashlib.md5(Handler.content).hexdigest(), 1
-    with pytest.raises(UserError, match=str(path)):
-        download.fetched(address, path, digest)
-    assert not list(tmp_path.iterdir())
-    assert download.fetched(address, path, digest).read_bytes() == Handler.content
+def test_a_file_is_fetched_once_whole_or_not_at_all(tmp_path: Path) -> None:
+    source, path = tmp_path / "published", tmp_path / "there" / "data.tar.gz"
+    source.write_bytes(b"content")
+    digest = hashlib.md5(b"content").hexdigest()
+    assert download.fetched(source.as_uri(), path, digest).read_bytes() == b"content"
     assert download.fetched("http://127.0.0.1:9/x", path, digest) == path  # it is there
     with pytest.raises(UserError, match=str(path)):
-        download.fetched(address, path, "0" * 32)
-    with pytest.raises(UserError, match=str(tmp_path / "b")):
-        download.fetched("http://127.0.0.1:9/x", tmp_path / "b")
+        download.fetched(source.as_uri(), path, "0" * 32)
+    server = Halved()
+    for address in (server.url, "http://127.0.0.1:9/x"):
+        with pytest.raises(UserError, match=str(tmp_path / "b")):
+            download.fetched(address, tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+    server.close()

@@ -100,7 +100,6 @@ def test_lean_stands_alone(results: Path, capsys: pytest.CaptureFixture[str], mo
 RECORDS: tuple[Any, ...] = (
     [],
     {"config": {}},
-    {"config": {"MAX_NODES": "8", "TRAIN_NODES": 8}},
     {"config": {"MAX_NODES": 0, "TRAIN_NODES": 8}},
     {"config": {"MAX_NODES": 8, "TRAIN_NODES": 8}, "searched": {"pairs": EVIL}},
     {"config": {"MAX_NODES": 8, "TRAIN_NODES": 8}, "guided": {"auc": {"value": 2, "low": 0, "high": 1, "n": 3}}},
@@ -117,7 +116,6 @@ def test_a_record_of_anyone_is_one_line(results: Path, capsys: pytest.CaptureFix
 OUTCOMES: tuple[dict[str, Any], ...] = (
     {"at": "1"},
     {"nodes": -1},
-    {"proof": [7]},
     {"seconds": {"all": EVIL}},
     {"failures": {"x": None}},
     {"more": 1},

@@ -188,13 +188,10 @@ def test_a_column_is_scaled_to_mean_0_and_deviation_1_or_says_nothing(column: li
         assert not a < b or x <= y
 
 
-def test_a_column_of_equal_values_leaves_the_order_to_the_other() -> None:
+def test_a_column_that_says_nothing_leaves_the_order_to_the_other() -> None:
     assert priorities([-1.0, -1.0, -1.0], [3.0, 1.0, 2.0], 0.5) == [-0.5 * x for x in scaled([3.0, 1.0, 2.0])]
     assert priorities([-1.0, -2.0], [0.3, 0.1 + 0.2], 0.5) == [0.5 * x for x in scaled([-1.0, -2.0])]
     assert priorities([-1.0, -2.0], [5.0, 5.0], 0.0) == [0.0, 0.0]
-
-
-def test_without_all_energies_the_log_probability_decides_alone() -> None:
     assert priorities([-1.0, -2.0], [None, 7.0], 0.5) == scaled([-1.0, -2.0]) == [1.0, -1.0]
 
 
@@ -208,17 +205,12 @@ def test_a_cycle_ends() -> None:
     assert [node.same_as for node in found.nodes] == [None, None, 0, 0, 1]
 
 
-def test_a_state_met_again_by_a_better_path_keeps_that() -> None:
-    graph: Graph = {
-        0: {"far": (-5.0, 3), "a": (-1.0, 1)},
-        1: {"b": (-1.0, 3)},
-        3: {"end": (-1.0, PROOF)},
-    }
-    found = run(Toy(graph))
-    assert found.tactics == ["a", "b", "end"] and found.nodes[found.path[-1]].total == -3.0
+def test_a_state_met_again_keeps_its_energy() -> None:
+    graph: Graph = {0: {"far": (-5.0, 3), "a": (-1.0, 1)}, 1: {"b": (-1.0, 3)}, 3: {"end": (-1.0, PROOF)}}
+    toy = Toy(graph, lambda state: 0.0)
+    found = run(toy)
     assert found.nodes[1].same_as == 3, "the node of the worse path"
-    scored = Toy(graph, lambda state: 0.0)
-    assert run(scored).nodes[3].energy == 0 and scored.asked("energy") == [("0",), ("3", "1")]
+    assert found.nodes[3].energy == 0 and toy.asked("energy") == [("0",), ("3", "1")]
 
 
 def test_states_are_the_same_whatever_their_spaces_and_tactics_too() -> None:
@@ -328,48 +320,25 @@ def test_a_search_without_its_energy_is_another_search_and_ends() -> None:
     assert found.reason == ERROR and found.why.startswith("energy: energy of")
 
 
-class Broken(Exception):
-    pass
-
-
 @pytest.mark.parametrize("what", ["start", "propose", "apply", "accept", "energy"])
-@pytest.mark.parametrize("error", [UserError("the server is lost"), Broken()], ids=["user's", "bug"])
-def test_what_is_no_failure_of_one_answer_ends_it_with_nothing_left_running(what: str, error: Exception) -> None:
+def test_what_is_no_failure_of_one_answer_ends_it_with_nothing_left_running(what: str) -> None:
     graph: Graph = {0: {"a": (-1.0, 1), "b": (-1.0, PROOF), "c": (-1.0, 2)}}
-    running: set[str] = set()
 
     class Breaking(Toy):
         async def _said(self, kind: str, of: Any) -> None:
             if kind == what and of in (None, "0", ("a",), ("b",), ("0",)):
                 await asyncio.sleep(0)
-                raise error
-            running.add(repr(of))
-            try:
-                await super()._said(kind, of)
-                if kind == what:
-                    await asyncio.sleep(3600)
-            finally:
-                running.remove(repr(of))
+                raise UserError("the server is lost")
+            await super()._said(kind, of)
+            if kind == what:
+                await asyncio.sleep(3600)
 
     async def tried() -> None:
-        with pytest.raises(type(error)):
+        with pytest.raises(UserError):
             await search("toy", Breaking(graph, distance(graph)).world, constants(BATCH=4), lambda: 0.0)
-        assert not running and len(asyncio.all_tasks()) == 1
+        assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(tried())
-
-
-def test_what_ends_a_search_waits_for_none_of_the_others() -> None:
-    async def propose(state: Any) -> Any:
-        if state.pp == "1":
-            await asyncio.sleep(3600)
-        if state.pp == "2":
-            raise UserError("the server is lost")
-        return await toy._propose(state)
-
-    toy = Toy({0: {"a": (-1.0, 1), "b": (-2.0, 2)}})
-    with pytest.raises(UserError, match="lost"):
-        asyncio.run(search("toy", replace(toy.world, propose=propose), constants(BATCH=2), lambda: 0.0))
 
 
 def test_a_search_that_is_stopped_leaves_nothing_running() -> None:
@@ -395,14 +364,8 @@ def test_no_order_is_made_of_what_is_no_number(value: float) -> None:
         run(Toy(DEEP, lambda state: value))
 
 
-def test_a_log_probability_above_0_is_0_and_there_are_as_many_energies_as_states() -> None:
+def test_a_log_probability_above_0_is_0() -> None:
     assert run(Toy({0: {"a": (1e-6, PROOF)}})).nodes[1].logprob == 0
-
-    async def two(states: Any) -> list[float]:
-        return [1.0, 2.0]
-
-    with pytest.raises(ValueError, match="zip"):
-        asyncio.run(search("toy", replace(Toy(DEEP).world, energy=two), constants(), lambda: 0.0))
 
 
 # Time
@@ -423,22 +386,15 @@ class Slow(Toy):
         return self.now
 
 
-def test_the_time_is_up_after_so_many_seconds() -> None:
-    toy = Slow(DEEP, takes={"apply": 1.0})
-    found = run(toy, toy.clock, SECONDS=30, MAX_NODES=1000)
-    assert (found.reason, found.why) == (TIME, "30 s") and found.applied == 30
-    assert found.seconds["all"] == found.seconds["lean"] == 30
-    assert [node.seconds for node in found.nodes[:3]] == [0, 3, 3], "three at once, on one clock"
-
-
 @pytest.mark.parametrize(
-    ("what", "where", "times"), [("start", "lean", 1), ("propose", "policy", 2), ("energy", "energy", 2)]
+    ("what", "where", "times"),
+    [("start", "lean", 1), ("propose", "policy", 2), ("energy", "energy", 2), ("apply", "lean", 30)],
 )
 def test_the_time_may_be_up_wherever_it_is_spent(what: str, where: str, times: int) -> None:
-    toy = Slow(DEEP, distance(DEEP), takes={what: 40 / times})
-    found = run(toy, toy.clock, SECONDS=30, MAX_NODES=1000)
-    assert found.reason == TIME and len(toy.asked(what)) == times
-    assert found.seconds[where] == found.seconds["all"] == 40 and toy.log[-1][0] == what
+    toy = Slow(DEEP, distance(DEEP), takes={what: 30 / times})
+    found = run(toy, toy.clock, SECONDS=30, MAX_NODES=1000, ALPHA=1.0)
+    assert (found.reason, found.why) == (TIME, "30 s") and len(toy.asked(what)) == times
+    assert found.seconds[where] == found.seconds["all"] == 30 and toy.log[-1][0] == what
 
 
 def test_seconds_are_told_by_what_they_went_into() -> None:
@@ -472,10 +428,6 @@ def test_a_hanging_tactic_is_left_and_a_proof_behind_it_counts() -> None:
     found = asyncio.run(search("toy", replace(toy.world, run=run), config))
     assert found.tactics == ["b"] and found.failures == {"unfinished": 1} and found.applied == 1
     assert stopped == ["hangs", "hangs too"]
-    alone = {0: {"hangs": (-1.0, PROOF)}}
-    toy = Toy(alone)
-    found = asyncio.run(search("toy", replace(toy.world, run=run), config))
-    assert found.reason == TIME and found.failures == {"unfinished": 1}
 
 
 # Limits

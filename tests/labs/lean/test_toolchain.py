@@ -12,7 +12,7 @@ import pytest
 
 from core.base import files
 from core.base.errors import UserError
-from labs.lean import cage, session, toolchain
+from labs.lean import cage, toolchain
 from labs.lean.accept import accept, judged
 from labs.lean.session import Session
 from labs.lean.theorem import State, Theorem
@@ -64,7 +64,7 @@ def test_a_lake_project_is_used_as_lake_says(lean: Toolchain, tmp_path: Path, mo
     with pytest.raises(UserError, match="lake build"):
         asyncio.run(_start(found))
     lake.write_text("#!/bin/sh\necho 'error: no such toolchain' >&2\nexit 1\n")
-    with pytest.raises(UserError, match="no such toolchain"):
+    with pytest.raises(UserError, match=f"LEAN={project}"):
         toolchain.find()
 
 
@@ -105,15 +105,10 @@ def test_lean_is_installed_if_it_is_missing(
         toolchain.find()
 
 
-def test_a_program_that_is_no_lean_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = tmp_path / "lean"
-    silent.write_text("#!/bin/sh\nexec sleep 60\n")
-    silent.chmod(0o755)
-    monkeypatch.setattr(session, "START_SECONDS", 1.0)
-    for program in ("/bin/true", silent):
-        monkeypatch.setenv("LEAN", str(program))
-        with pytest.raises(UserError, match=str(program)):
-            asyncio.run(_start(toolchain.find()))
+def test_a_program_that_is_no_lean_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAN", "/bin/true")
+    with pytest.raises(UserError, match="/bin/true"):
+        asyncio.run(_start(toolchain.find()))
 
 
 def test_the_prelude_has_no_error_and_no_axiom_beside_the_three_and_sorry(lean: Toolchain) -> None:
