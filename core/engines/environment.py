@@ -250,11 +250,6 @@ def python(engine: str) -> str | None:
     return os.environ.get(f"{engine.upper()}_PYTHON")
 
 
-def visible_gpus() -> str:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves to CUDA; "" if it is unset."""
-    return _value("CUDA_VISIBLE_DEVICES")
-
-
 # The environment of this process and of those that it starts
 
 

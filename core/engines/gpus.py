@@ -133,12 +133,7 @@ def _first() -> tuple[str, float | None]:
 @cache  # a driver may take seconds to answer
 def has_gpu() -> bool:
     """Whether an NVIDIA GPU with a working driver is here."""
-    return bool(indices())
-
-
-def indices() -> list[str]:
-    """The GPUs of this machine as nvidia-smi numbers them, by their place on the bus; none without a working driver."""
-    return re.findall(r"^GPU (\d+):", _nvidia_smi("-L") or "", re.MULTILINE)
+    return bool(re.search(r"^GPU \d+:", _nvidia_smi("-L") or "", re.MULTILINE))
 
 
 def _nvidia_smi(*args: str) -> str | None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -234,10 +234,9 @@ def started(
     why: str,
     log: Path | None = None,
     card: Card = cards.NONE,
-    changes: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
-    """An engine on a GPU with these arguments for its interpreter, which serve a `model` of that name on `port`, in an
-    environment with `changes`; else as launched."""
+    """An engine on a GPU with these arguments for its interpreter, which serve a `model` of that name on `port`; else
+    as launched."""
     root, key = f"http://{environment.host()}:{port}", environment.api_key()
     args = [python_of(engine), *args]
     print(f"{shlex.join(args)}\n", file=sys.stderr)
@@ -250,7 +249,7 @@ def started(
     folder = tempfile.TemporaryDirectory()
     with folder:
         hidden, secrets = engine.secrets(key, Path(folder.name))
-        with process.running(engine.label, [*args, *hidden], port, log, {**(changes or {}), **secrets}, key) as running:
+        with process.running(engine.label, [*args, *hidden], port, log, secrets, key) as running:
             server = running.wait_until(answering, process.START_SECONDS)
             folder.cleanup()  # the key is read: if we are killed now, it is left nowhere
             yield replace(server, failure=running.failure)

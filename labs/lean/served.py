@@ -3,7 +3,7 @@
 The policy is the tiny one of data/lean, unless something else is named. Neither SGLang nor vLLM generates and embeds in
 one server, and llama.cpp not reliably, so there are two. llama.cpp embeds in this process, on the CPU, beside the
 other. On a GPU it is SGLang or vLLM, and the GPU holds the weights twice: the server that embeds starts first, and the
-other one is planned with what is left (Need.embeds). If there are two GPUs, the second one embeds.
+other one is planned with what is left (Need.embeds).
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def policy(need: Need, folder: Path) -> Iterator[Server]:
 
 def need(made: Weights, config: LeanConstants, beside: bool = False) -> Need:
     """What a search needs of the server of a policy; `beside` one that embeds."""
-    return Need(0, config.MAX_TOKENS, 0, embeds=beside and is_on_gpu(made) and not _second_gpu())
+    return Need(0, config.MAX_TOKENS, 0, embeds=beside and is_on_gpu(made))
 
 
 def check_embeds(made: Weights, config: LeanConstants) -> None:
@@ -99,12 +99,4 @@ def on_gpu(engine: OnGpu, folder: Path, log: Path) -> AbstractContextManager[Ser
     chosen = embedding_settings(model.shape, model.longest, gpus.here())
     port = process.free_port()
     args = engine.embedding(model, chosen, environment.host(), port)
-    return start.started(engine, args, port, engine.embedding_name(model.name), WHY, log, changes=_second_gpu())
-
-
-def _second_gpu() -> dict[str, str]:
-    """What puts a server there; nothing where there is none. (CUDA's own order, in which the other server takes the
-    first.)"""
-    visible = environment.visible_gpus()
-    here = visible.split(",") if visible else [str(number) for number in range(len(gpus.indices()))]
-    return {"CUDA_VISIBLE_DEVICES": here[1].strip()} if len(here) > 1 else {}
+    return start.started(engine, args, port, engine.embedding_name(model.name), WHY, log)

@@ -17,6 +17,7 @@ from labs.lean.search import (
     ERROR,
     START,
     TIME,
+    Failed,
     Found,
     Node,
     TooLong,
@@ -289,35 +290,29 @@ def test_what_goes_wrong_with_a_tactic_is_counted_by_its_reason() -> None:
     assert [node.error for node in found.nodes[1:]] == ["unknown x", "timed out", "died", "type mismatch"]
 
 
-def test_where_a_proposal_fails_the_others_go_on_and_an_empty_frontier_is_no_verdict() -> None:
-    graph: Graph = {0: {"a": (-1.0, 1), "b": (-2.0, 2)}, 1: {"a": (0.0, PROOF)}, 2: {"c": (0.0, PROOF)}}
-    first = run(Toy(graph, failing=lambda what, of: (what, of) == ("propose", "1")))
-    assert first.tactics == ["b", "c"] and first.failures == {"no proposal": 1}
-    both = run(Toy(graph, failing=lambda what, of: what == "propose" and of != "0"))
-    assert both.reason == ERROR and both.why == "policy: propose of 2 broke"
-    toy = Toy(graph, failing=lambda what, of: what == "propose" and of != "0", failure=TooLong)
-    ended = run(toy)  # these states are dead ends, and the verdict stands
-    assert ended.reason == EMPTY and ended.failures == {"state too long": 2}
+BRANCHES: Graph = {0: {"a": (-1.0, 1), "b": (-2.0, 2)}, 1: {"a": (0.0, PROOF)}, 2: {"c": (0.0, PROOF)}}
 
 
-def test_an_application_that_breaks_is_a_failed_tactic_and_no_verdict_either() -> None:
-    graph: Graph = {0: {"a": (-1.0, 1), "b": (-2.0, 2)}, 1: {"a": (0.0, PROOF)}, 2: {"c": (0.0, PROOF)}}
-    one = run(Toy(graph, failing=lambda what, of: (what, of) == ("apply", ("a",))))
-    assert one.tactics == ["b", "c"] and one.nodes[1].error == "apply of ('a',) broke"
-    all_of_them = run(Toy(graph, failing=lambda what, of: what == "apply"))
-    assert all_of_them.reason == ERROR and all_of_them.applied == 2
-
-
-def test_an_acceptance_that_breaks_is_no_proof() -> None:
-    graph: Graph = {0: {"a": (-1.0, PROOF), "b": (-2.0, 1)}, 1: {"c": (0.0, PROOF)}}
-    found = run(Toy(graph, failing=lambda what, of: (what, of) == ("accept", ("a",))))
-    assert found.tactics == ["b", "c"] and unaccepted(found)[0].error.startswith("not accepted: acceptance: accept of")
-    assert run(Toy(graph, failing=lambda what, of: what == "accept")).reason == ERROR
-
-
-def test_a_search_without_its_energy_is_another_search_and_ends() -> None:
-    found = run(Toy(DEEP, distance(DEEP), failing=lambda what, of: what == "energy" and of != ("0",)))
-    assert found.reason == ERROR and found.why.startswith("energy: energy of")
+@pytest.mark.parametrize(
+    ("what", "broken", "failure", "reason", "tactics", "failures"),
+    [
+        ("propose", ["1"], Failed, "", "b c", {"no proposal": 1}),
+        ("propose", ["1", "2"], Failed, ERROR, "", {"no proposal": 2}),
+        ("propose", ["1", "2"], TooLong, EMPTY, "", {"state too long": 2}),  # dead ends: the verdict stands
+        ("apply", [("a",)], Failed, "", "b c", {"Lean's error": 1}),
+        ("apply", [("a",), ("b",)], Failed, ERROR, "", {"Lean's error": 2}),
+        ("accept", [("a", "a")], Failed, "", "b c", {"not accepted": 1}),
+        ("accept", [("a", "a"), ("b", "c")], Failed, ERROR, "", {"not accepted": 2}),
+        ("energy", [("1", "2")], Failed, ERROR, "", {}),  # without it, it would be another search
+    ],
+)
+def test_where_an_answer_breaks_the_others_go_on_and_an_empty_frontier_is_no_verdict(
+    what: str, broken: list[Any], failure: type[Failed], reason: str, tactics: str, failures: dict[str, int]
+) -> None:
+    toy = Toy(BRANCHES, lambda state: 0.0, failing=lambda kind, of: kind == what and of in broken, failure=failure)
+    found = run(toy)
+    assert (found.reason, found.tactics, found.failures) == (reason, tactics.split(), failures)
+    assert reason != ERROR or what in found.why
 
 
 @pytest.mark.parametrize("what", ["start", "propose", "apply", "accept", "energy"])

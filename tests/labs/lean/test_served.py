@@ -1,7 +1,6 @@
 """A server that embeds beside one that generates: the memory of both, the flags, and a start on stand-ins of GPUs."""
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -151,20 +150,6 @@ def test_a_search_beside_it_is_planned_with_what_is_left(policy: Weights) -> Non
     (policy.path / "config.json").write_text(json.dumps(config | {"head_dim": 128, "tie_word_embeddings": False}))
     with pytest.raises(UserError, match="ENERGY=0"):
         served.check_embeds(policy, CONFIG)
-
-
-@pytest.mark.parametrize(("visible", "second"), [("", "1"), ("3,2", "2"), ("GPU-a, GPU-b", "GPU-b")])
-def test_of_two_gpus_the_second_embeds(
-    policy: Weights, visible: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    two = GPU.replace('4090" ||', "4090\" && echo 'GPU 1: NVIDIA GeForce RTX 4090' ||")
-    stand_in(tmp_path / "bin", nvidia_smi=two)
-    if visible:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert not served.need(policy, CONFIG, beside=True).embeds
-    with served.embedding(policy, tmp_path):
-        assert os.environ.get("CUDA_VISIBLE_DEVICES", "") == visible
-    assert (tmp_path / "starts").read_text().startswith(f"{second} -m")
 
 
 def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(policy: Weights, tmp_path: Path) -> None:
