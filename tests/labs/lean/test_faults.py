@@ -206,20 +206,19 @@ def test_killed_at_random_moments(kills: int, whole: Path, theorems: list[str], 
 
 
 # Where a disk has so much room left, and from which moment.
-FEW_DISKS = (("searching", 0), ("training the energy", 0))
-MANY_DISKS = (
+DISKS = (
     *(("start", free) for free in (0, 100_000, 1_000_000, 4_000_000)),
     *((name, free) for name in list(MOMENTS)[1:] for free in (0, 20_000, 300_000)),
 )
 
 
-@pytest.mark.parametrize("disks", [FEW_DISKS, pytest.param(MANY_DISKS, marks=pytest.mark.faults)], ids=["few", "many"])
+@pytest.mark.faults
 def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(
-    disks: Sequence[tuple[str, int]], whole: Path, theorems: list[str], tmp_path: Path
+    whole: Path, theorems: list[str], tmp_path: Path
 ) -> None:
     said = Counter[str]()
     with mounted(tmp_path / "disk", "32m") as disk:
-        for name, free in disks:
+        for name, free in DISKS:
             process = begin(disk, theorems)
             while process.poll() is None and not MOMENTS[name](own(disk)):
                 time.sleep(0.002)
@@ -234,7 +233,7 @@ def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(
         finish(disk, theorems)
         assert_same(disk, whole)
     assert said, "no disk was too small: this test tests nothing"
-    FIGURES.append(f"disks that fill up in iterations in Lean: {dict(said)} of {len(disks)} ended in one line")
+    FIGURES.append(f"disks that fill up in iterations in Lean: {dict(said)} of {len(DISKS)} ended in one line")
 
 
 def helping(whole: Path, results: Path) -> None:
@@ -246,6 +245,7 @@ def helping(whole: Path, results: Path) -> None:
     path.write_text(json.dumps(record))
 
 
+@pytest.mark.faults
 def test_an_energy_that_helps_guides_the_next_searches_and_a_kill_changes_nothing(
     whole: Path, theorems: list[str], tmp_path: Path
 ) -> None:
