@@ -2,8 +2,7 @@
 
 python -m tests.labs.training.sglang ARGUMENTS-OF-SGLANG
 
-NOTES, if set, names a file that gets a line when it serves. INSTEAD names a GGUF file that is served in place of a
-folder that can't be converted.
+NOTES, if set, names a file that gets a line when it serves.
 """
 
 import os
@@ -25,9 +24,8 @@ def main(argv: list[str]) -> None:
     size = llamacpp.Size(1 if embeds else 4, 2048, 1)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with tempfile.TemporaryDirectory() as kept:
-        gguf = Path(os.environ.get("INSTEAD") or f"{kept}/model.gguf")
-        if not gguf.exists():
-            to_gguf.convert(Path(folder), gguf, "f16")
+        gguf = Path(kept) / "model.gguf"
+        to_gguf.convert(Path(folder), gguf, "f16")
         with llamacpp.serving(gguf, name, "127.0.0.1", int(port), size, "", exact=not embeds, embeds=embeds):
             with open(notes, "a") as file:
                 print("serving", name, folder, file=file)
