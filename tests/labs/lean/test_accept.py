@@ -1,6 +1,7 @@
 """What counts as proved, with real Lean: proofs, and every known way to look like one."""
 
 import asyncio
+import json
 import signal
 from typing import Any
 
@@ -75,6 +76,13 @@ def test_an_axiom_of_ones_own_is_no_proof(lean: Toolchain) -> None:
     other = Toolchain(lean.program, head, "with an axiom", lean.variables)
     verdict = asyncio.run(accept(other, Theorem("a", FALSE), ["exact cheat"]))
     assert not verdict.proved and verdict.reason.endswith(" cheat")
+
+
+@pytest.mark.parametrize("text", ["", "\n", "unsolved goals"])
+def test_an_error_is_no_proof_even_without_a_text(text: str) -> None:
+    said = [("error", 1, text), ("information", 2, acceptance.NO_AXIOMS)]
+    lines = [json.dumps({"severity": kind, "pos": {"line": line}, "data": data}) for kind, line, data in said]
+    assert acceptance._judged(0, lines[1], 2) == "" and acceptance._judged(0, "\n".join(lines), 2)
 
 
 def test_it_takes_no_longer_than_it_may(lean: Toolchain) -> None:
