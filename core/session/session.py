@@ -135,8 +135,8 @@ class Session(Generic[A_co]):
             with self.stop.cancelling() if self.stop else nullcontext():
                 async with (
                     stopping_judge(),
-                    bar.beating(generator, shown_so_far, stage),
                     generator,
+                    bar.beating(generator, shown_so_far, stage),
                     beside as own,
                     asyncio.TaskGroup() as group,
                 ):
