@@ -14,24 +14,24 @@ from tests.helpers.processes import loads_none
 FOLDERS = [name for name in ("core", "labs") if (ROOT / name).exists()]
 # Lines of Python that a room may have. A commit that raises one says why; a commit that cuts a room lowers it.
 BUDGETS = {
-    "core": 18_800,
+    "core": 18_790,
     "core/base": 1_010,
     "core/problems": 900,
     "core/grading": 1_740,
-    "core/engines": 3_310,
+    "core/engines": 3_300,
     "core/generate": 1_900,
     "core/scaffolds": 2_450,
     "core/results": 2_040,
     "core/report": 2_490,
     "core/plan": 1_030,
     "core/session": 1_350,
-    "labs": 12_760,
+    "labs": 12_750,
     "labs/proofs": 2_470,
     "labs/star": 2_270,
-    "labs/lean": 5_330,
+    "labs/lean": 5_320,
     "labs/endpoint": 700,
     "labs/training": 2_010,
-    "tests": 30_310,
+    "tests": 30_280,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
