@@ -19,9 +19,9 @@ export PYTHONPATH=$PWD
 unset PYTHONDONTWRITEBYTECODE  # the tests start hundreds of programs, each of which would compile the same files
 case ${1:-} in
   faults)
-    echo "the suite of faults: about 12 minutes on 2 cores" >&2
+    echo "the suite of faults: 10 to 15 minutes on 2 cores" >&2
     shopt -s nullglob
-    set -- -m "" tests/faults tests/labs/*/test_faults.py "${@:2}" ;;
+    set -- -n 4 --dist loadfile -m "" tests/faults tests/labs/*/test_faults.py "${@:2}" ;;
   engines) echo "the engines' suite: about 30 minutes on 2 cores" >&2; set -- -m engines tests/real "${@:2}" ;;
   "") # four files at a time also on two cores: tests wait a good deal
     echo "the suite: 10 to 15 minutes on 2 cores, then ruff and mypy" >&2; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;
