@@ -17,7 +17,6 @@ from core.engines import weights
 from core.engines.client import LONGEST
 from core.engines.server import digest_in
 
-UNKNOWN = "unknown"  # the origin of completions that were kept before origins were
 FILES = (*weights.PATTERNS, "*.bin", "*.pt", "*.gguf")  # of a model's folder: weights, tokenizer, template, shape
 # What SGLang says beside the path; others say less. Defaults are left out, however they are called.
 SETTINGS = (

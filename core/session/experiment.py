@@ -16,7 +16,6 @@ from core.base import seeds, terminal
 from core.base.errors import RunFailed, UserError
 from core.base.prices import shown as dollars
 from core.constants import A
-from core.engines import identity
 from core.generate.generator import Generator
 from core.grading.answers import by_answer
 from core.report import plot, tables
@@ -185,7 +184,7 @@ class Experiment(Generic[A]):
     def _count(self, completion: Completion, is_new: bool) -> None:
         rests_on = self.session.server.rests_on
         if not is_new:
-            self.counts["reused"][completion.origin or identity.UNKNOWN] += 1
+            self.counts["reused"][completion.origin] += 1
             if rests_on and self.session.journal.is_earlier(completion.key):
                 self.counts["reused_by"][rests_on] += 1
         if completion.model:

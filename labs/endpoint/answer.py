@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.base import seeds
-from core.engines.identity import UNKNOWN
 from core.generate.generator import Generator
 from core.grading.answers import Groups, groups
 from core.grading.boxed import extract
@@ -85,7 +84,7 @@ class Solved:
             "config": {name: getattr(config, name) for name in chat.OF_A_REQUEST},
             "generations": len(self.spent),
             "reused": sum(made.reused for made in self.spent),
-            "origins": dict(Counter(made.origin or UNKNOWN for made in self.spent)),
+            "origins": dict(Counter(made.origin for made in self.spent)),
             "steps": [vars(step) for step in self.steps],
             "vote": {
                 "answer": voted,
