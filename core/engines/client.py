@@ -54,7 +54,7 @@ def find(url: str, key: str = "", body: Any = None) -> dict[str, Any] | None:
 
 
 def why_not(url: str) -> str:
-    """Why nothing answers at `url`, in the system's words."""
+    """Return why nothing answers at `url`, in the system's words."""
     try:
         send(url)
     except OSError as error:

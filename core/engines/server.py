@@ -44,7 +44,7 @@ class Key(str):
 
     @property
     def remedy(self) -> str:
-        """What to do if a server refuses it."""
+        """Return the advice for a server that refuses it."""
         return f"Set {self.variable} to a valid one" if self.variable else "Name its variable in the card (key_env)"
 
     @classmethod

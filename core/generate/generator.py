@@ -95,7 +95,7 @@ class Generator:
 
     @property
     def trouble(self) -> str:
-        """What keeps requests from being answered now, in a few words; "" where nothing does."""
+        """Return what keeps requests from being answered now, in a few words; "" if nothing does."""
         if self._budget and self._budget.waiting:
             return f"{self._budget.waiting} requests waiting for budget (MAX_DOLLARS)"
         return self.asker.trouble

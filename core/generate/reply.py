@@ -122,7 +122,7 @@ class Refused(Failure):
 
     @property
     def is_unpaid(self) -> bool:
-        """Whether quota or credit is used up, which does not pass by itself, as limits of a rate do."""
+        """Return whether quota or credit is used up. Unlike a limit of the rate, that does not pass by itself."""
         return self.status == 402 or (self.status in (400, 403, 429) and bool(_UNPAID.search(self._all)))
 
     @property
@@ -249,8 +249,8 @@ def reply_from(found: dict[str, Any]) -> Reply:
 
 
 def is_cut(reply: Reply, messages: Sequence[Message]) -> bool:
-    """Whether the server cut these `messages`: it counts fewer prompt tokens than they have words. No usual tokenizer
-    makes one token of two words or numbers, or of more than 256 characters; a fifth is taken off for exceptions."""
+    """Return whether the server cut these `messages`: it counts fewer prompt tokens than they have words. No usual
+    tokenizer makes one token of two words, or of more than 256 characters. A fifth is taken off for exceptions."""
     text = " ".join(message["content"] for message in messages)
     fewest = max(0.8 * sum(1 for _ in _WORD.finditer(text)), len(text) / 256)
     return fewest > LEAST_CUT and 0 < reply.prompt_tokens < fewest

@@ -72,17 +72,17 @@ class Asker:
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for a reply."""
+        """Count the requests that wait for a reply."""
         return self._wire.in_flight
 
     @property
     def streamed(self) -> int:
-        """Tokens of the replies that are coming, about; 0 where the server does not stream."""
+        """Estimate the tokens of the replies that are coming; 0 if the server does not stream."""
         return self._wire.streamed
 
     @property
     def trouble(self) -> str:
-        """What keeps requests from being answered now, in a few words; "" where nothing does."""
+        """Return what keeps requests from being answered now, in a few words; "" if nothing does."""
         if self._away is not None:
             return f"server away {time.monotonic() - self._away:.0f} of {AWAY_SECONDS:.0f} s"
         if self._rates.waiting:
@@ -96,7 +96,7 @@ class Asker:
 
     @property
     def is_answered(self) -> bool:
-        """Whether anything was usable yet."""
+        """Return whether any reply was usable yet."""
         return self._usable_at is not None
 
     # Asking
@@ -178,7 +178,7 @@ class Asker:
             ) from None
 
     def _is_throttled(self, failure: Failure) -> bool:
-        """Whether it is a limit of our rate. Raises Over if that never passes."""
+        """Return whether it is a limit of our rate. Raises Over if that never passes."""
         if not (isinstance(failure, Refused) and failure.status == THROTTLED):
             return False
         since = self._rates.refused_since
@@ -219,8 +219,8 @@ class Asker:
             )
 
     async def _check(self) -> None:
-        """Whether the server is still the one that the run began with: after a lost connection or a pause, another may
-        have been started in its place. Raises UserError if it serves another model, and Lost if it does not answer."""
+        """Check that the server is the one that the run began with. After a lost connection or a pause, another may
+        have taken its place. Raises UserError if it serves another model, and Lost if it does not answer."""
         self._doubted = self._doubted or time.monotonic() - self._asked > IDLE_SECONDS
         self._asked = time.monotonic()
         if not self._doubted:

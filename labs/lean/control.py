@@ -62,7 +62,7 @@ class Index:
         self._starts = np.searchsorted(of[order], np.arange(len(self._ids) + 1))
 
     def cosines(self, state: str) -> NDArray[np.float64]:
-        """How near each known state is to this one: (states,), from 0 to 1."""
+        """Return how near each known state is to this one: (states,), from 0 to 1."""
         near, squares = np.zeros(len(self.tactics)), 0.0
         unseen = np.log(len(self.tactics)) + 1
         for token, count in bag(state).items():

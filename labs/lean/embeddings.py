@@ -230,7 +230,7 @@ class Apart:
 
     @property
     def warning(self) -> str:
-        """What is wrong; "" if nothing is."""
+        """Return what is wrong; "" if nothing is."""
         within, between = 1 - self.within, 1 - self.between
         told = f"states of one theorem have a mean cosine of {self.within:.3f}, of different ones {self.between:.3f}"
         if within < SPREAD or within < SHARE * between:
