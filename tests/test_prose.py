@@ -1,0 +1,119 @@
+"""Check the prose of the project against the rules of CONTRIBUTING.md: docstrings, messages, names and documents.
+
+`python tests/test_prose.py [PATH …]` lists the offences, those of the named files and folders only.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("core", "labs", "experiments", "scripts", "benchmarks")
+# Texts that a model is asked with are results: they stay to the letter.
+PROMPTS = re.compile(r"core/scaffolds/|labs/proofs/(rubric|defence|curate/)|labs/star/(prompts|hints)|scripts/(embedded|lean)/")
+NAMES = {"told", "said", "made", "purse", "door", "guise", "spool"}
+WORDS = (
+    r"whoever|nobody|lest|purses?|doors?|guises?|spools?|somebody else's|one's own|beside|behind|thereof|"
+    r"(?:is|are|was|were|be|being) told|tells? of|says? nothing|goes on|go on|going on|comes? to|came to|"
+    r"stands?|stood|lies|has none|have none|is of|are of|such as are|of those|those of|that of|the same of"
+)
+PRIVATE = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)
+BEGINNINGS = re.compile(r"(What|Those|That|Of|Where|Whether|Why|How|Its|Their|The same|Which|Who|Whose|When|As|By|From)\b")
+NO_VERB = re.compile(r"(An?|The|One|Each|All|Every|Any|No|None|It|They|This|These|Some|True|False|\d+|[\"'`(].*|[a-z].*)\b")
+LONGEST = 30  # words of a sentence
+
+Found = tuple[str, str]  # the place, and the offence
+
+
+def files() -> list[Path]:
+    """List the project's Python files outside tests."""
+    return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+
+def sentences(text: str) -> list[str]:
+    """Split text into sentences, without code in backticks, doctests, links and tables."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    text = re.sub(r"^\s*(>>>|\.\.\.|\||<).*$", "\n\n", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`\n]*`", "x", text)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    parts = re.split(r"(?<=[.!?:])\s+|\n\s*\n|\n\s*[-*#\d]+\.?\s|\n\s*\w+: ", text)
+    return [" ".join(part.split()) for part in parts if part and part.strip()]
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield line, kind (module, class, function or property) and text of each docstring."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if not (text := ast.get_docstring(node)):
+            continue
+        kind = {ast.Module: "module", ast.ClassDef: "class"}.get(type(node), "function")
+        marks = {ast.unparse(each) for each in getattr(node, "decorator_list", ())}
+        if any("property" in mark for mark in marks):
+            kind = "property"
+        yield node.body[0].lineno, kind, text
+
+
+def messages(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each string of four words or more that is no docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            inner.add(id(node.value))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            text = node.value
+        else:
+            continue
+        if len(re.findall(r"[a-z]{2,} [a-z]", text)) >= 2:
+            yield node.lineno, text
+
+
+def names(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each variable, argument, function, class and attribute that the file defines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each comment."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if found := re.search(r"(?:^|\s)# (.*)", line):
+            yield number, found[1]
+
+
+def offences(path: Path) -> list[Found]:
+    """List the offences of one Python file."""
+    where = path.relative_to(ROOT).as_posix()
+    found: list[Found] = []
+    for line, kind, text in docstrings(path):
+        first = text.splitlines()[0]
+        if BEGINNINGS.match(text) or (kind == "function" and NO_VERB.match(text)):
+            found.append((f"{where}:{line}", f"beginning of a {kind}: {first}"))
+        found += [(f"{where}:{line}", f"'{word}' in: {first}") for word in PRIVATE.findall(text)]
+        if len(re.findall(r"\bwhat\b", text, re.IGNORECASE)) > 1:
+            found.append((f"{where}:{line}", f"more than one 'what': {first}"))
+        found += [(f"{where}:{line}", f"long: {part}") for part in sentences(text) if len(part.split()) > LONGEST]
+    for line, text in [*messages(path), *comments(path)]:
+        if not PROMPTS.search(where):
+            found += [(f"{where}:{line}", f"'{word}' in: {text}") for word in PRIVATE.findall(text)]
+    found += [(f"{where}:{line}", f"name: {name}") for line, name in names(path) if name in NAMES]
+    return found
+
+
+if __name__ == "__main__":
+    chosen = [Path(name).resolve() for name in sys.argv[1:]] or [ROOT]
+    shown = [each for path in files() if any(path.is_relative_to(one) for one in chosen) for each in offences(path)]
+    print("\n".join(f"{place}: {offence}" for place, offence in shown), f"{len(shown)} offences", sep="\n")
