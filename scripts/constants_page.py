@@ -1,4 +1,4 @@
-"""Write docs/constants.md from the experiments' files and the constants' declarations: python -m scripts.constants_page"""
+"""Write docs/constants.md from the declarations and the experiments: python -m scripts.constants_page"""
 
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
@@ -15,8 +15,8 @@ LIKE = {"22_star_controls": "21_star", "24_lean_iteration": "23_lean_baseline", 
         "26_lean_energy": "23_lean_baseline"}  # fmt: skip
 HEAD = """# Constants
 
-Set them at the top of an experiment's file, or for one run on the command line: `bash scripts/run.sh 02_rsa_basic N=16`.
-Tokens are the server's, seconds wall-clock. `python -m scripts.constants_page` generates this page.
+Set them at the top of an experiment's file, or for one run: `bash scripts/run.sh 02_rsa_basic N=16`. Tokens are
+the server's, seconds wall-clock. `python -m scripts.constants_page` generates this page.
 """
 
 Row = tuple[Any, Rule]
