@@ -23,6 +23,7 @@ from core.engines.server import Key, engines, is_local
 from core.engines.shape import KV_BYTES
 
 PORT = 30000  # the default
+LLAMACPP = "llamacpp"  # the ENGINE for a .gguf file
 
 
 def _value(name: str) -> str:
@@ -60,13 +61,15 @@ def api_key() -> Key:
 
 
 def engine() -> str:
-    """Return the engine that ENGINE or the card of MODEL asks for; "" if neither does. Raises UserError."""
+    """Return the engine that ENGINE or MODEL asks for; "" if neither does. Raises UserError.
+    MODEL may be a card, or a .gguf file here, which llama.cpp serves unless BASE_URL names a server."""
     named, of_card = _value("ENGINE").lower(), card().engine
     if unknown := {named, of_card} - {"", *engines()}:
         raise UserError(f"ENGINE={min(unknown)} is unknown. Give one of {', '.join(engines())}")
     if named and of_card and named != of_card and not base_url():
         raise UserError(f"ENGINE={named}, but MODEL={_value('MODEL')} is a card for ENGINE={of_card}. Unset one")
-    return named or of_card
+    is_gguf = model().endswith(".gguf") and Path(model()).is_file()
+    return named or of_card or (LLAMACPP if is_gguf and not base_url() else "")
 
 
 def asked_by() -> str:

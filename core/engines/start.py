@@ -1,8 +1,8 @@
 """Find or start the server of a run: one that is running, or the best one that this machine can start.
 
 The order (`serving`): BASE_URL, or the address of the card in MODEL. Then a server on port 30000. Then SGLang with
-QED-Nano, if there is an NVIDIA GPU. Else llama.cpp in this process (xllamacpp) with the embedded model. ENGINE or a card
-may ask for another engine."""
+QED-Nano, if there is an NVIDIA GPU. Else llama.cpp in this process (xllamacpp) with the embedded model. ENGINE or MODEL
+may ask for another engine. A MODEL that is a .gguf file asks for llama.cpp."""
 
 import shlex
 import shutil
@@ -89,7 +89,7 @@ def asked_for(
     if model and not wanted:
         raise UserError(
             f"MODEL={model} can't be served: no server answers on port {environment.port()} and there is no NVIDIA "
-            "GPU. Set BASE_URL for a model on a server, ENGINE=llamacpp for a .gguf file, or unset MODEL for the "
+            "GPU. Set BASE_URL for a model on a server, MODEL to a .gguf file that exists, or unset MODEL for the "
             f"embedded model. {cards.listing()}"
         )
     its = card if card.engine == llamacpp.EMBEDDED else None

@@ -48,14 +48,14 @@ def test_it_answers_as_the_embedded_engine_does(file: Path, engine: Server, capf
 
 
 def test_model_is_a_gguf_file_for_a_run_and_for_a_server(file: Path, results: Path, tmp_path: Path) -> None:
-    env = {"ENGINE": "llamacpp", "MODEL": str(file), "PROBLEMS": "sums"}
+    env = {"MODEL": str(file), "PROBLEMS": "sums"}
     small = ("LIMIT=4", "N=4", "T=2", "MAX_TOKENS=400")
     status, out, err = run("02_rsa_basic", *small, **env)
     assert status == 0, err
     first = json.loads((results / "02_rsa_basic.json").read_text())
     name = f"qed-nano-toy-f32@{sha256(file)[:12]}"
     assert first["model"]["name"] == name and first["model"]["sha256"] == sha256(file)
-    assert first["engine"]["why"] == "ENGINE=llamacpp is set"
+    assert first["engine"]["why"] == f"MODEL={file} is set"
     steps = first["metrics"]["steps"]
     assert len(steps) == 3 and not any(step["failed"] or step["truncated"] for step in steps)
     assert steps[-1]["mean_accuracy"]["value"] > 0.3
@@ -67,7 +67,7 @@ def test_model_is_a_gguf_file_for_a_run_and_for_a_server(file: Path, results: Pa
     )
     try:
         assert process.stdout is not None and f"{name} on http://127.0.0.1:{port}/v1" in process.stdout.readline()
-        status, out, err = run("02_rsa_basic", *small, PORT=port, **env)
+        status, out, err = run("02_rsa_basic", *small, PORT=port, ENGINE="llamacpp", **env)
         assert status == 0 and f"a server answers on port {port}" in out, err
         second = json.loads((results / "02_rsa_basic.json").read_text())
         assert second["model"] == first["model"] and second["metrics"]["tokens"] == first["metrics"]["tokens"]
