@@ -113,10 +113,10 @@ def test_an_equal_server_elsewhere_orphans_nothing(
     serve: Any, tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     one, two = serve(first).probed(), serve(second).probed()
-    made = complete(one, tmp_path)
+    before = complete(one, tmp_path)
     again = complete(two, tmp_path)
-    assert reused(again) == [True] * 3 and again == made
-    assert one.origin == two.origin == made[0].origin == again[0].origin, "and nothing is mixed"
+    assert reused(again) == [True] * 3 and again == before
+    assert one.origin == two.origin == before[0].origin == again[0].origin, "and nothing is mixed"
 
 
 @pytest.mark.parametrize("pages", [sglang, vllm, llama])
