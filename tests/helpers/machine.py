@@ -20,7 +20,7 @@ QED_NANO_CONFIG = {
     "tie_word_embeddings": True,
     "max_position_embeddings": 262144,
 }
-# Stands in for a python that has sglang: serves the embedded model on the port it is told, after checking the flags.
+# A stand-in for a python with sglang: it checks the flags and serves the embedded model on the given port.
 SGLANG = f"""
 [ "$1" = -c ] && exit 0
 [ "$1 $2" = "-m sglang.launch_server" ] || exit 9

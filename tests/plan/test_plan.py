@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from core import constants
 from core.base.errors import UserError
 from core.constants import Constants
-from core.engines import dialect, gpus
+from core.engines import gpus
+from core.engines.dialects.sglang import DIALECT as SGLANG
 from core.engines.embedded_model import EMBEDDED_GGUF
 from core.engines.server import Server
 from core.engines.shape import QED_NANO, Shape
@@ -141,7 +142,7 @@ def longest_of(n: int, median: float, sigma: float, cap: float) -> float:
 
 
 def shown(made: estimate.Plan) -> str:
-    return estimate.text(made, ASSUMED, 0.4, "here", OnGpu(dialect.default(), QED_NANO, "figures"), "QED-Nano")
+    return estimate.text(made, ASSUMED, 0.4, "here", OnGpu(SGLANG, QED_NANO, "figures"), "QED-Nano")
 
 
 # Bytes of memory, the share for weights and cache, bytes/s, FLOP/s; bytes of a token in the cache; requests that
