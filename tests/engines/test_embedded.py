@@ -9,33 +9,24 @@ from core.engines.embedded_model import EMBEDDED_GGUF
 from tests.conftest import ROOT
 
 # Figures that more than one document gives, as a pattern for each: the numbers in its groups must be equal.
-README, CARD, RESULTS = "README.md", "data/embedded/README.md", "docs/results.md"
+README, CARD, RESULTS, EXPERIMENTS = "README.md", "data/embedded/README.md", "docs/results.md", "docs/experiments.md"
 RATE = r"([\d.]+%? \[[\d., ]+\])"
 FIGURES: dict[str, dict[str, str]] = {
     "the file": {README: r"embedded@(\w{12})", CARD: r"sha256 `(\w{12})", RESULTS: r"model \(sha256 (\w{12})\)"},
-    "greedy": {README: f"one greedy sample {RATE}", CARD: rf"greedy sample \(T=0; 240 problems\) \| {RATE}"},
-    "the vote of 48": {README: f"the vote of 48 {RATE}", CARD: rf"majority of 48 \| {RATE}"},
     "best of 29": {
-        README: f"best of 29 by its own verdicts {RATE}",
-        CARD: rf"best of 29 by one verdict each \| {RATE}",
-        RESULTS: f"best of 29 by one verdict each, it is at {RATE}",
+        CARD: rf"best of 29 by one verdict each \| {RATE} \| (.*?) \|",
+        RESULTS: rf"best of 29 by one verdict each, it solves {RATE} of 200 other problems, (.*?) less than RSA's mean",
     },
-    "RSA": {README: f"members \\(N=8, K=3, T=5\\) {RATE}", CARD: rf"RSA, N=8 K=3 T=5, mean \(.*?\]\) \| {RATE}"},
     "stopping at 7 of 8": {
-        README: r"at 7 votes of 8, that saves (.*?\]) and costs (.*?\])",
+        EXPERIMENTS: r"at 7 votes of 8, that saves (.*?\]) and costs (.*?\])",
         CARD: r"\(7 votes of 8\) \| (.*?) \| .*? \| (.*?) \|",
     },
-    "equal operations": dict.fromkeys(
-        (README, RESULTS),
-        r"RSA reads ([\d.]+ times) the .*? takes ([\d.]+ times) its .*? its lead over best-of is (.*?\])",
-    ),
     "graded proofs": {CARD: r"of (157) proofs of its own it gives (153)", RESULTS: r"exactly right, of (\d+) \| (\d+)"},
     "STaR": {
-        README: r"goes from ([\d.]+) to \[([\d.]+)\]",
+        EXPERIMENTS: r"goes from ([\d.]+) to \[([\d.]+)\]",
         RESULTS: r"SEED=2 \| \|.*? \| 0 \| ([\d.]+) .*?\| 5 \| ([\d.]+)",
     },
 }
-
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_documents_agree_on_its_figures(name: str) -> None:
