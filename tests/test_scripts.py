@@ -60,7 +60,8 @@ def test_each_experiment_has_a_row_of_the_list_that_fits_the_terminal(clone: Pat
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"), [("rsa_basc", "02_rsa_basic"), ("rsa_p", "16_rsa_paper"), ("99_zzz", ""), ("0", "01_baseline, ")]
+    ("given", "meant"),
+    [("rsa_basc", "02_rsa_basic"), ("rsa_p", "16_rsa_paper"), ("99_zzz", ""), ("0", "01_baseline, ")],
 )
 def test_a_wrong_name_of_an_experiment_is_answered_by_the_name_that_is_meant(
     clone: Path, given: str, meant: str
@@ -77,7 +78,9 @@ def test_a_message_is_wrapped_at_words_on_a_terminal(clone: Path) -> None:
     os.close(theirs)
     lines = os.read(ours, 9999).decode().splitlines()
     os.close(ours)
-    assert [line.split()[-1] for line in lines] == ["word"] * len(lines) and max(map(len, lines)) <= 60 and len(lines) > 2
+    assert (
+        [line.split()[-1] for line in lines] == ["word"] * len(lines) and max(map(len, lines)) <= 60 and len(lines) > 2
+    )
 
 
 def test_a_set_up_shows_its_size_and_duration_and_no_words_of_pip(clone: Path) -> None:

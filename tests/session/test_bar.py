@@ -52,7 +52,7 @@ def test_in_a_log_it_is_a_line_by_the_clock(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) > 2, "nothing arrives, and it is still said how it is"
     assert re.fullmatch(
-        r"07_nomos: 20%, 2/10 gen, 00:0\d, failed 1, about \S+ left, 3 in flight, 200 tok, [\d,]+ tok/s, "
+        r"07_nomos: 20%, 2/10 completions, 00:0\d, failed 1, about \S+ left, 3 in flight, 200 tok, [\d,]+ tok/s, "
         r"mean accuracy 50.0% at t=1, n=2",
         lines[0],
     )
@@ -102,8 +102,8 @@ def test_on_a_terminal_of_80_columns_the_clock_ticks_and_all_lines_fit(results: 
         )
     finally:
         server.close()
-    drawn = [line for line in re.split(r"[\r\n]+", seen) if "gen [" in line]
-    clocks = {found[0] for line in drawn if (found := re.findall(r"gen \[(\d\d:\d\d)", line))}
+    drawn = [line for line in re.split(r"[\r\n]+", seen) if re.search(r"\d/\d+ \[", line)]
+    clocks = {found[0] for line in drawn if (found := re.findall(r"/\d+ \[(\d\d:\d\d)", line))}
     assert len(clocks) >= 3 and any("2 in flight" in line for line in drawn), drawn
     plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", seen)
     paths = ("results ", "plot ")  # a path is not broken

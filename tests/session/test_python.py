@@ -1,6 +1,7 @@
 """Runs from Python, as in a notebook: results as data, errors as exceptions."""
 
 import asyncio
+import doctest
 import gc
 import json
 import os
@@ -22,8 +23,9 @@ from core.results.find import NoResults
 from core.scaffolds import prompts
 from core.scaffolds.nomos import NOMOS
 from core.scaffolds.rsa import RSA
+from core.session import run as entry_points
 from core.session.contract import Contract
-from core.session.run import solve, solve_sync
+from core.session.run import run, solve, solve_sync
 from core.types import Ask, Completion, Member, Population, Problem
 from tests.conftest import ROOT, environment
 from tests.fakes.server import ScriptedServer
@@ -132,12 +134,40 @@ def test_a_bug_of_a_scaffold_shows_as_it_is_and_what_was_made_is_saved(server: S
     assert saved["problems"][0]["steps"], "a step was there"
 
 
-def test_a_loop_that_runs_is_told(results: Path) -> None:
+def test_solve_sync_is_refused_where_a_loop_runs(results: Path) -> None:
     async def notebook() -> None:
         solve_sync(RSA, TWO)
 
     with pytest.raises(UserError, match="solve_sync"):
         asyncio.run(notebook())
+
+
+def test_model_and_base_url_choose_the_server_of_one_call(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.delenv("MODEL", raising=False)
+    one, other = ScriptedServer(), ScriptedServer()
+
+    async def notebook() -> None:
+        calls = (solve(RSA, TWO, name=f"at{server.port}", N=2, K=1, T=0, model="scripted", base_url=server.url)
+                 for server in (one, other))  # fmt: skip
+        await asyncio.gather(*calls)
+
+    try:
+        asyncio.run(notebook())
+    finally:
+        one.close()
+        other.close()
+    assert len(one.asked) == len(other.asked) == 4
+    assert os.environ["BASE_URL"] == "http://127.0.0.1:9" and "MODEL" not in os.environ
+
+
+@pytest.mark.parametrize("function", [solve, run])
+def test_the_example_of_a_docstring_runs(
+    function: Callable[..., Any], server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["mine.py"])
+    (example,) = doctest.DocTestFinder().find(function, globs=vars(entry_points).copy())
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example) == (0, len(example.examples))
 
 
 def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from core.results import write
 from core.scaffolds.rsa import BASELINE, RSA
 from core.session import experiment
 from core.session.run import solve_sync
-from tests.conftest import ROOT, run, start
+from tests.conftest import run, start
 from tests.fakes.server import ScriptedServer
 from tests.helpers.documents import SCHEMA
 from tests.helpers.runs import TWO, journal_lines, load
@@ -126,11 +125,6 @@ def test_a_signal_at_the_start_ends_the_run_without_a_traceback(results: Path, s
     out, err = process.communicate(timeout=120)
     if process.returncode != -sign and "KeyboardInterrupt" not in err:  # so early that Python read the imports
         assert process.returncode == 130 and "stopped" in out + err
-
-
-def test_an_unknown_experiment_is_told_the_known_ones() -> None:
-    done = subprocess.run(["bash", "scripts/run.sh", "99_nothing"], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2 and "02_rsa_basic" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_waits_begin_at_the_samples_of_a_run_without_any(

@@ -41,7 +41,7 @@ def test_equal_items_are_asked_about_once_and_results_keep_their_order(
 
     found, bar = all_of(opened, [3, 1, 3, 2], one)
     assert [item for item, _, _ in found] == [3, 1, 3, 2] and {own for _, _, own in found} == {"own"}
-    assert len(server.asked) == opened.made == bar.done == 3
+    assert len(server.asked) == opened.new == bar.done == 3
     assert all_of(opened, [2, 1], one)[0] == [found[3], found[1]], "the journal answers"
     assert len(server.asked) == 3 and opened.spent is None
 
@@ -72,4 +72,4 @@ def test_a_bug_counts_before_a_users_error(opened: Session[Constants]) -> None:
 def test_a_stopped_session_reports_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="130"), session.stopped(lambda: "2 of 3 are kept"):
         raise KeyboardInterrupt
-    assert capsys.readouterr().out == "\nstopped; 2 of 3 are kept. Run the same command again to go on.\n"
+    assert capsys.readouterr().out == "\nstopped; 2 of 3 are kept. Run the same command again to continue.\n"
