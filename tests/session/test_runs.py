@@ -68,10 +68,3 @@ def test_runs_are_stopped_between_two_and_resumed(server: ScriptedServer, result
     assert journal_lines(results, "rsa")[: len(lines)] == lines and len(journal_lines(results, "rsa")) == 3 * 16
     assert not (results / "rsa.partial.json").exists()
     assert math_equal("3/6", r"\frac12") is True, "and the next run judges again"
-
-
-def test_a_file_where_the_runs_belong_is_told(server: ScriptedServer, results: Path) -> None:
-    (results / "rsa").write_text("")
-    with pytest.raises(UserError, match=str(results / "rsa")):
-        solve_sync(RSA, TWO, **SIZE, RUNS=2)
-    assert not server.asked
