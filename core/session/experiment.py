@@ -86,7 +86,8 @@ class Experiment(Generic[A]):
 
     def finish(self) -> Path:
         """Call `run` in a command. If it is stopped, the process ends with status 130."""
-        return self.session.asked(self.run(), str(self.session.folder / f"{self.session.name}.partial.json"))
+        path = self.session.folder / f"{self.session.name}.partial.json"
+        return self.session.asked(self.run(), f"partial results: {path}")
 
     async def run(self) -> Path:
         """Run the scaffold on all problems, grade and save, and return the path of the results.
@@ -95,8 +96,8 @@ class Experiment(Generic[A]):
             await self._ask_all()
             if self.figures.is_all_failed:
                 raise RunFailed(
-                    f"every completion failed. Most frequent error: {str(self.figures.commonest_error).rstrip('.')}. "
-                    "Fix it and run the same command again"
+                    f"every completion failed, most often with: {str(self.figures.commonest_error).rstrip('.')}. "
+                    "Fix this and run the same command again"
                 )
             return write.save(*self._newest(complete=True))
         except BaseException as error:

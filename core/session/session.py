@@ -235,7 +235,8 @@ def open_on_problems(
         check_context(server, config)
         if note := server.card.advice(config):
             print(note, file=sys.stderr)
-        opening = _opening(name, config, server, chosen, planned, is_default=named is None, is_graded=wanted == EITHER)
+        is_graded = bool(grader) and wanted == EITHER
+        opening = _opening(name, config, server, chosen, planned, is_default=named is None, is_graded=is_graded)
         second = graders_server if grader else lambda: None
         with open(name, config, stop, folder, server, opening=opening, grades_at=second) as session:
             yield session.but(problems=chosen)

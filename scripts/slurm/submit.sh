@@ -54,7 +54,7 @@ job=$(sbatch "${common[@]}" --dependency="after:$array" --output="$RESULTS_DIR/f
   "${experiment_options[@]}" scripts/slurm/experiment.sbatch "$array" "$servers" bash scripts/run.sh "${run[@]}") || {
   scancel "$array"; fail "the experiment could not be submitted (see above); its servers are cancelled"; }
 job=${job%%;*} jobs="$job $array"
-echo "servers: job array $array. $name: job $job, which starts after the servers. Logs: $RESULTS_DIR/fleet/slurm-*.log"
+echo "servers: job array $array; $name: job $job, which starts after the servers. Logs: $RESULTS_DIR/fleet/slurm-*.log"
 
 if [ $# -gt 0 ]; then
   words=("$@") changes=()
