@@ -31,15 +31,15 @@ pytestmark = pytest.mark.skipif(not (ROOT / "labs").exists(), reason="the labs a
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the working tree without the labs, their tests and the experiments that import them."""
-    made = tmp_path_factory.mktemp("wall") / "checkout"
+    copied = tmp_path_factory.mktemp("wall") / "checkout"
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, capture_output=True, text=True, cwd=ROOT, check=True).stdout.split("\0")
     for file in (ROOT / name for name in names if name and not name.startswith(("labs/", "tests/labs/"))):
         if file.is_file() and not (file.parent.name == "experiments" and "\nfrom labs." in file.read_text("utf-8")):
-            (made / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, made / file.relative_to(ROOT))
-    (made / ".venv").symlink_to(ROOT / ".venv")
-    return made
+            (copied / file.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copied / file.relative_to(ROOT))
+    (copied / ".venv").symlink_to(ROOT / ".venv")
+    return copied
 
 
 def python(copy: Path, *args: str) -> str:

@@ -52,8 +52,8 @@ CONFIG_JSON = {
 
 def rsa(*overrides: str, name: str = "02_rsa_basic") -> Constants:
     found = experiment_file.load(name)
-    made: Constants = constants.read(found.planned.constants, found.namespace, list(overrides))
-    return made
+    config: Constants = constants.read(found.planned.constants, found.namespace, list(overrides))
+    return config
 
 
 def planned(gpu: str, kv: str, *overrides: str, count: int = 30) -> estimate.Plan:
@@ -100,7 +100,7 @@ def test_an_untied_output_embedding_is_counted_but_only_one_is_read_in_a_step(tm
 @pytest.mark.parametrize(
     "change", [{"num_hidden_layers": 0}, {"num_experts": 128}, {"quantization_config": {"bits": 4}}]
 )
-def test_a_config_that_can_not_be_planned_for_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+def test_a_config_without_a_plan_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG_JSON | change))
     with pytest.raises(UserError, match="config.json"):
         Shape.from_config(tmp_path / "config.json")
@@ -140,8 +140,8 @@ def longest_of(n: int, median: float, sigma: float, cap: float) -> float:
     return 4 * sum(1 - normal((math.log(x) - math.log(median)) / sigma) ** n for x in points)
 
 
-def shown(made: estimate.Plan) -> str:
-    return estimate.text(made, ASSUMED, 0.4, "here", OnGpu(dialect.default(), QED_NANO, "figures"), "QED-Nano")
+def shown(plan: estimate.Plan) -> str:
+    return estimate.text(plan, ASSUMED, 0.4, "here", OnGpu(dialect.default(), QED_NANO, "figures"), "QED-Nano")
 
 
 # Bytes of memory, the share for weights and cache, bytes/s, FLOP/s; bytes of a token in the cache; requests that
@@ -156,7 +156,7 @@ BY_HAND = [
 
 @pytest.mark.parametrize("are_at_cap", [False, True], ids=["assumed lengths", "at the cap"])
 @pytest.mark.parametrize("row", BY_HAND, ids=lambda row: f"{row[0]} {row[1]}")
-def test_hours_of_02_agree_with_arithmetic_of_our_own(
+def test_hours_of_02_agree_with_arithmetic_by_hand(
     row: tuple[str, str, float, float, float, float, int, int], are_at_cap: bool
 ) -> None:
     name, kv, memory, fraction, bandwidth, flops, kv_bytes, sent = row
@@ -183,14 +183,14 @@ def test_hours_of_02_agree_with_arithmetic_of_our_own(
             alone = (weights + context * kv_bytes) / (share * bandwidth)
             path += steps * slowest * (alone if share == 0.85 else step)
         hours.append(max(work, path) / 3600 if share == 0.85 else (work + path) / 3600)
-    made = planned(name, kv)
-    assert made.machine.kv_tokens == int(cache)
-    assert made.machine.limit == sent
+    plan = planned(name, kv)
+    assert plan.machine.kv_tokens == int(cache)
+    assert plan.machine.limit == sent
     if are_at_cap:
-        words = line(shown(made), "at the cap").split()
+        words = line(shown(plan), "at the cap").split()
         assert words[0] == f"{hours[0]:.1f}" and words[2] == f"{hours[1]:.1f}"
         return
-    assert [s / 3600 for s in made.seconds] == pytest.approx(hours, rel=0.01)
+    assert [s / 3600 for s in plan.seconds] == pytest.approx(hours, rel=0.01)
 
 
 def test_the_assumed_lengths_have_the_moments_of_a_log_normal() -> None:
@@ -201,24 +201,24 @@ def test_the_assumed_lengths_have_the_moments_of_a_log_normal() -> None:
     assert Load((0,), 8, 0, sample).longest(1) == pytest.approx(float(sample.mean()))
 
 
-def slotted(made: estimate.Plan) -> estimate.Plan:
-    """`made`, with as many requests in flight at every step as its fullest holds: a whole number, for a simulation."""
-    slots = max(1, int(min(made.machine.in_flight(load, MIDDLE) for load in made.loads)))
-    return replace(made, machine=replace(made.machine, limit=slots))
+def slotted(plan: estimate.Plan) -> estimate.Plan:
+    """`plan`, with as many requests in flight at every step as its fullest holds: a whole number, for a simulation."""
+    slots = max(1, int(min(plan.machine.in_flight(load, MIDDLE) for load in plan.loads)))
+    return replace(plan, machine=replace(plan.machine, limit=slots))
 
 
-def simulated(made: estimate.Plan, seed: int) -> float:
+def simulated(plan: estimate.Plan, seed: int) -> float:
     """Seconds of the schedule itself: requests come and go one by one, each problem's step waits for the one before,
     and the step time follows the tokens that are in the cache at the moment."""
-    on, rng = made.machine, random.Random(seed)
-    waiting: list[tuple[int, int, int]] = [(0, problem, i) for problem in range(made.count) for i in range(8)]
-    owed = dict.fromkeys(range(made.count), 8)
+    on, rng = plan.machine, random.Random(seed)
+    waiting: list[tuple[int, int, int]] = [(0, problem, i) for problem in range(plan.count) for i in range(8)]
+    owed = dict.fromkeys(range(plan.count), 8)
     running: list[tuple[float, float, int, int, float]] = []  # ends at this step of the server; held; problem, t, began
     now = clock = held = 0.0
     while waiting or running:
         while waiting and len(running) < on.limit:
             t, problem, _ = heapq.heappop(waiting)
-            load = made.loads[t]
+            load = plan.loads[t]
             length = rng.choice(load.lengths)
             if length == load.lengths.max() and load.cut:  # a forced answer follows
                 length += load.forced
@@ -233,7 +233,7 @@ def simulated(made: estimate.Plan, seed: int) -> float:
         held += (len(running) + 1) * ahead - size
         clock = ends
         owed[problem] -= 1
-        if owed[problem] == 0 and t + 1 < len(made.loads):
+        if owed[problem] == 0 and t + 1 < len(plan.loads):
             owed[problem] = 8
             for i in range(8):
                 heapq.heappush(waiting, (t + 1, problem, i))
@@ -243,10 +243,10 @@ def simulated(made: estimate.Plan, seed: int) -> float:
 @pytest.mark.parametrize(("gpu", "kv"), [("4090", "bf16"), ("4090", "fp8"), ("H100", "fp8")])
 @pytest.mark.parametrize("carry", ["answer", "full"])
 def test_a_simulated_schedule_lies_between_the_bounds(gpu: str, kv: str, carry: str) -> None:
-    made = slotted(planned(gpu, kv, f"CARRY={carry}"))
-    parts = made.machine.parts(made.loads, made.count, MIDDLE)
-    alone = made.machine.parts(made.loads, made.count, MIDDLE, alone=True)
-    each = [simulated(made, seed) for seed in range(6)]
+    plan = slotted(planned(gpu, kv, f"CARRY={carry}"))
+    parts = plan.machine.parts(plan.loads, plan.count, MIDDLE)
+    alone = plan.machine.parts(plan.loads, plan.count, MIDDLE, alone=True)
+    each = [simulated(plan, seed) for seed in range(6)]
     seconds = sum(each) / len(each)
     assert 0.98 * max(alone.work, alone.path) < seconds < parts.work + parts.path
     low, high = planned(gpu, kv, f"CARRY={carry}").seconds
@@ -287,7 +287,7 @@ def test_the_bottleneck_is_named(
         ("", ["T=1"], "T=0"),
     ],
 )
-def test_what_helps_most_is_planned_anew_and_stated_with_its_gain(
+def test_the_best_alternative_is_planned_with_its_gain(
     kv: str, args: list[str], best: str, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
 ) -> None:
     monkeypatch.setenv("KV", kv)
@@ -359,13 +359,13 @@ def test_any_constants_are_planned_and_expected_is_never_above_at_most(
     overrides = [f"{name}={value}" for name, value in values.items()] + ([f"VERIFY_MODE={mode}"] if mode else [])
     config: Any = rsa(*overrides, name="03_rsa_verify" if mode else "02_rsa_basic")
     scaffold: Bounded = RSA_VERIFIED if mode else RSA
-    made = estimate.make(config, count, ASSUMED, QED_NANO, gpus.DEFAULT, kv, scaffold)
-    assert sum(load.count for load in made.loads) == count * scaffold.max_completions(config)
-    prompt, completion = at_most(config, made.loads, count, ASSUMED.prompt)
-    assert sum(load.prompts for load in made.loads) <= prompt * (1 + 1e-9) + 1
-    assert sum(load.tokens for load in made.loads) <= completion * (1 + 1e-9) + 1
-    assert 0 < made.seconds[0] < made.seconds[1]
-    text = shown(made)
+    plan = estimate.make(config, count, ASSUMED, QED_NANO, gpus.DEFAULT, kv, scaffold)
+    assert sum(load.count for load in plan.loads) == count * scaffold.max_completions(config)
+    prompt, completion = at_most(config, plan.loads, count, ASSUMED.prompt)
+    assert sum(load.prompts for load in plan.loads) <= prompt * (1 + 1e-9) + 1
+    assert sum(load.tokens for load in plan.loads) <= completion * (1 + 1e-9) + 1
+    assert 0 < plan.seconds[0] < plan.seconds[1]
+    text = shown(plan)
     assert "nan" not in text and "inf" not in text.replace("in flight", "")
 
 
@@ -378,11 +378,11 @@ def test_measured_lengths_replace_the_assumed_ones(results: Path, printed: Calla
     model, tokens = document["model"]["name"], document["metrics"]["tokens"]
     lengths = measured(results, model)
     assert lengths and lengths.source.endswith("; assumed: verifications") and math.isinf(lengths.cap)
-    made = loads(rsa(*small), 2, lengths, RSA)
-    assert sum(load.tokens for load in made) == pytest.approx(tokens["completion"])
-    assert sum(load.prompts for load in made) == pytest.approx(tokens["prompt"], rel=0.02)
+    expected = loads(rsa(*small), 2, lengths, RSA)
+    assert sum(load.tokens for load in expected) == pytest.approx(tokens["completion"])
+    assert sum(load.prompts for load in expected) == pytest.approx(tokens["prompt"], rel=0.02)
     by_step = [step["completion_tokens"] for step in document["metrics"]["steps"]]
-    assert [load.tokens for load in made] == pytest.approx(by_step)
+    assert [load.tokens for load in expected] == pytest.approx(by_step)
     # The same file under QED-Nano's name, with one solution cut off: what a GPU run leaves behind.
     document["problems"][0]["steps"][0]["members"][0]["finish_reason"] = "length"
     document["model"]["name"] = "lm-provers/QED-Nano"
@@ -404,7 +404,7 @@ def test_results_of_the_experiment_itself_are_measured_first(tmp_path: Path) -> 
 
 @given(whole=JSON, place=st.sampled_from(["schema", "model", "config", "engine", "problems", "steps", "members"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_a_damaged_results_file_is_passed_over(whole: Any, place: str, tmp_path: Path) -> None:
+def test_a_damaged_results_file_is_skipped(whole: Any, place: str, tmp_path: Path) -> None:
     document = documents.document([documents.problem("p", [documents.step(0, [documents.member(9)] * FEWEST)])])
     (tmp_path / "x.json").write_text(json.dumps(document))
     assert measured(tmp_path, "m") is not None
@@ -438,7 +438,7 @@ def test_gpus_are_known_by_what_people_and_drivers_call_them() -> None:
         ("NVIDIA GeForce RTX 4090, [N/A]\nNVIDIA GeForce RTX 4090, [N/A]", "24.0 GiB"),
     ],
 )
-def test_the_gpu_of_this_machine_is_asked_for_by_nvidia_smi(
+def test_nvidia_smi_names_the_gpu_of_this_machine(
     says: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
 ) -> None:
     stand_in = tmp_path / "nvidia-smi"
@@ -465,11 +465,11 @@ def test_any_gpu_file_gives_a_plan_or_a_users_error(whole: Any, data: st.DataObj
         path.write_text(json.dumps(content))
         try:
             gpu = gpus.from_file(path)
-            made = estimate.make(rsa(), 30, ASSUMED, QED_NANO, gpu, "bf16", RSA)
+            plan = estimate.make(rsa(), 30, ASSUMED, QED_NANO, gpu, "bf16", RSA)
         except UserError as error:
             assert "\n" not in str(error) and len(str(error)) < 500
         else:
-            text = shown(made)
+            text = shown(plan)
             assert "nan" not in text and text.encode()
 
 

@@ -30,16 +30,16 @@ from tests.helpers.runs import TWO
 
 
 def test_a_run_gives_its_results_as_data(server: ScriptedServer, results: Path) -> None:
-    made = solve_sync(RSA, TWO, N=4, K=2, T=1)
-    assert made.head.complete and made.head.config["N"] == 4
-    assert [problem.id for problem in made.problems] == ["1", "second"]
-    assert len(made.rows) == 2 * 2 * 4 and made.rows[-1]["problem"] == "second" and made.rows[-1]["step"] == 1
-    member = made.problems[1].steps[1].members[2]
-    assert made.completion(member).text and "What is 2+1?" in made.messages(member)[0]["content"]
+    outcome = solve_sync(RSA, TWO, N=4, K=2, T=1)
+    assert outcome.head.complete and outcome.head.config["N"] == 4
+    assert [problem.id for problem in outcome.problems] == ["1", "second"]
+    assert len(outcome.rows) == 2 * 2 * 4 and outcome.rows[-1]["problem"] == "second" and outcome.rows[-1]["step"] == 1
+    member = outcome.problems[1].steps[1].members[2]
+    assert outcome.completion(member).text and "What is 2+1?" in outcome.messages(member)[0]["content"]
     asked = len(server.asked)
-    assert solve_sync(RSA, TWO, N=4, K=2, T=1).rows == made.rows
+    assert solve_sync(RSA, TWO, N=4, K=2, T=1).rows == outcome.rows
     assert len(server.asked) == asked, "everything came from the journal"
-    assert load("rsa").rows == load(str(made.path)).rows == made.rows and json.dumps(made.rows)
+    assert load("rsa").rows == load(str(outcome.path)).rows == outcome.rows and json.dumps(outcome.rows)
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_a_wheel_holds_all_that_a_run_needs(tmp_path: Path) -> None:
     program = """
 from core.session.run import solve_sync
 from core.scaffolds.rsa import RSA
-made = solve_sync(RSA, "sums", LIMIT=1, N=2, K=2, T=1, MAX_TOKENS=300)
+outcome = solve_sync(RSA, "sums", LIMIT=1, N=2, K=2, T=1, MAX_TOKENS=300)
 import core, json
-print(json.dumps([core.__file__, str(made.path), made.head.model["embedded"], len(made.rows)]))
+print(json.dumps([core.__file__, str(outcome.path), outcome.head.model["embedded"], len(outcome.rows)]))
 from core.report import report as cli
 cli.main(["rsa"])
 """

@@ -25,12 +25,12 @@ from tests.helpers.runs import TWO, journal_lines, load
 def test_raising_t_reuses_every_earlier_step_and_a_repeated_run_asks_nothing(
     server: ScriptedServer, results: Path
 ) -> None:
-    made: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
     for steps, asked in ((1, 16), (2, 24), (2, 24)):
         solve_sync(RSA, TWO, N=4, K=2, T=steps)
-        made.append(load(results, "rsa"))
+        documents.append(load(results, "rsa"))
         assert len(server.asked) == len(journal_lines(results, "rsa")) == asked
-    short, longer, again = made
+    short, longer, again = documents
     for before, after in zip(short["problems"], longer["problems"], strict=True):
         assert after["steps"][:2] == before["steps"]
     assert again["problems"] == longer["problems"]
@@ -52,7 +52,7 @@ def test_a_signal_ends_a_run_with_partial_results(results: Path, sign: signal.Si
     assert not (results / "02_rsa_basic.json").exists()
 
 
-def test_partial_results_are_whole_and_the_last_hold_what_they_held(
+def test_partial_results_are_whole_and_the_last_contain_them(
     server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ def test_partial_results_are_whole_and_the_last_hold_what_they_held(
     final = {problem["id"]: problem["steps"] for problem in load(results, "rsa")["problems"]}
     for document, size in zip(seen, sizes, strict=True):
         steps = {problem["id"]: problem["steps"] for problem in document["problems"]}
-        assert all(final[id][: len(made)] == made for id, made in steps.items())
+        assert all(final[id][: len(part)] == part for id, part in steps.items())
         assert not document["complete"] and sum(map(len, steps.values())) == size, "figures and rows are of one moment"
     assert not (results / "rsa.partial.json").exists()
 
@@ -108,7 +108,7 @@ def test_a_bad_environment_is_refused_without_its_secrets(
     assert secret not in str(error.value)
 
 
-def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_machine(
+def test_a_local_server_is_reached_without_the_proxy_of_the_environment(
     server: ScriptedServer, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY"):

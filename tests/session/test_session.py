@@ -28,16 +28,16 @@ def opened(server: ScriptedServer, tmp_path: Path) -> Iterator[Session[Constants
 
 def all_of(opened: Session[Constants], items: list[int], one: Any, places: int = 8) -> tuple[list[Any], Bar]:
     with Bar("asking", len(items)) as bar:
-        made = opened.each(items, one, bar, places, lambda _: "", nullcontext("own"), content=lambda item: item)
-        return opened.asked(made, "all of it is kept"), bar
+        work = opened.each(items, one, bar, places, lambda _: "", nullcontext("own"), content=lambda item: item)
+        return opened.asked(work, "all of it is kept"), bar
 
 
 def test_equal_items_are_asked_about_once_and_results_keep_their_order(
     opened: Session[Constants], server: ScriptedServer
 ) -> None:
     async def one(item: int, generator: Generator, own: str) -> tuple[int, str, str]:
-        said = await generator([{"role": "user", "content": f"What is {item}?"}], item, Sampling())
-        return item, said.text, own
+        reply = await generator([{"role": "user", "content": f"What is {item}?"}], item, Sampling())
+        return item, reply.text, own
 
     found, bar = all_of(opened, [3, 1, 3, 2], one)
     assert [item for item, _, _ in found] == [3, 1, 3, 2] and {own for _, _, own in found} == {"own"}
