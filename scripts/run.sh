@@ -58,7 +58,7 @@ if [ -f "$root/experiments/$name.py" ]; then
 elif [ ${#matches[@]} -eq 1 ] && [ -f "${matches[0]}" ]; then
   file=${matches[0]}
 else
-  close=$(printf '%s\n' "${names[@]}" | grep -F -- "$name" | paste -s -d ' ' | sed 's/ /, /g') || true
+  close=$(printf '%s\n' "${names[@]}" | grep -F -- "$name" | paste -s -d ' ' - | sed 's/ /, /g') || true
   match='import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.5))'
   [ -n "$close" ] || close=$(python3 -c "$match" "$name" "${names[@]}" 2>/dev/null) || true
   fail "no experiment '$name'. ${close:+Did you mean $close? }List them: bash scripts/run.sh"
