@@ -98,7 +98,7 @@ def alternatives(config: Constants, kv: str, gpu: Gpu) -> Iterator[tuple[str, Co
 
 
 def savings(plan: Plan, lengths: Lengths) -> list[tuple[float, str, Plan]]:
-    """Return saved share of the middle estimate, name and plan of each faster alternative, the fastest first."""
+    """Return the saved share of the middle estimate, the name and the plan of each faster alternative, best first."""
     on, rows = plan.machine, []
     for name, config, kv in alternatives(plan.config, on.kv, on.gpu):
         other = make(config, plan.count, lengths, on.shape, on.gpu, kv, plan.planned)

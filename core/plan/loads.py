@@ -64,9 +64,7 @@ def at_most(config: Constants, expected: Sequence[Load], count: int, statement: 
     carried = {"answer": answer, "tail": min(known.get("CARRY_TOKENS", 0), whole), "full": whole}[carry(config)]
 
     def most(requests: int, prompt: float, most_new: int) -> tuple[float, float]:
-        again = (bool(forced) + config.WAITS) * (
-            prompt + most_new
-        )  # forced answers and waits repeat prompt and thinking
+        again = (bool(forced) + config.WAITS) * (prompt + most_new)  # these requests repeat prompt and thinking
         return requests * (prompt + again), requests * (most_new + forced)
 
     kinds = [most(n, statement, cap), most(n * steps, statement + known.get("K", 0) * carried, cap)]

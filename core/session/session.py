@@ -218,8 +218,8 @@ def open_on_problems(
     named: ProblemSet | None = None,
 ) -> Iterator[Session[C]]:
     """Open the session of the experiment `name` on the `named` problems or the set PROBLEMS, and print its first rows.
-    `planned` is a scaffold or a comparison. The `grader` may have its own server. Without one, the kind of the problems
-    decides who grades. Raises UserError."""
+    `planned` is a scaffold or a comparison. The `grader` may have its own server. Without one, the problems decide how
+    they are graded. Raises UserError."""
     wanted, instead = taken_by(grader), getattr(planned, "for_proofs", "")
     # Problems are read before a server is started for them.
     if named is None and config.PROBLEMS not in cards.NONE.own_sets:
