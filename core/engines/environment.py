@@ -184,6 +184,20 @@ def choosing_weights(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def setting(**values: str | None) -> Iterator[None]:
+    """Set environment variables during the block. None leaves one as it is."""
+    given = {name: value for name, value in values.items() if value is not None}
+    before = {name: os.environ[name] for name in given if name in os.environ}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name in given:
+            del os.environ[name]
+        os.environ.update(before)
+
+
+@contextmanager
 def _in_place_of(names: Iterable[str], model: str) -> Iterator[None]:
     """Set MODEL and unset the other `names` during the block."""
     before = {name: os.environ.pop(name, None) for name in names}

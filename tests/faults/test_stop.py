@@ -60,7 +60,7 @@ def test_one_signal_at_any_moment_saves_what_there_is(tmp_path: Path, undisturbe
         times.append(time.monotonic() - sent)
         # -sign: so early that Python was still reading the imports; 0: it had come to its end
         assert status in (130, -sign, 0), (status, err)
-        if "Run the same command again to go on" in out:
+        if "Run the same command again to continue" in out:
             assert partial(tmp_path) and status == 130 and "stopping; Ctrl-C again leaves at once" in err
     FIGURES.append(f"{sign.name}: 4 runs ended within {max(times):.1f} s of it")
     assert finish(tmp_path) == whole(undisturbed)

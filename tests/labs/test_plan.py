@@ -34,9 +34,9 @@ def test_every_experiment_is_planned_without_a_gpu_too(
     monkeypatch.setenv("MODEL", str(EMBEDDED_GGUF))
     main([name, "--price", "2"])
     out = capsys.readouterr().out
-    for row in ("lengths", "generations", "completion", "prompt", "time"):
+    for row in ("lengths", "completions", "output", "input", "time"):
         assert f"\n{row} " in out
-    assert "on paper" not in out
+    assert "\nGPU " not in out
 
 
 @pytest.mark.parametrize("name", ["21_star", "22_star_controls", "24_lean_iteration", "25_lean_all"])

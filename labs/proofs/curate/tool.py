@@ -216,7 +216,7 @@ def _show(tool: Tool, told: Sequence[Told], out: Path, opened: Session[CurateCon
         print(terminal.wrapped(line, "  "))
     if opened.spent is not None:
         print(f"spent of MAX_DOLLARS, also on what failed: ${opened.spent:.4f}")
-    print(f"{opened.made:,} completions were made, the others came from the journal")
+    print(f"{opened.new:,} completions were made, the others came from the journal")
     print(f"written  {out}", flush=True)
 
 

@@ -114,7 +114,7 @@ def write_grades(
         print(terminal.wrapped(line, "  "))
     if card := server.card.note:
         print(terminal.wrapped(f"note: {card}", "  "))
-    print(f"{opened.made:,} completions were made, the others came from the journal")
+    print(f"{opened.new:,} completions were made, the others came from the journal")
     print(f"graded  {path}", flush=True)
 
 

@@ -108,7 +108,7 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 "left_out": left_out,
                 **({} if opened.spent is None else {"spent": opened.spent}),
             }
-            _show(document, ways[0], folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json", opened.made)
+            _show(document, ways[0], folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json", opened.new)
 
 
 async def _grade(ways: Sequence[Way], totals: Sequence[int], opened: Session[TrialConstants]) -> list[list[Points]]:
