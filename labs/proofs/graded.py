@@ -1,4 +1,4 @@
-"""Proofs with the points that people gave them: named sets, sets of the hub, and files of one's own."""
+"""Load proofs with the points that people gave them: from named sets, the hub, and files."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ END_OF_THINKING = "</think>"
 
 @dataclass(frozen=True)
 class GradedProof:
-    """A proof of a `problem`, as it was written, the `points` of people, and who wrote it ("" where nobody says)."""
+    """A proof of a `problem` with the `points` that people gave it, and its `writer` ("" if unknown)."""
 
     problem: Problem
     text: str
@@ -36,7 +36,7 @@ class GradedProof:
 
 @dataclass(frozen=True)
 class GradedSet:
-    """Proofs, several of a problem, and what results say of where they are from, as of a ProblemSet."""
+    """Proofs, several of a problem, and their origin, as of a ProblemSet."""
 
     name: str
     proofs: tuple[GradedProof, ...]
@@ -50,18 +50,18 @@ class GradedSet:
         return len({proof.problem.id for proof in self.proofs})
 
     def about(self) -> dict[str, Any]:
-        """Return what results say of the set."""
+        """Return the set's description for results."""
         of_set = {name: getattr(self, name) for name in ("name", "sha256", "source", "licence", "version", "revision")}
         return {"n": self.problems, "proofs": len(self.proofs), **of_set}
 
     @property
     def sha256(self) -> str:
-        """Hash of all that is graded, and of what people gave it."""
+        """The hash of all texts and points."""
         rows = [[*_texts(each)[:-1], each.points, each.writer] for each in self.proofs]
         return hashlib.sha256(json.dumps(rows, ensure_ascii=True).encode()).hexdigest()
 
     def first(self, limit: int) -> "GradedSet":
-        """The proofs of the first `limit` problems; 0 means all."""
+        """Keep the proofs of the first `limit` problems; 0 keeps all."""
         kept = list(dict.fromkeys(proof.problem.id for proof in self.proofs))[: limit or None]
         if len(kept) == self.problems:
             return self
@@ -69,8 +69,7 @@ class GradedSet:
         return replace(self, name=f"{self.name}[:{limit}]", proofs=proofs)
 
 
-# Neither was at hand when this was written. Repositories, counts of rows, licences and columns were read in the sets'
-# cards and in public code that reads them (2026-11).
+# Unseen: these facts are from the sets' cards and from public code that reads them (2026-11).
 PUBLISHED = {
     each.name: each
     for each in (
@@ -82,9 +81,7 @@ PUBLISHED = {
             columns="problem_id, problem, model_solution, expert_rating, reference_solution, marking_scheme, generator",
         ),
         Published(
-            # Luong et al. 2025, arXiv 2511.01846: imobench/gradingbench.csv of github.com/google-deepmind/superhuman;
-            # of the hub's copies this is one.
-            name="imo_gradingbench",
+            name="imo_gradingbench",  # Luong et al. 2025, arXiv 2511.01846: a copy of google-deepmind/superhuman's file
             repo="Hwilner/imo-gradingbench",
             rows=1000,
             licence="CC BY 4.0",
@@ -95,10 +92,9 @@ PUBLISHED = {
 
 
 def load(name: str) -> GradedSet:
-    """A graded set by name, "hub:owner/name[@revision][:split]", or the path of a .json, .jsonl, .csv or .parquet file.
+    """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file.
 
-    Raises UserError, with the place and the remedy, for an unknown name, for a file that can't be read or lacks a
-    column, for points that are no whole number from 0 to 7, and for a hub that can't be reached.
+    Raises UserError if the set is unknown or can't be read, or if a row lacks a column or has points other than 0 to 7.
     """
     if name in BUNDLED:
         rows = read_rows(DATA / f"{name}.json")
@@ -108,25 +104,25 @@ def load(name: str) -> GradedSet:
         read = sets.read_published(known, GRADED)
         proofs = check(read.rows, read.place)
         if len(proofs) != known.rows:
-            raise UserError(f"{name} from {read.origin} has {len(proofs)} proofs and not {known.rows}. {read.way_out}")
+            raise UserError(f"{name} from {read.origin} has {len(proofs)} proofs, not {known.rows}. {read.way_out}")
         return GradedSet(name, proofs, read.source, known.licence, revision=read.commit)
     if name.startswith("hub:"):
-        asked = hub.Spec.read(name)
-        read = sets.read_hub(asked, GRADED)
+        read = sets.read_hub(hub.Spec.read(name), GRADED)
         return GradedSet(name[4:], check(read.rows, read.place), read.source, read.licence, revision=read.commit)
-    known_names = ", ".join([*BUNDLED, *PUBLISHED])
     path = Path(os.path.expanduser(name))
     if path.suffix or path.exists():
         return GradedSet(path.stem, check(read_rows(path), str(path)), f"file {path.name}")
     raise UserError(
-        f"unknown graded set {name!r:.80}. Known sets: {known_names}; or give hub:owner/name, or the path of a .json, "
-        ".jsonl, .csv or .parquet file"
+        f"unknown graded set {name!r:.80}. Give one of {', '.join([*BUNDLED, *PUBLISHED])}, hub:owner/name, or a "
+        ".json, .jsonl, .csv or .parquet file"
     )
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
-    """Proofs from decoded rows, each beside the place it came from. Equal statements are one problem; two problems of
-    one id (as where several contests count from 1) get ids of their own. Raises UserError."""
+    """Check decoded rows with their places, and return the proofs. Raises UserError.
+
+    Equal statements are one problem. Two problems with one id (as several contests count from 1) get different ids.
+    """
     found: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
     for number, (where, columns) in enumerate(rows, 1):
@@ -138,9 +134,9 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
             raise _lacking(where, "problem", "a text that is not empty", columns)
         if not isinstance(text, str | None):
             raise _lacking(where, "proof", "a text", columns)
-        # A whole number, which CSV has as text and some files as 7.0.
-        told = re.fullmatch(r"\s*([0-7])(?:\.0+)?\s*", "" if isinstance(points, bool) else str(points))
-        if not told:
+        # CSV has numbers as text, and some files have 7.0.
+        whole = re.fullmatch(r"\s*([0-7])(?:\.0+)?\s*", "" if isinstance(points, bool) else str(points))
+        if not whole:
             raise _lacking(where, "points", f"a whole number from 0 to {MAX_POINTS}, not {points!r:.40}", columns)
         if statement not in ids:
             wished = text_of(row.get("id")) or str(number)
@@ -155,7 +151,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
             grading_scheme=scheme_of(row.get("grading_scheme")),
         )
         written = (text or "").rpartition(END_OF_THINKING)[-1].strip()  # null is an empty proof
-        proof = GradedProof(problem, written, int(told[1]), text_of(row.get("writer")))
+        proof = GradedProof(problem, written, int(whole[1]), text_of(row.get("writer")))
         if not all(map(can_be_sent, _texts(proof))):
             raise UserError(f"{where} has half a character in it. Fix it there")
         found.append(proof)
@@ -165,8 +161,10 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
 
 
 def scheme_of(cell: Any) -> str:
-    """A marking scheme as text. Where it stands inside what a person wrote of a proof by it (MathArena: title,
-    grading_scheme_desc, max_points beside points and desc), without what that person gave: no grader may see it."""
+    """Return a marking scheme as text, without the points that a person gave by it: no grader may see them.
+
+    MathArena has both in one object: title, grading_scheme_desc and max_points, and a person's points and desc.
+    """
     items = cell
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         try:
