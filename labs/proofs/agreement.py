@@ -6,6 +6,7 @@ give it to each problem.
 """
 
 import math
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +24,7 @@ Figure = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Json = dict[str, Any]
 T = TypeVar("T")
 ALL = range(MAX_POINTS + 1)
-BUCKETS = ((0, 0), (1, 3), (4, 6), (7, 7))  # nothing, a start, nearly all, all: points from and to
+BUCKETS = (1, 4, 7)  # least points of a start, of nearly all and of all; below is nothing
 LENGTHS = 3  # groups of proofs by length, about equal in size
 
 
@@ -57,7 +58,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
     ]
     more = [[grader - human for human, grader in proofs] for proofs in problems]
     means = [sum(of) / len(of) for of in more]
-    moments = [[_moments(_whole(human), _whole(grader)) for human, grader in proofs] for proofs in problems]
+    moments = [np.sum([_moments(*map(_whole, points)) for points in proofs], axis=0) for proofs in problems]
     orders = [_order(proofs) for proofs in problems]
     return {
         "mean_absolute_error": _mean_error([[abs(each) for each in of] for of in more]),
@@ -69,7 +70,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
         "advantage_difference": _mean_error(
             [[abs(each - mean) for each in of] for of, mean in zip(more, means, strict=True) if len(of) > 1]
         ),
-        "quadratic_kappa": _resampled([[sum(part) for part in zip(*of, strict=True)] for of in moments], _kappa),
+        "quadratic_kappa": _resampled([of.tolist() for of in moments], _kappa),
         "bias": _bias("", known),
         "bias_by_writer": _biases(sorted(known, key=attrgetter("writer")), attrgetter("writer")),
         "bias_by_length": _biases(sorted(known, key=attrgetter("length")), _length_group(known)),
@@ -90,18 +91,13 @@ def given(points: Sequence[tuple[str, float | None]]) -> Json:
 
 def change(before: Sequence[Pair], after: Sequence[Pair]) -> Json | None:
     """Compare the grader's points for the same proofs, in pairs; None if no proof has points on both sides."""
-    return _paired(
-        [
-            (one.problem, one.grader, other.grader)
-            for one, other in zip(before, after, strict=True)
-            if one.grader is not None and other.grader is not None
-        ]
-    )
+    both = [(b.problem, b.grader, a.grader) for b, a in zip(before, after, strict=True)]
+    return _paired([(problem, b, a) for problem, b, a in both if b is not None and a is not None])
 
 
 def bucket(points: float) -> int:
-    """Return the place in BUCKETS of points from 0 to 7; a mean of gradings counts as the nearest whole number."""
-    return next(place for place, (low, high) in enumerate(BUCKETS) if low <= _whole(points) <= high)
+    """Return the number of the bucket of points from 0 to 7; a mean counts as the nearest whole number."""
+    return bisect(BUCKETS, _whole(points))
 
 
 def ratio(sums: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -92,10 +92,7 @@ PUBLISHED = {
 
 
 def load(name: str) -> GradedSet:
-    """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file.
-
-    Raises UserError if the set is unknown or can't be read, or if a row lacks a column or has points other than 0 to 7.
-    """
+    """Load a graded set by name, "hub:owner/name[@revision][:split]", or the path of a file. Raises UserError."""
     if name in BUNDLED:
         rows = read_rows(DATA / f"{name}.json")
         return GradedSet(name, check(rows, name), f"bundled: {BUNDLED[name]}", "MIT", BUNDLED_VERSION)
@@ -119,37 +116,24 @@ def load(name: str) -> GradedSet:
 
 
 def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
-    """Check decoded rows with their places, and return the proofs. Raises UserError.
-
-    Equal statements are one problem. Two problems with one id (as several contests count from 1) get different ids.
-    """
+    """Return the proofs in decoded rows. Equal statements are one problem, and ids are unique. Raises UserError."""
     found: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
     for number, (where, columns) in enumerate(rows, 1):
-        if not isinstance(columns, dict):
-            raise UserError(f"{where} must be an object with a problem, a proof and its points, not {kind_of(columns)}")
-        row = understood(columns)
-        statement, text, points = row.get("problem"), row.get("proof"), row.get("points")
-        if not isinstance(statement, str) or not (statement := statement.strip()):
-            raise _lacking(where, "problem", "a text that is not empty", columns)
+        row = known(where, columns)
+        statement, text, points = row["problem"], row.get("proof"), row.get("points")
         if not isinstance(text, str | None):
-            raise _lacking(where, "proof", "a text", columns)
+            raise lacking(where, "proof", "a text", columns)
         # CSV has numbers as text, and some files have 7.0.
         whole = re.fullmatch(r"\s*([0-7])(?:\.0+)?\s*", "" if isinstance(points, bool) else str(points))
         if not whole:
-            raise _lacking(where, "points", f"a whole number from 0 to {MAX_POINTS}, not {points!r:.40}", columns)
+            raise lacking(where, "points", f"a whole number from 0 to {MAX_POINTS}, not {points!r:.40}", columns)
         if statement not in ids:
             wished = text_of(row.get("id")) or str(number)
             ids[statement] = wished if wished not in ids.values() else f"{wished} (row {number})"
-        problem = Problem(
-            ids[statement],
-            statement,
-            text_of(row.get("answer")) or None,
-            PROOF,
-            solution=text_of(row.get("solution")),
-            guidelines=text_of(row.get("guidelines")),
-            grading_scheme=scheme_of(row.get("grading_scheme")),
-        )
+        texts: dict[str, Any] = {name: text_of(row.get(name)) for name in ("solution", "guidelines")}
+        scheme, answer = scheme_of(row.get("grading_scheme")), text_of(row.get("answer")) or None
+        problem = Problem(ids[statement], statement, answer, PROOF, grading_scheme=scheme, **texts)
         written = (text or "").rpartition(END_OF_THINKING)[-1].strip()  # null is an empty proof
         proof = GradedProof(problem, written, int(whole[1]), text_of(row.get("writer")))
         if not all(map(can_be_sent, _texts(proof))):
@@ -160,11 +144,19 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
     return tuple(found)
 
 
-def scheme_of(cell: Any) -> str:
-    """Return a marking scheme as text, without the points that a person gave by it: no grader may see them.
+def known(where: str, columns: Any) -> dict[str, Any]:
+    """Return a row under our names, with a statement of its problem. Raises UserError."""
+    if not isinstance(columns, dict):
+        raise UserError(f"{where} must be an object with columns like problem, not {kind_of(columns)}")
+    row = understood(columns)
+    statement = row.get("problem")
+    if not isinstance(statement, str) or not statement.strip():
+        raise lacking(where, "problem", "a text that is not empty", columns)
+    return row | {"problem": statement.strip()}
 
-    MathArena has both in one object: title, grading_scheme_desc and max_points, and a person's points and desc.
-    """
+
+def scheme_of(cell: Any) -> str:
+    """Return a marking scheme as text, without the points that a person gave by it in the same object (MathArena)."""
     items = cell
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         try:
@@ -177,7 +169,8 @@ def scheme_of(cell: Any) -> str:
     return text_of(cell)
 
 
-def _lacking(where: str, name: str, what: str, columns: Mapping[str, Any]) -> UserError:
+def lacking(where: str, name: str, what: str, columns: Mapping[str, Any]) -> UserError:
+    """Return the error of a row without a column."""
     return UserError(f"{where} needs {listed(name)}, {what}. Columns found: {names_in(columns)}")
 
 

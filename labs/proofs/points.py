@@ -18,11 +18,7 @@ _LINE = re.compile(r"[ \t*_`]*+points[ \t*_`]*+:[ \t*_`]*+([0-9])[ \t*_`]*+\.?[ 
 
 
 def read(text: str, allowed: Container[int] = ALL, proof: str = "") -> int | None:
-    """Return the points that the last line of `text` states, as in "Points: 5".
-
-    None if it states no `allowed` points (4.5, 5/7, 8 and -1 are unreadable), or if its last two lines quote the
-    `proof`. `text` is a grader's answer without its thinking.
-    """
+    """Return the `allowed` points in the last line of `text`, or None; None, too, if it ends by quoting the `proof`."""
     if ends_with_a_quotation(text, proof):
         return None
     last = text.strip().rpartition("\n")[-1]  # no other sign ends a line: a quotation may hold any

@@ -111,11 +111,7 @@ async def attempts(
 async def grade(
     problem: Problem, proof: Completion, ask: Ask, count: int, seed: int = 0, chosen: Prompt | None = None
 ) -> Points:
-    """Return the points of a `proof`, or of an answer, from `count` gradings at once.
-
-    The requests follow from the problem, the proof and the run's `seed` alone. Raises UserError if the prompt can't be
-    filled in.
-    """
+    """Return the points of a `proof`, or of an answer, from `count` gradings at once. Raises UserError."""
     why = undelivered(proof)
     decided = None
     if not problem.is_proof and why in (None, CUT_OFF):
@@ -139,11 +135,9 @@ async def grade(
 
 
 def _compared(problem: Problem, proof: Completion) -> Points | None:
-    """Return the points of an answer by math-verify, without the event loop; None if it is in doubt.
-
-    A solution that was cut off after the right answer has stated it. After a wrong one, it may have gone on to another.
-    """
+    """Return the points of an answer by math-verify; None if it is in doubt. It blocks."""
     grade = answers.grade_answers(problem, [Member(proof)]).grades[0]
+    # A solution that was cut off after a wrong answer might have corrected it.
     is_right_so_far = grade.doubt == "truncated" and grade.value == 1
     if grade.is_undecided or (grade.doubt and not is_right_so_far):
         return None

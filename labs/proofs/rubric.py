@@ -98,10 +98,7 @@ class Prompt:
 
 
 def read_prompt(named: str, places: Sequence[str], necessary: Sequence[str], ours: Mapping[str, str]) -> Prompt | None:
-    """Return the prompt of PROMPT=`named`: one of `ours`, or a file; None if nothing is named.
-
-    Raises UserError if the file lacks one of the `necessary` places, or has others than `places`.
-    """
+    """Return the prompt of PROMPT=`named`: one of `ours`, or a file with these places. Raises UserError."""
     if not named:
         return None
     if named in ours:

@@ -44,10 +44,7 @@ class Scheme(NamedTuple):
 
 
 def read(text: str, shown: str = "") -> Scheme | None:
-    """Read the scheme at the end of `text`, whether or not it adds up.
-
-    None if a line breaks the form, or if the first two lines quote the text that its writer was `shown`.
-    """
+    """Read the scheme at the end of `text`; None if a line breaks the form, or if it quotes the text `shown`."""
     lines = [line.strip() for line in text.split("\n") if line.strip(" \t\r`")]  # without Markdown's fences
     begins = [place for place, line in enumerate(lines) if _section(line) == CHECKPOINTS]
     if not begins or len(lines) < begins[-1] + 2:
@@ -92,10 +89,8 @@ def _filled(lines: list[str]) -> list[str]:
 
 
 def _fault(common: int, chains: list[int]) -> str | None:
-    for number, points in enumerate(chains or [0], 1):
-        if common + points != MAX_POINTS:
-            return f"{f'chain {number}: ' if chains else ''}{common + points} points"
-    return None
+    totals = {f"chain {number}: ": common + points for number, points in enumerate(chains, 1)} or {"": common}
+    return next((f"{name}{total} points" for name, total in totals.items() if total != MAX_POINTS), None)
 
 
 def _section(line: str) -> str | None:

@@ -29,6 +29,7 @@ from labs.proofs.grade import asking
 from labs.proofs.grade.asking import AskingConstants
 from labs.proofs.grade.figures import cost, took
 from labs.proofs.grade.lines import check_free
+from labs.proofs.graded import known
 from labs.proofs.proofs import attempts
 from labs.proofs.rubric import Prompt, read_prompt
 
@@ -110,32 +111,24 @@ def read(path: Path, limit: int) -> list[dict[str, Any]]:
     found = read_rows(path)[: limit or None]
     if not found:
         raise UserError(f"{path} holds no rows. Give one with problem and solution at least")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for where, row in found:
-        if not isinstance(row, dict):
-            raise UserError(f"{where} is not an object. Give it columns like problem and solution")
+        known(where, row)
         rows.append(plain(row))
-        if not texts_of(row)["problem"]:
-            raise UserError(
-                f"{where} needs {listed('problem')}, a text that is not empty. Fields found: {names_in(row)}"
-            )
     if not any(texts_of(row)["solution"] for row in rows):
         raise UserError(f"{path} has no {listed('solution')} in any row. Fields found: {names_in(rows[0])}")
     return rows
 
 
 def texts_of(row: dict[str, Any]) -> Texts:
-    """Return the texts of a row for the places of prompts, from columns as in AI-MO/aops.
-
-    `candidates` are other people's posts. `path`, where the problem was posted, may be a field of `metadata`.
-    """
-    known, cells = understood(row), cells_of(row)
+    """Return the texts of a row for the places of prompts, from columns as in AI-MO/aops."""
+    named, cells = understood(row), cells_of(row)
     metadata, posts = cells.get("metadata"), cells.get("candidates")
     path = cells.get("path") or (metadata.get("path") if isinstance(metadata, Mapping) else None)
     found = [text for post in (posts if isinstance(posts, list) else [posts]) if (text := text_of(post))]
     return {
-        "problem": text_of(known.get("problem")),
-        "solution": text_of(known.get("solution")),
+        "problem": text_of(named.get("problem")),
+        "solution": text_of(named.get("solution")),
         "candidates": "\n\n".join(f"Post {number}:\n{text}" for number, text in enumerate(found, 1)),
         "path": text_of(path),
     }

@@ -125,10 +125,7 @@ class Item:
 
 
 def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: Prompt | None) -> int:
-    """Check every proof of the source `name` and count the gradings, at most.
-
-    Raises UserError if there are no proofs, or if a problem lacks a text that the prompt shows.
-    """
+    """Count the gradings of the source `name`, at most. Raises UserError if no proof is there, or can't be graded."""
     found, count = set[object](), 0
     for item in items:
         count += 1
@@ -158,10 +155,8 @@ async def grade_all(
 
 def planned(count: int, items: Iterable[Item], config: GraderConstants) -> Requests:
     """Return the work of `count` gradings of `items`: each prompt shows the texts of a mean item."""
-    sizes = []
-    for item in items:
-        of = item.problem
-        sizes.append(sum(map(len, (of.statement, of.solution, of.guidelines, of.grading_scheme, item.proof.text))))
+    names = ("statement", "solution", "guidelines", "grading_scheme")
+    sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
     return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)
 
 

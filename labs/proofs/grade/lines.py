@@ -12,16 +12,15 @@ from core.base.errors import UserError
 from core.base.files import opened, write_atomically
 from core.base.prices import Prices
 from core.problems.check import answer_type_of, can_be_sent
-from core.problems.columns import NAMES, cells_of, names_in, text_of, understood
+from core.problems.columns import NAMES, cells_of, names_in, text_of
 from core.problems.rows import FIX, read_rows
 from core.report import tables
 from core.results.points import Worths, groups_of
 from core.types import PROOF, Completion, Problem
 from labs.proofs.grade import figures
 from labs.proofs.grade.asking import Item
+from labs.proofs.graded import known, lacking
 from labs.proofs.proofs import Points
-
-PROOFS = NAMES["proof"]  # of several in one line the first counts
 
 
 class Lines:
@@ -33,17 +32,12 @@ class Lines:
         self.out = path.with_suffix(".graded.jsonl")
         check_free(self.out, "grade.sh", ("grade", "grade_cost", "schema_0"))
         rows = read_rows(path)
-        for where, row in rows:
-            if not isinstance(row, dict):
-                raise UserError(
-                    f"{where} is not an object. Give it fields like problem, grading_scheme, model_solution"
-                )
-        answers = [understood(row).get("answer") for _, row in rows]
-        answer_type = answer_type_of(answer for answer in answers if answer is not None)
+        found = [(where, row, known(where, row)) for where, row in rows]
+        answers = [named["answer"] for *_, named in found if named.get("answer") is not None]
         self._rows = [row for _, row in rows]
         self._items = [
-            Item(_problem(where, row, number, answer_type), _proof(where, row))
-            for number, (where, row) in enumerate(rows, 1)
+            Item(_problem(where, row, named, number, answer_type_of(answers)), _proof(where, row))
+            for number, (where, row, named) in enumerate(found, 1)
         ]
 
     def items(self) -> Iterator[Item]:
@@ -60,35 +54,28 @@ class Lines:
         return self.out, tables.points_table(worths.metrics()["proofs"])
 
 
-def _problem(where: str, row: dict[str, Any], number: int, of_answers: str) -> Problem:
-    """Return the problem in a line. `of_answers`: the type of the answers in the file."""
-    known = understood(row)
-    statement = known.get("problem")
-    if not isinstance(statement, str) or not statement.strip():
-        raise UserError(f"{where} has no problem (or Problem, question, statement). Fields found: {names_in(row)}")
+def _problem(where: str, row: dict[str, Any], named: dict[str, Any], number: int, of_answers: str) -> Problem:
+    """Return the problem in a line, `named` under our names. `of_answers`: the type of the answers in the file."""
     names = ("solution", "guidelines", "grading_scheme", "split")
-    texts: dict[str, Any] = {name: text_of(known.get(name)) for name in names}
-    answer = text_of(known.get("answer"))
-    answer_type = known.get("answer_type")
+    texts: dict[str, Any] = {name: text_of(named.get(name)) for name in names}
+    answer, answer_type = text_of(named.get("answer")), named.get("answer_type")
     if answer_type not in (PROOF, "integer", "math"):
         is_answer = answer and not (texts["guidelines"] or texts["grading_scheme"])
         answer_type = of_answers if is_answer else PROOF
     if answer_type != PROOF and not answer:
         raise UserError(f"{where} asks for an answer, but lacks the right one. Fields found: {names_in(row)}")
-    name = str(known.get("id", number))
+    name = str(named.get("id", number))
     if not (name and can_be_sent(name)):
         raise UserError(f"{where} has an id with half a character in it. {FIX}")
-    return Problem(name, statement.strip(), answer or None, answer_type, **texts)
+    return Problem(name, named["problem"], answer or None, answer_type, **texts)
 
 
 def _proof(where: str, row: dict[str, Any]) -> Completion:
     """Return the proof in a line. An exported line states its `finish_reason`; null is no proof."""
     cells = cells_of(row)
-    texts = [cells[name] for name in PROOFS if name in cells]
+    texts = [cells[name] for name in NAMES["proof"] if name in cells]  # the first counts
     if not texts or not isinstance(texts[0], str | None):
-        raise UserError(
-            f"{where} has no text {PROOFS[0]} (or {', '.join(PROOFS[1:])}) to be graded. Fields found: {names_in(row)}"
-        )
+        raise lacking(where, "proof", "a text", row)
     reason = row.get("finish_reason")
     return Completion("", 0, "", texts[0] or "", finish_reason=reason if isinstance(reason, str) else "stop")
 

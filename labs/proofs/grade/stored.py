@@ -136,29 +136,22 @@ def _files(path: Path, head: Head) -> list[Path]:
 def _record(
     step: int, problem: Problem, population: Population, points: Sequence[Points], prices: Prices | None
 ) -> dict[str, Any]:
-    """Return the record of a population with these points.
-
-    A proof's value is its share of all points. math-verify decides an answer, or the grader if that was in doubt.
-    """
+    """Return the record of a population with these points. The grader decides answers that were in doubt."""
     if problem.is_proof:
-        values = [None if each.counted is None else each.counted / MAX_POINTS for each in points]
+        values = [worth(each)["worth"] for each in points]
         known = [value for value in values if value is not None]
-        graded = Graded(
-            [
-                Grade(value, doubt=each.ungraded, side_calls=tuple(each.calls))
-                for value, each in zip(values, points, strict=True)
-            ],
-            sum(known) / len(known) if known else None,
-        )
+        grades = [
+            Grade(value, doubt=each.ungraded, side_calls=tuple(each.calls))
+            for value, each in zip(values, points, strict=True)
+        ]
+        graded = Graded(grades, sum(known) / len(known) if known else None)
     else:
         graded = grade_answers(problem, population)
         for place, each in enumerate(points):
             if each.by == BY_GRADER and each.grade is not None:
+                value = float(each.grade == MAX_POINTS)
                 graded.grades[place] = replace(
-                    graded.grades[place],
-                    value=float(each.grade == MAX_POINTS),
-                    is_undecided=False,
-                    side_calls=tuple(each.calls),
+                    graded.grades[place], value=value, is_undecided=False, side_calls=tuple(each.calls)
                 )
     record: dict[str, Any] = records.record(step, population, graded)
     for fields, member, each in zip(record["members"], population, points, strict=True):
@@ -169,12 +162,10 @@ def _record(
 
 
 def written(proof: Completion) -> dict[str, int | None]:
-    """Return the tokens of thinking and of the proof itself, by their shares of the characters.
-
-    None if no tokens were counted, or more than the texts have bytes: then the server hides its thinking.
-    """
+    """Return the tokens of thinking and of the proof itself, by their shares of the characters; None if unknown."""
     tokens = proof.counted[-1]
     texts = proof.thinking, proof.text
+    # With more tokens than bytes, the server hides its thinking.
     if tokens is None or tokens > SPECIAL + sum(len(text.encode("utf-8", "surrogatepass")) for text in texts):
         return {"thinking": None, "answer": None}
     thinking, answer = map(len, texts)

@@ -76,10 +76,7 @@ def attacks_of(named: str) -> list[str]:
 
 
 def ways_of(chosen: GradedSet, prompts: Sequence[Prompt], attacks: Sequence[str]) -> tuple[list[Way], list[str]]:
-    """Return all ways, those without attacks first, and the names of our prompts that the set can't fill.
-
-    Without `prompts`, ours are taken. Raises UserError if a given prompt can't be filled, or none of ours.
-    """
+    """Return all ways, and the names of our prompts that the set can't fill. Without `prompts`, ours are taken."""
     shown, errors = [], {}
     for prompt in prompts or [Prompt(name, text) for name, text in rubric.OURS.items()]:
         try:

@@ -50,10 +50,9 @@ def tool(request: pytest.FixtureRequest, grader: GradingServer) -> str:
 
 
 def rows(count: int, **more: Any) -> list[Row]:
+    more = {"metadata": {"path": "A/B"}} | more
     return [
-        {"n": n, "problem": f"Show that {2 * n} is even.", "solution": f"It is twice {n}.", "metadata": {"path": "A/B"}}
-        | more
-        for n in range(count)
+        {"n": n, "problem": f"Show that {2 * n} is even.", "solution": f"It is twice {n}."} | more for n in range(count)
     ]
 
 
@@ -107,9 +106,8 @@ def test_an_unreadable_reply_is_asked_for_once_more_and_then_marked(tool: str, d
     made = desk.made(tool, rows(3))
     assert sorted(map(len, seeds.values())) == [1, 2, 2] and len(set(seeds[2])) == 2
     assert [row[f"{tool}_trouble"] for row in made] == [None, None, "unreadable"]
-    assert {made[2][name] for name in COLUMNS[tool]} == {None} and made[2][
-        f"{tool}_reply"
-    ] == "I would rather not.\n```"
+    assert {made[2][name] for name in COLUMNS[tool]} == {None}
+    assert made[2][f"{tool}_reply"] == "I would rather not.\n```"
     for reason, word in (("length", "cut off"), ("content_filter", "filtered")):
         desk.grader.finish_reason = reason
         assert desk.made(tool, rows(1), f"SEED={len(word)}")[0][f"{tool}_trouble"] == word
@@ -129,10 +127,7 @@ def test_a_scheme_that_does_not_add_up_is_asked_for_again_and_never_repaired(des
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("Difficulty: 7", "Difficulty: 11"),
-        ("Difficulty: 7", "Difficulty: 0"),
-        ("Difficulty: 7", "Difficulty: 6.5"),
-        ("Difficulty: 7", "Difficulty: 7/10"),
+        *(("Difficulty: 7", f"Difficulty: {number}") for number in ("11", "0", "6.5", "7/10")),
         ("Wrong: no", "Wrong: perhaps"),
         ("Wrong: no", "Wrong: yes or no"),
         ("Wrong: no\n", ""),

@@ -1,6 +1,7 @@
-"""A comparison at equal compute on proofs: written by one server, graded by another, and what its table then says."""
+"""A comparison at equal compute on proofs, which one server writes and another grades."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,12 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def compared(results: Path) -> str:
-    """What such a comparison prints; its server is gone."""
+    """The output of such a comparison."""
     experiment, problems = results / "99_small.py", results / "problems.jsonl"
     experiment.write_text(Path("experiments/15_compute_matched.py").read_text().partition("budgets = ")[0] + ENTRIES)
     problems.write_text("".join(f"{json.dumps(each)}\n" for each in PROOFS))
-    server = ScriptedServer()
-    try:
+    with closing(ScriptedServer()) as server:
         status, out, err = ended(python(str(experiment), f"PROBLEMS={problems}", BASE_URL=server.url))
-    finally:
-        server.close()
     assert status == 0, err
     return out
 
@@ -54,9 +52,8 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
     assert "left out: 12_hot" in compared
     folder = results / "99_small"
     before = rows(folder)
-    assert {line["accuracy"]["n"] for line in before.values() if line["unanswered"] < 1} == {0} and not (
-        folder / "frontier.png"
-    ).exists()
+    assert {line["accuracy"]["n"] for line in before.values() if line["unanswered"] < 1} == {0}
+    assert not (folder / "frontier.png").exists()
     assert {name for name, _ in before} == {"samples", "02_rsa_basic"}
 
     status, out, err = desk.run("grade", "99_small", desk.card())
