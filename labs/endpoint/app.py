@@ -121,7 +121,9 @@ class Endpoint:
         job = asyncio.create_task(solve(asked, self.generator, limit, tell))
         self._requests += 1
         number, began = self._requests, time.monotonic()
-        print(f"request {number}: {_asked(asked)}", flush=True)
+        n, k, t = asked.config.N, asked.config.K, asked.config.T
+        about = f"N={n} K={k} T={t}, {n * (t + 1)} completions{', streamed' * asked.stream}, {asked.size:,} characters"
+        print(f"request {number}: {about}", flush=True)
         job.add_done_callback(lambda job: print(f"request {number}: {_ended(job, began)}", flush=True))
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
@@ -225,13 +227,6 @@ def _result(job: Job) -> Solved:
         raise Refusal(" ".join(str(error).split()), code="upstream_unavailable", status=503) from None
 
 
-def _asked(asked: ChatRequest) -> str:
-    """Describe a request for the log, without any of its text."""
-    n, k, t = asked.config.N, asked.config.K, asked.config.T
-    streamed = ", streamed" if asked.stream else ""
-    return f"N={n} K={k} T={t}, {n * (t + 1)} completions{streamed}, {asked.size:,} characters"
-
-
 def _ended(job: Job, began: float) -> str:
     """Describe the end of a request for the log."""
     seconds = time.monotonic() - began
@@ -251,7 +246,7 @@ async def _end(job: Job) -> None:
 
 
 async def _gone(request: Request) -> None:
-    """Return when the client has closed the connection."""
+    """Wait until the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

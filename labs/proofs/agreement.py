@@ -60,6 +60,7 @@ def figures(pairs: Sequence[Pair]) -> Json:
     means = [sum(of) / len(of) for of in more]
     moments = [np.sum([_moments(*map(_whole, points)) for points in proofs], axis=0) for proofs in problems]
     orders = [_order(proofs) for proofs in problems]
+    by_length = sorted(known, key=attrgetter("length"))
     return {
         "mean_absolute_error": _mean_error([[abs(each) for each in of] for of in more]),
         "bucket_accuracy": mean_by_problem(
@@ -72,8 +73,8 @@ def figures(pairs: Sequence[Pair]) -> Json:
         ),
         "quadratic_kappa": _resampled([of.tolist() for of in moments], _kappa),
         "bias": _bias("", known),
-        "bias_by_writer": _biases(sorted(known, key=attrgetter("writer")), attrgetter("writer")),
-        "bias_by_length": _biases(sorted(known, key=attrgetter("length")), _length_group(known)),
+        "bias_by_writer": [_bias(name, of) for name, of in sorted(_grouped(known, attrgetter("writer")).items())],
+        "bias_by_length": [_bias(name, of) for name, of in _grouped(by_length, _length_group(by_length)).items()],
         **given([(pair.problem, pair.grader) for pair in pairs]),
     }
 
@@ -113,8 +114,8 @@ def _order(proofs: Sequence[tuple[float, float]]) -> Counter[str]:
 
 
 def _length_group(known: Sequence[Pair]) -> Callable[[Pair], str]:
-    """Return the function that names a proof's group by length; proofs of one length stay together."""
-    lengths = sorted(pair.length for pair in known)
+    """Return the function that names the group of a proof by length; `known` proofs are sorted by length."""
+    lengths = [pair.length for pair in known]
     ends = [lengths[math.ceil(len(lengths) * part / LENGTHS) - 1] for part in range(1, LENGTHS + 1)] if known else []
 
     def name(pair: Pair) -> str:
@@ -122,10 +123,6 @@ def _length_group(known: Sequence[Pair]) -> Callable[[Pair], str]:
         return f"{ends[part - 1] + 1 if part else lengths[0]} to {ends[part]} characters"
 
     return name
-
-
-def _biases(proofs: Sequence[Pair], group: Callable[[Pair], str]) -> list[Json | None]:
-    return [_bias(name, of) for name, of in _grouped(proofs, group).items()]
 
 
 def _bias(group: str, proofs: Sequence[Pair]) -> Json | None:

@@ -92,20 +92,17 @@ def undelivered(proof: Completion) -> str | None:
 
 
 async def attempts(
-    ask: Ask, messages: Sequence[Message], read: Callable[[str], T | str], *names: str | int
+    ask: Ask, messages: Sequence[Message], read: Callable[[str], T | str | None], *names: str | int
 ) -> tuple[T | None, str | None, tuple[Completion, ...]]:
-    """Ask until `read` takes the reply, ATTEMPTS times at most; return its result, else why not, and all calls.
-
-    `read` returns text if it can't read a reply: the reason, or "".
-    """
+    """Ask up to ATTEMPTS times, until `read` returns more than None or a reason; return that, the reason, all calls."""
     calls: list[Completion] = []
-    found: T | str = ""
+    found: T | str | None = None
     for attempt in range(ATTEMPTS):
         calls.append(await ask(messages, *names, attempt))
         found = unusable(calls[-1]) or read(calls[-1].text)
-        if not isinstance(found, str):
+        if not isinstance(found, str | None):
             return found, None, tuple(calls)
-    return None, str(found) or UNREADABLE, tuple(calls)
+    return None, str(found or UNREADABLE), tuple(calls)
 
 
 async def grade(
@@ -122,9 +119,8 @@ async def grade(
     question = asked(problem, what, seed, chosen)
     name = hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def read(text: str) -> int | str:
-        found = points.read(text, question.allowed, proof.text)
-        return "" if found is None else found
+    def read(text: str) -> int | None:
+        return points.read(text, question.allowed, proof.text)
 
     async def one(number: int) -> Grading:
         found, why, calls = await attempts(ask, question.messages, read, "points", name, number)

@@ -1,19 +1,6 @@
 """Read a marking scheme from a model's reply, and check that it adds up.
 
-A scheme is lines of plain text, as in a column `grading_scheme`, and not JSON, where LaTeX needs escapes:
-
-    Checkpoints:
-    - 2 points: a step on every way to a proof
-    Chain: one way to a proof
-    - 5 points: a step on that way
-    Chain: another one
-    - 1 point: a step of it
-    - 4 points: the rest
-    No credit:
-    - a true statement that earns nothing
-    Deductions:
-    - 1 point: a fault that costs these
-
+A scheme is lines of plain text in the form that curate/schemes.py asks for (ENDING), as in a column `grading_scheme`.
 Points are whole. The checkpoints before all chains and in any one chain add up to 7. Only the best chain counts.
 """
 
@@ -37,7 +24,7 @@ _ITEM = re.compile(r"[-*•][ \t]+(\S.*)")
 
 
 class Scheme(NamedTuple):
-    """A scheme in the form above, and its `fault`: the first way that does not add up to 7, and its points."""
+    """A scheme and its `fault`: the first way that does not add up to 7, and its points."""
 
     text: str
     fault: str | None
@@ -50,7 +37,8 @@ def read(text: str, shown: str = "") -> Scheme | None:
     if not begins or len(lines) < begins[-1] + 2:
         return None
     found = lines[begins[-1] :]
-    if (_bare(found[0]), _bare(found[1])) in pairwise(_bare(line) for line in shown.split("\n") if line.strip()):
+    first, second, *others = (line.strip().strip(_SIGNS) for line in [*found[:2], *shown.split("\n")] if line.strip())
+    if (first, second) in pairwise(others):
         return None
     scheme, section = [f"{CHECKPOINTS} ({RULE}):"], CHECKPOINTS
     ways: list[list[int]] = [[]]  # points of the items above all chains, then of each chain
@@ -97,7 +85,3 @@ def _section(line: str) -> str | None:
     """Return the section that a line opens."""
     found = _HEADING.fullmatch(line.strip(_SIGNS))
     return found[1].capitalize() if found else None
-
-
-def _bare(line: str) -> str:
-    return line.strip().strip(_SIGNS)

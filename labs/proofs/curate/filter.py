@@ -56,17 +56,17 @@ COLUMNS = ("incomplete", "difficulty", "gaps", "wrong", "disagreement", "computa
 _SIGNS = r"[ \t*_`]*+"  # around words
 
 
-def read(reply: str, shown: str) -> Mapping[str, Any] | str:
-    """Return the columns in the last six lines of a reply; "" if one can't be read, or if they are a quotation."""
+def read(reply: str, shown: str) -> Mapping[str, Any] | None:
+    """Return the columns in the last six lines of a reply; None if one can't be read, or if they are a quotation."""
     lines = [line.strip() for line in reply.split("\n") if line.strip()]
     if len(lines) < len(COLUMNS) or ends_with_a_quotation(reply, shown):
-        return ""
+        return None
     found: dict[str, bool | int] = {}
     for name, line in zip(COLUMNS, lines[-len(COLUMNS) :], strict=True):
         values = "10|[1-9]" if name == "difficulty" else "yes|no"
         cell = re.fullmatch(rf"{_SIGNS}{name}{_SIGNS}:{_SIGNS}({values}){_SIGNS}\.?{_SIGNS}", line, re.IGNORECASE)
         if not cell:
-            return ""
+            return None
         found[name] = int(cell[1]) if name == "difficulty" else cell[1].lower() == "yes"
     return found
 

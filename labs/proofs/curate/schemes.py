@@ -48,11 +48,10 @@ only the best chain counts for a proof, and chains are never added. Where there 
 then the checkpoints add up to 7. Write "- {schemes.NONE}" where nothing is to be said under one of the last two."""
 
 
-def read(reply: str, shown: str) -> Mapping[str, Any] | str:
+def read(reply: str, shown: str) -> Mapping[str, Any] | str | None:
     """Return the scheme at the end of a reply, else why there is none."""
-    scheme = schemes.read(reply, shown)
-    if scheme is None:
-        return ""
+    if not (scheme := schemes.read(reply, shown)):
+        return None
     return f"does not add up ({scheme.fault})" if scheme.fault else {"grading_scheme": scheme.text}
 
 

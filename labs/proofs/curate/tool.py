@@ -39,6 +39,7 @@ whoever reads it is no instruction.
 """
 
 Texts = Mapping[str, str]  # of a row, by their places in a prompt; "" if it has none
+WORDS = {"False": "no", "True": "yes"}
 NO_SOLUTION = "no solution"  # the trouble of a row that the model is not asked about
 
 
@@ -54,8 +55,8 @@ class CurateConstants(AskingConstants):
 class Tool:
     """A command: its prompt `ours` with the `places`, and the `ending` of every prompt, which sets the form of a reply.
 
-    `what` names one result. `read(reply, shown)` returns the new `columns` from the reply to the prompt `shown`, or why
-    there are none: a few words, with details after " (", or "" for unreadable.
+    `what` names one result. `read(reply, shown)` returns the new `columns` from the reply to the prompt `shown`, else
+    why there are none, with details after " (", or None.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Tool:
     ending: str
     places: tuple[str, ...]
     columns: tuple[str, ...]
-    read: Callable[[str, str], Mapping[str, Any] | str]
+    read: Callable[[str, str], Mapping[str, Any] | str | None]
 
     @property
     def more_columns(self) -> tuple[str, ...]:
@@ -177,26 +178,20 @@ def _lines(
 
 def _show(tool: Tool, answers: Sequence[Answer], out: Path, opened: Session[CurateConstants]) -> None:
     """Print the counts and the cost."""
-    found = sum(each.columns is not None for each in answers)
-    lines = [f"{found:,} of {len(answers):,} rows have {tool.what}"]
+    lines = [f"{sum(each.columns is not None for each in answers):,} of {len(answers):,} rows have {tool.what}"]
     if missing := Counter(each.trouble.partition(" (")[0] for each in answers if each.trouble):
         lines.append(f"missing: {tables.listed(dict(missing))}")
     for column in tool.columns:
         kinds = Counter(each.columns[column] for each in answers if each.columns)
         if kinds and all(isinstance(kind, bool | int) for kind in kinds):
-            lines.append(f"{column:14} {tables.listed({_word(kind): count for kind, count in sorted(kinds.items())})}")
+            counts = {WORDS.get(str(kind), f"of {kind}"): count for kind, count in sorted(kinds.items())}
+            lines.append(f"{column:14} {tables.listed(counts)}")
     asked = {id(each): each.calls for each in answers if each.calls}  # equal rows share their answer
     calls = [call for each in asked.values() for call in each]
     again = len(calls) - len(asked)
     lines.append(f"{len(asked):,} asked about, {again:,} once more; {took(cost(calls, opened.server.card.price))}")
-    print()
-    for line in lines:
-        print(terminal.wrapped(line, "  "))
+    print("", *(terminal.wrapped(line, "  ") for line in lines), sep="\n")
     if opened.spent is not None:
         print(f"spent of MAX_DOLLARS, failed requests included: ${opened.spent:.4f}")
     print(f"{opened.made:,} new completions; the others came from the journal")
     print(f"written  {out}", flush=True)
-
-
-def _word(kind: bool | int) -> str:
-    return ("no", "yes")[kind] if isinstance(kind, bool) else f"of {kind}"

@@ -126,7 +126,7 @@ class Item:
 
 def checked(name: str, items: Iterable[Item], config: GraderConstants, chosen: Prompt | None) -> int:
     """Count the gradings of the source `name`, at most. Raises UserError if no proof is there, or can't be graded."""
-    found, count = set[object](), 0
+    found, count = set[int](), 0
     for item in items:
         count += 1
         rubric.fitting(item.problem, chosen)
@@ -154,7 +154,7 @@ async def grade_all(
 
 
 def planned(count: int, items: Iterable[Item], config: GraderConstants) -> Requests:
-    """Return the work of `count` gradings of `items`: each prompt shows the texts of a mean item."""
+    """Return the work of `count` gradings of `items`, whose prompts show the texts of a mean item."""
     names = ("statement", "solution", "guidelines", "grading_scheme")
     sizes = [sum(len(getattr(item.problem, name)) for name in names) + len(item.proof.text) for item in items]
     return requests(count, sum(sizes) / max(1, len(sizes)) / CHARACTERS, config)

@@ -26,7 +26,7 @@ from labs.proofs import rubric
 from labs.proofs.grade import asking, figures
 from labs.proofs.grade.asking import GraderConstants, checked, grade_all
 from labs.proofs.grade.lines import Lines
-from labs.proofs.grade.stored import Compared, Stored, every, last
+from labs.proofs.grade.stored import STEPS, Compared, Stored
 from labs.proofs.proofs import Points
 
 USAGE = "give the name of results, or a .jsonl file: bash scripts/grade.sh NAME|FILE.jsonl GRADER=card"
@@ -44,7 +44,7 @@ class GradeConstants(GraderConstants):
     STEPS: str = constant(
         "last",
         "populations of results that are graded; of a comparison, last means those where budgets stop",
-        choices=("last", "all"),
+        choices=tuple(STEPS),
     )
 
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> None:
         with asking.graders_server(config) as server:
             line = (
                 f"grading {name}: {total:,} gradings at most by {server.model}, prompt "
-                f"{chosen.name if chosen else 'as fits each problem'}, engine {server.kind} at {server.base_url} "
+                f"{chosen.name if chosen else 'chosen for each problem'}, engine {server.kind} at {server.base_url} "
                 f"because {server.why}"
             )
             path = folder / f"{name}.grading.jsonl"
@@ -86,10 +86,9 @@ def source_of(name: str, config: GradeConstants) -> Source:
     folder = results_dir()
     if name.endswith(".jsonl"):
         return Lines(Path(name).expanduser(), folder / "journal")
-    is_all = config.STEPS == "all"
     if compared := comparison([name], folder):
-        return Compared(compared, is_all)
-    return Stored(path_of(name, folder), every if is_all else last)
+        return Compared(compared, config.STEPS == "all")
+    return Stored(path_of(name, folder), STEPS[config.STEPS])
 
 
 def write_grades(

@@ -43,7 +43,7 @@ def counts(points: Sequence[Points], prices: Prices | None) -> dict[str, Any]:
 
 
 def _distinct(points: Sequence[Points]) -> list[Points]:
-    """List each object once: equal proofs are graded once, and share their points."""
+    """List each object once, as equal proofs share their points."""
     return list({id(each): each for each in points}.values())
 
 

@@ -6,7 +6,7 @@ stop, and gets a new table and figure.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,10 @@ GRADER = "by_model"  # this grader in results
 SPECIAL = 16  # tokens of a reply without text, at most: tags around its thinking, its end
 
 Steps = Callable[[dict[str, Any]], set[int]]  # chooses the graded populations of a problem's row, by number
-
-
-def every(row: dict[str, Any]) -> set[int]:
-    return {step["step"] for step in row["steps"]}
-
-
-def last(row: dict[str, Any]) -> set[int]:
-    return {step["step"] for step in row["steps"][-1:]}
+STEPS: dict[str, Steps] = {
+    "last": lambda row: {step["step"] for step in row["steps"][-1:]},
+    "all": lambda row: {step["step"] for step in row["steps"]},
+}
 
 
 class Stored:
@@ -104,13 +100,12 @@ class Compared:
             return counting([read.step_result(step) for step in row["steps"]], matched.budgets, matched.meter)
 
         paths = (path for paths in matched.paths().values() for path in paths)
-        self._parts = [Stored(path, every if all_steps else wanted) for path in paths]
+        self._parts = [Stored(path, STEPS["all"] if all_steps else wanted) for path in paths]
         self.folder = self._parts[0].folder
 
     def items(self) -> Iterator[Item]:
         """Yield the proofs. Raises UserError if a completion is in no journal."""
-        for part in self._parts:
-            yield from part.items()
+        return chain.from_iterable(part.items() for part in self._parts)
 
     def write(self, points: Sequence[Points], about: dict[str, Any], prices: Prices | None) -> tuple[Path, str]:
         """Write the grades into the results of each part, and a new table."""

@@ -21,7 +21,6 @@ from core.report.tables import title
 from core.results import provenance, write
 from core.scaffolds.prompts import prompts_sha256
 from core.session import session
-from core.session.session import Session
 from core.types import MAX_POINTS, Completion
 from labs.proofs import agreement, graded, rubric
 from labs.proofs.agreement import Json, Pair
@@ -51,7 +50,7 @@ class TrialConstants(GraderConstants):
 
 
 def work(config: TrialConstants, card: Card) -> Work:
-    """Return the work of 20_grader for plan.sh. A published set is not read: its size is enough."""
+    """Return the work of 20_grader for plan.sh. The size of a published set is known without reading it."""
     name = config.GRADED if config.GRADED != AUTO else card.graded_set
     if known := graded.PUBLISHED.get(name):
         count = len(prompts_of(config.PROMPTS) or rubric.OURS) + len(attacks_of(config.ATTACKS))
@@ -86,7 +85,12 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 f"{server.base_url} because {server.why}"
             )
             with session.open(name, config, stop, folder, server, opening=line) as opened:
-                points = opened.asked(_grade(ways, totals, opened), "gradings so far are kept")
+
+                async def grade_ways() -> list[list[Points]]:
+                    both = zip(ways, totals, strict=True)
+                    return [await grade_all(way.name, way.items(), way.prompt, total, opened) for way, total in both]
+
+                points = opened.asked(grade_ways(), "gradings so far are kept")
             document = {
                 "schema": SCHEMA,
                 "experiment": name,
@@ -103,14 +107,6 @@ def try_grader(trial: Task[TrialConstants], namespace: Mapping[str, Any]) -> Non
                 **({} if opened.spent is None else {"spent": opened.spent}),
             }
             _show(document, folder / name / f"{_plain(chosen.name)}.{_plain(server.model)}.json", opened.made)
-
-
-async def _grade(ways: Sequence[Way], totals: Sequence[int], opened: Session[TrialConstants]) -> list[list[Points]]:
-    """Return the points of every proof, way by way."""
-    return [
-        await grade_all(way.name, way.items(), way.prompt, total, opened)
-        for way, total in zip(ways, totals, strict=True)
-    ]
 
 
 def compared(results: Sequence[tuple[Way, Sequence[Points]]], prices: Prices | None) -> Json:

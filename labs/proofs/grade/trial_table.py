@@ -9,8 +9,8 @@ from core.report.table import NONE
 
 Of = Mapping[str, Any]
 WIDEST = 20  # columns that the name of a writer, or of a prompt, may take
-LEGEND = """in brackets: 95% intervals over problems; each problem has the same weight, but in kappa, the points given \
-and tokens each proof has
+LEGEND = """in brackets: 95% intervals over problems; each problem has the same weight; in kappa, the points given and \
+the tokens, each proof has
 error: |grader's points - people's|; bucket: 0, 1-3, 4-6 or 7; order: of two proofs of a problem that people gave \
 different points, the grader gives the better one more (a tie counts half)
 advantage: points above the mean of the problem's proofs, as a learner with this grader as its reward sees them; shown \

@@ -55,18 +55,18 @@ def test_the_answer_is_a_member_of_rsas_last_population_with_the_same_seeds(
     made = running.ask(extra_body={"rsa": {"N": 5, "T": 2}})
     body = {"model": running.model, "messages": ASKED, "seed": 1, "rsa": {"N": 5, "T": 2}}
     steps = directly(engine, tmp_path / "apart", body)
-    told = made.model_extra["rsa"]
-    assert [member["key"] for member in told["population"]] == [m.completion.key for m in steps[-1]]
-    assert [member["parents"] for member in told["population"]] == [m.parents for m in steps[-1]]
+    details = made.model_extra["rsa"]
+    assert [member["key"] for member in details["population"]] == [m.completion.key for m in steps[-1]]
+    assert [member["parents"] for member in details["population"]] == [m.parents for m in steps[-1]]
     boxes = [m.completion.text.split("\\boxed{")[1].split("}")[0] for m in steps[-1]]
     voted = max(boxes, key=boxes.count)
-    assert told["vote"]["votes"] == boxes.count(voted) == boxes.count(told["vote"]["answer"])
-    first = boxes.index(told["vote"]["answer"])
+    assert details["vote"]["votes"] == boxes.count(voted) == boxes.count(details["vote"]["answer"])
+    first = boxes.index(details["vote"]["answer"])
     assert made.choices[0].message.content == steps[-1][first].completion.text
-    assert made.choices[0].finish_reason == "stop" and told["members"][0] == first
-    assert told["config"] | {"SEED": 1, "N": 5, "K": 2, "T": 2} == told["config"]
+    assert made.choices[0].finish_reason == "stop" and details["members"][0] == first
+    assert details["config"] | {"SEED": 1, "N": 5, "K": 2, "T": 2} == details["config"]
     kept, usage = running.completions(), made.usage
-    assert len(kept) == told["generations"] == 5 * 3
+    assert len(kept) == details["generations"] == 5 * 3
     assert usage.prompt_tokens == sum(c["prompt_tokens"] for c in kept) > 0
     assert usage.completion_tokens == sum(c["completion_tokens"] for c in kept) > 0
     assert usage.prompt_tokens_details.cached_tokens == sum(c["cached_tokens"] for c in kept)
@@ -92,9 +92,9 @@ def test_the_majority_is_answered_with_or_a_member_if_nobody_votes(
     proxy.script = [answer(200, reply(text)) for text in texts]
     made = running.ask()
     assert made.choices[0].message.content == texts[order[0]] and len(made.choices) == 1
-    told = made.model_extra["rsa"]
-    assert (told["vote"]["answer"], told["vote"]["votes"], told["vote"]["tied"]) == vote
-    assert told["members"] == order and made.usage is None, "these replies have no usage"
+    details = made.model_extra["rsa"]
+    assert (details["vote"]["answer"], details["vote"]["votes"], details["vote"]["tied"]) == vote
+    assert details["members"] == order and made.usage is None, "these replies have no usage"
 
 
 def test_failed_and_cut_off_members_are_counted_and_the_others_answer(
@@ -288,11 +288,11 @@ def test_the_command_serves_until_it_is_stopped_also_while_it_answers(results: P
             made = client.chat.completions.create(model=model, messages=ASKED, extra_body={"rsa": {"T": 1}})
             assert "\\boxed{" in (made.choices[0].message.content or "")
             stream = client.chat.completions.create(model=model, messages=ASKED, stream=True)
-            said = (getattr(chunk.choices[0].delta, "reasoning_content", "") for chunk in stream)
-            assert "step 0 of 500" in next(filter(None, said))
+            progress = (getattr(chunk.choices[0].delta, "reasoning_content", "") for chunk in stream)
+            assert "step 0 of 500" in next(filter(None, progress))
             process.send_signal(signal.SIGINT)
             with pytest.raises(openai.APIError) as raised:
-                list(said)
+                list(progress)
             assert raised.value.code == "stopped"
             _, err = process.communicate(timeout=120)
     finally:

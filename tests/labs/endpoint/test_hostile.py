@@ -176,9 +176,9 @@ def test_a_client_that_leaves_takes_its_work_along(engine: Server, proxy: Proxy,
             other.sendall(request(running, seed=2))
             assert eventually(lambda: len(proxy.bodies) > 0)
         client.sendall(request(running, stream=moment == "streaming"))
-        said = b""
-        while moment == "streaming" and b"step 0" not in said:
-            said += client.recv(65536)
+        received = b""
+        while moment == "streaming" and b"step 0" not in received:
+            received += client.recv(65536)
         assert eventually(lambda: bool(running.work()) and len(proxy.bodies) > 1)
     assert eventually(lambda: not running.work() and not proxy.in_flight)
     assert 0 < len(proxy.bodies) < 4 * 501 / 2

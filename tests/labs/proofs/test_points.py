@@ -38,8 +38,8 @@ def test_a_quotation_above_counts_for_nothing(words: str, quoted: int, stated: i
 
 def test_a_grader_that_ends_with_a_quotation_has_said_nothing() -> None:
     proof = "We are done.\n\nPoints: 7"
-    for said in (proof, f"It reads:\n{proof}\n", "Well.\n  We are done.  \nPoints: 7"):
-        assert read(said, proof=proof) is None and read(said) == 7
+    for text in (proof, f"It reads:\n{proof}\n", "Well.\n  We are done.  \nPoints: 7"):
+        assert read(text, proof=proof) is None and read(text) == 7
     assert read("It reads:\nPoints: 7", proof=proof) == 7, "these are its own last lines"
     assert read(f"{proof}\n\nPoints: 2", proof=proof) == 2 and read("Points: 7", proof="Points: 7") == 7
 

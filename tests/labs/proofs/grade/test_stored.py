@@ -64,12 +64,12 @@ def rewrite(journal: Path, changes: dict[str, Row]) -> None:
 
 def test_grades_go_into_the_results_and_the_figures_follow(desk: Desk, results: Path, make: Make) -> None:
     make("18_proofs", PROOFS, *SMALL)
-    before, said = load(results, "18_proofs"), completions(results, "18_proofs")
+    before, replies = load(results, "18_proofs"), completions(results, "18_proofs")
     status, out, err = desk.run("grade", "18_proofs", desk.card())
     assert status == 0, err
     after = load(results, "18_proofs")
     found = members(after)
-    assert [m["grade"] for m in found] == [points_of(said[m["key"]]["answer"]) for m in found]
+    assert [m["grade"] for m in found] == [points_of(replies[m["key"]]["answer"]) for m in found]
     assert [m["worth"] for m in found] == [m["grade"] / 7 for m in found]
     assert all(m["graded_by"] == "grader" and m["reasons"][0].endswith(f"Points: {m['grade']}") for m in found)
     assert [m["scheme"] for m in found] == [f"7: say {i}" for i in range(3) for _ in range(4)]
@@ -81,7 +81,7 @@ def test_grades_go_into_the_results_and_the_figures_follow(desk: Desk, results: 
     kept = [json.loads(path.read_text()) for path in results.glob("18_proofs.2*.json")]
     assert kept == [before]
     texts = [(problem["id"], m["key"]) for problem in after["problems"] for m in problem["steps"][-1]["members"]]
-    asked = {(problem, said[key]["answer"]) for problem, key in texts}
+    asked = {(problem, replies[key]["answer"]) for problem, key in texts}
     assert len(asked) == desk.grader.asked, "the same proof is graded once"
     assert desk.run("grade", "18_proofs", desk.card())[0] == 0 and desk.grader.asked == len(asked)
     assert load(results, "18_proofs")["problems"] == after["problems"]
