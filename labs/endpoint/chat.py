@@ -27,16 +27,12 @@ OF_A_REQUEST = tuple(name for name, rule in RULES.items() if not rule.free)
 # Fields that RSA can't honour, with their neutral values besides null. To ignore others would answer another request.
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "n": (1,),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "functions": ([],),
-    "function_call": ("none", "auto"),
+    **dict.fromkeys(("tools", "functions"), ([],)),
+    **dict.fromkeys(("tool_choice", "function_call"), ("none", "auto")),
+    **dict.fromkeys(("presence_penalty", "frequency_penalty", "top_logprobs"), (0,)),
     "response_format": ({"type": "text"},),
     "logprobs": (False,),
-    "top_logprobs": (0,),
     "logit_bias": ({},),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
     "modalities": (["text"],),
     "audio": (),
 }

@@ -120,7 +120,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
     found: list[GradedProof] = []
     ids: dict[str, str] = {}  # by statement
     for number, (where, columns) in enumerate(rows, 1):
-        row = known(where, columns)
+        row = read_row(where, columns)
         statement, text, points = row["problem"], row.get("proof"), row.get("points")
         if not isinstance(text, str | None):
             raise lacking(where, "proof", "a text", columns)
@@ -144,7 +144,7 @@ def check(rows: Rows, source: str) -> tuple[GradedProof, ...]:
     return tuple(found)
 
 
-def known(where: str, columns: Any) -> dict[str, Any]:
+def read_row(where: str, columns: Any) -> dict[str, Any]:
     """Return a row under our names, with a statement of its problem. Raises UserError."""
     if not isinstance(columns, dict):
         raise UserError(f"{where} must be an object with columns like problem, not {kind_of(columns)}")

@@ -29,7 +29,7 @@ from labs.proofs.grade import asking
 from labs.proofs.grade.asking import AskingConstants
 from labs.proofs.grade.figures import cost, took
 from labs.proofs.grade.lines import check_free
-from labs.proofs.graded import known
+from labs.proofs.graded import read_row
 from labs.proofs.proofs import attempts
 from labs.proofs.rubric import Prompt, read_prompt
 
@@ -114,7 +114,7 @@ def read(path: Path, limit: int) -> list[dict[str, Any]]:
         raise UserError(f"{path} holds no rows. Give one with problem and solution at least")
     rows: list[dict[str, Any]] = []
     for where, row in found:
-        known(where, row)
+        read_row(where, row)
         rows.append(plain(row))
     if not any(texts_of(row)["solution"] for row in rows):
         raise UserError(f"{path} has no {listed('solution')} in any row. Fields found: {names_in(rows[0])}")

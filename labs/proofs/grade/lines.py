@@ -19,7 +19,7 @@ from core.results.points import Worths, groups_of
 from core.types import PROOF, Completion, Problem
 from labs.proofs.grade import figures
 from labs.proofs.grade.asking import Item
-from labs.proofs.graded import known, lacking
+from labs.proofs.graded import lacking, read_row
 from labs.proofs.proofs import Points
 
 
@@ -32,7 +32,7 @@ class Lines:
         self.out = path.with_suffix(".graded.jsonl")
         check_free(self.out, "grade.sh", ("grade", "grade_cost", "schema_0"))
         rows = read_rows(path)
-        found = [(where, row, known(where, row)) for where, row in rows]
+        found = [(where, row, read_row(where, row)) for where, row in rows]
         answers = [named["answer"] for *_, named in found if named.get("answer") is not None]
         self._rows = [row for _, row in rows]
         self._items = [
