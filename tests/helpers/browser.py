@@ -15,9 +15,13 @@ class Tab:
         self._context = browser.new_context(accept_downloads=True, **options)
         self._context.set_default_timeout(120_000)  # ms, for a busy machine
         self.page = self._context.new_page()
-        self.page.on("console", lambda message: self.trouble.extend([message.text] * (message.type == "error")))
+        self.page.on("console", self._logged)
         self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
         self.page.on("request", self._requested)
+
+    def _logged(self, message: Any) -> None:
+        if message.type == "error":
+            self.trouble.append(message.text)
 
     def _requested(self, request: Any) -> None:
         if not request.url.startswith(("file:", "data:", "blob:", "http://127.0.0.1:")):
