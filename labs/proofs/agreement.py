@@ -57,20 +57,19 @@ def figures(pairs: Sequence[Pair]) -> Json:
         for proofs in _grouped(known, attrgetter("problem")).values()
     ]
     more = [[grader - human for human, grader in proofs] for proofs in problems]
-    means = [sum(of) / len(of) for of in more]
+    errors = [[1.0, _mean([abs(each) for each in of])] for of in more]
+    advantages = [[1.0, _mean([abs(each - _mean(of)) for each in of])] for of in more if len(of) > 1]
     moments = [np.sum([_moments(*map(_whole, points)) for points in proofs], axis=0) for proofs in problems]
     orders = [_order(proofs) for proofs in problems]
     by_length = sorted(known, key=attrgetter("length"))
     return {
-        "mean_absolute_error": _mean_error([[abs(each) for each in of] for of in more]),
+        "mean_absolute_error": _resampled(errors, ratio),
         "bucket_accuracy": mean_by_problem(
             [[float(bucket(human) == bucket(grader)) for human, grader in proofs] for proofs in problems]
         ).to_json(),
         "order_kept": mean_by_problem([(o["same"] + o["tied"] / 2) / o.total() for o in orders if o.total()]).to_json(),
         "order": {name: sum(of[name] for of in orders) for name in ("same", "reversed", "tied")},
-        "advantage_difference": _mean_error(
-            [[abs(each - mean) for each in of] for of, mean in zip(more, means, strict=True) if len(of) > 1]
-        ),
+        "advantage_difference": _resampled(advantages, ratio),
         "quadratic_kappa": _resampled([of.tolist() for of in moments], _kappa),
         "bias": _bias("", known),
         "bias_by_writer": [_bias(name, of) for name, of in sorted(_grouped(known, attrgetter("writer")).items())],
@@ -142,8 +141,8 @@ def _paired(proofs: Sequence[tuple[str, float, float]]) -> Json | None:
     return found | {name: found[name] * MAX_POINTS for name in ("difference", "low", "high")}
 
 
-def _mean_error(errors: Sequence[Sequence[float]]) -> Mapping[str, Any]:
-    return _resampled([[1.0, sum(of) / len(of)] for of in errors], ratio)
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _resampled(sums: Sequence[Sequence[float]], figure: Figure) -> Mapping[str, Any]:

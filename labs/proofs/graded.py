@@ -5,6 +5,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -159,10 +160,8 @@ def scheme_of(cell: Any) -> str:
     """Return a marking scheme as text, without the points that a person gave by it in the same object (MathArena)."""
     items = cell
     if isinstance(cell, str) and cell.lstrip().startswith("["):
-        try:
+        with suppress(ValueError):
             items = json.loads(cell)
-        except ValueError:
-            return text_of(cell)
     if isinstance(items, list) and items and all(isinstance(each, Mapping) and "max_points" in each for each in items):
         parts = ("title", "grading_scheme_desc", "max_points")
         return text_of([{name: each[name] for name in parts if name in each} for each in items])

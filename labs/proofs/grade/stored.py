@@ -65,9 +65,8 @@ class Stored:
         given = iter(points)
         paths = [self._save(kept, given, about, prices) for kept in self._kept]
         path = paths[0]
-        if self._runs:
-            more = {"grading": about}
-            path = merge(paths, self.name, self._path.parent, self._runs.by, self._is_complete, more)[0]
+        if runs := self._runs:
+            path = merge(paths, self.name, self._path.parent, runs.by, self._is_complete, {"grading": about})[0]
         document = read.read(path)[0].document
         proofs = document["metrics"]["proofs"]
         return path, tables.points_table(proofs) if proofs else tables.final(document)

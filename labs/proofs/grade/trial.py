@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from core.report.tables import title
 from core.results import provenance, write
 from core.scaffolds.prompts import prompts_sha256
 from core.session import session
-from core.types import MAX_POINTS, Completion
+from core.types import Completion
 from labs.proofs import agreement, graded, rubric
 from labs.proofs.agreement import Json, Pair
 from labs.proofs.grade import asking, trial_table
@@ -207,10 +207,9 @@ def _show(document: Json, path: Path, new: int) -> None:
     write_atomically(path, text.encode())
     print(f"\n{terminal.wrapped(title(document))}\n\n{trial_table.text(document)}\n")
     first = document["ways"][0]["way"]
-    table = [[0] * (MAX_POINTS + 1) for _ in range(MAX_POINTS + 1)]  # proofs by people's points and the grader's
-    for proof in document["proofs"]:
-        if (given := proof["ways"][first]["points"]) is not None:
-            table[proof["human"]][int(given + 0.5)] += 1
+    given = [(proof["human"], proof["ways"][first]["points"]) for proof in document["proofs"]]
+    proofs = Counter((human, int(points + 0.5)) for human, points in given if points is not None)
+    table = [[proofs[human, points] for points in agreement.ALL] for human in agreement.ALL]
     figure = path.with_suffix(".png")
     plot.points(document, first, table, figure)
     print(f"{new:,} new completions; the others came from the journal")

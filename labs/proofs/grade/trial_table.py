@@ -17,7 +17,7 @@ advantage: points above the mean of the problem's proofs, as a learner with this
 is the mean |grader's - people's| (QED-Nano, arXiv 2604.04898)
 kappa: quadratic weights, 1 is agreement and 0 chance; bias: the grader's points less people's
 error, advantage and kappa share their resamples of problems; they lack an interval if no resample differs
-missing: no readable points in two attempts; such proofs are in no other figure"""
+missing: no readable points in two attempts; never counted as 0"""
 
 
 def text(document: Of) -> str:
