@@ -21,7 +21,7 @@ case ${1:-} in
   faults)
     say "the tests of faults: 10 to 15 minutes on 2 cores"
     shopt -s nullglob
-    set -- -n 4 --dist loadfile -m "" tests/faults tests/labs/*/test_faults.py "${@:2}" ;;
+    set -- -n 4 --dist loadfile -m "" tests/faults tests/labs/*/test_faults.py tests/golden tests/labs/test_golden.py "${@:2}" ;;
   engines) say "the tests of engines: about 30 minutes on 2 cores"; set -- -m engines tests/real "${@:2}" ;;
   "") # four workers even on two cores, because tests often wait
     say "the tests: 10 to 15 minutes on 2 cores, then ruff and mypy"; set -- -n 4 --dist loadfile --no-loadscope-reorder ;;

@@ -32,6 +32,10 @@ collect_ignore = [] if (ROOT / "labs").exists() else ["real"]  # needs models th
 
 # The slowest files, the slowest first, so that the suite does not wait for one of them at its end.
 LONGEST = (
+    "golden/test_core.py",
+    "labs/test_golden.py",
+    "labs/training/test_convert.py",
+    "test_hostile.py",
     "labs/lean/test_faults.py",
     "labs/star/test_star.py",
     "labs/proofs/curate/test_tools.py",

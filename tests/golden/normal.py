@@ -34,7 +34,7 @@ TRAINED_KEYS = {
     "trained", "evaluated", "guided", "guided_before", "gain", "best", "ended_by", "comparison", "last", "energy",
     "noisy", "orders", "figures",
 }  # fmt: skip
-COUNTS = {"failures", "reasons", "dropped", "malformed"}  # objects whose keys vary
+COUNTS = {"counts", "failures", "reasons", "dropped", "malformed"}  # objects whose keys vary
 NEVER_PINNED = (".png", ".gguf", ".log", ".safetensors", ".checkpoint", ".lock", ".npz")
 TRAINS = re.compile(r": training on \d+ |states embedded by")  # printed before the first training
 FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
@@ -127,7 +127,8 @@ class Normal:
 
 
 def squeezed(line: str) -> str:
-    """Replace figures and digests of weights in a line, and squeeze its blanks."""
+    """Replace figures, digests of weights and kinds of failures in a line, and squeeze its blanks."""
+    line = re.sub(r"^(tactics without .*?|not proved|tactics that .*?): .*", r"\1: #", line)
     line = re.sub(r"[+-]?\d[\d.,k]*", "#", re.sub(r"@[0-9a-f]{12}|(?<=\()[0-9a-f]{12}(?=\))", "@#", line))
     return re.sub(r"(?<= )-(?= |$)", "#", re.sub(r"[ -]{2,}", " ", line)).strip()
 
