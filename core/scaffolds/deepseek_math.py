@@ -149,8 +149,7 @@ async def deepseek_math(problem: Problem, ask: Ask, config: Constants) -> AsyncI
     refined ones with their scores, and the best one so far.
 
     An empty proof is not reviewed, and one without a readable review is not refined: the others are refined more
-    often, with their next reviews; with none of them, proofs start afresh. All of it is noted.
-    """
+    often, with their next reviews; with none of them, proofs start afresh. All of it is noted."""
 
     async def written(messages: list[Message], parents: list[int], t: int, i: int) -> _Proof:
         made = await ask(messages, t, i)

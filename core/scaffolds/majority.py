@@ -23,7 +23,6 @@ class Constants(constants.Constants):
 
 async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Populations of 1, 2, 4, 8 … (with STAGE = 4: 1, 2, 4, 8, 12, 16 …) and N members, each the beginning of the next.
-
     Samples are asked for only when those before are there, twice as many each time: a budget that stops between has
     paid for little else. STAGE does not change that, for samples asked for one by one would leave a server idle."""
     messages = prompts.solve(problem)

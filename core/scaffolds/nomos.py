@@ -125,8 +125,7 @@ async def nomos(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[
     those that are left after each round of its knock-out.
 
     An empty solution is not judged and never kept, and one without readable points ranks behind those with points.
-    Where the grouping can't be read, all that were kept go on to the knock-out. All of it is noted.
-    """
+    Where the grouping can't be read, all that were kept go on to the knock-out. All of it is noted."""
 
     async def solved(t: int, i: int) -> Member:
         made = await ask(prompts.solve(problem), t, i)

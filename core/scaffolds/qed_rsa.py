@@ -29,10 +29,8 @@ class Constants(Selecting):
 
 async def qed_rsa(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
     """Populations t = 0..ROUNDS of N members, then those that are left after each round of the knock-out.
-
     A candidate with nothing to carry is passed over, and one at a further offset takes its place; with none left, a
-    member starts afresh. What is unreadable in the knock-out is decided at random, and noted.
-    """
+    member starts afresh. What is unreadable in the knock-out is decided at random, and noted."""
 
     async def member(t: int, i: int, earlier: Population) -> Member:
         rng = seeds.rng(config.SEED, problem.id, "blocks", t)

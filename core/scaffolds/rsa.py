@@ -61,10 +61,8 @@ def uniform(rng: np.random.Generator, scores: Sequence[float | None], config: Rs
 
 def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: BoltzmannConstants) -> list[int]:
     """Draw all positions in `scores` one after the other, with weights exp(score / TAU) among those left.
-
     Sorting score / TAU + Gumbel noise gives the same distribution (Kool et al. 2019, arXiv 1903.06059). A member
-    without a score counts as the mean of the others: unknown is not bad.
-    """
+    without a score counts as the mean of the others: unknown is not bad."""
     known = [score for score in scores if score is not None]
     neutral = float(np.mean(known)) if known else 0.0
     keys = np.array([neutral if score is None else score for score in scores]) / config.TAU
@@ -94,8 +92,7 @@ async def rsa(
     ORDER says.
 
     A member is asked for as soon as its own K parents have arrived, up to AHEAD steps early. If `score` or `stop` needs
-    whole populations, each step waits for all of the one before.
-    """
+    whole populations, each step waits for all of the one before."""
     begin = partial(_begin, problem, ask, config, select, aggregate)
     ahead = 0 if score or stop else AHEAD
     steps: deque[Members] = deque()  # at work, the oldest first
@@ -174,8 +171,7 @@ def _rank(problem: Problem, config: RsaConstants, names: tuple[int, int], uses: 
 
     ORDER = "random": drawn for every prompt. Models prefer a place, and a candidate that holds it in all prompts takes
     the population over (benchmarks/fixation.py). "shared": candidates that most prompts of the step show come first, so
-    that the server finds more of a prompt in its prefix cache; better-scored members then tend to come first too.
-    """
+    that the server finds more of a prompt in its prefix cache; better-scored members then tend to come first too."""
     if config.ORDER == "shared":
         return lambda j: (-uses[j], j)
     return lambda j: (seeds.derive(config.SEED, problem.id, "order", *names, j), j)

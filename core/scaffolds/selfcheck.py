@@ -87,8 +87,7 @@ async def selfcheck(problem: Problem, ask: Ask, config: Constants) -> AsyncItera
 
     A verdict or classification that can't be read fails the solution, and is noted. A candidate with nothing to look at
     fails without a review, and is made afresh; a review with nothing to read fails without a classification, and the
-    solution is improved without a report. A correction without an answer leaves the solution as it was.
-    """
+    solution is improved without a report. A correction without an answer leaves the solution as it was."""
 
     async def rewritten(before: Member, messages: list[Message], *names: str | int) -> Member:
         is_there = has_text(before, config)

@@ -121,8 +121,7 @@ async def static_math_agent(problem: Problem, ask: Ask, config: Constants) -> As
     for each slot; one of the solution selected.
 
     A solution with nothing to show gets no report, and its improvement starts afresh. An improvement or a merge that
-    comes back empty is noted, and what it was made from stands, drawn at random where that is several.
-    """
+    comes back empty is noted, and what it was made from stands, drawn at random where that is several."""
 
     async def remake(messages: list[Message], origins: Sequence[int], t: int, i: int) -> Member:
         made = await ask(messages, t, i)

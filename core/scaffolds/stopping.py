@@ -40,8 +40,7 @@ def confidence(votes: int, n: int) -> float:
     The members of one step are independent draws from one distribution, given the step before. With a uniform prior
     the share p of the leading answer is Beta(votes + 1, n - votes + 1), and P(p > 1/2) is a binomial tail. With n = 8:
     8 votes 0.998, 7 votes 0.980, 6 votes 0.910. Asked after every step, so that the chance of stopping too early once
-    in T steps is at most T times 1 - confidence.
-    """
+    in T steps is at most T times 1 - confidence."""
     return float(sum(comb(n + 1, j) for j in range(votes + 1)) / 2 ** (n + 1))
 
 

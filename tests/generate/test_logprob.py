@@ -13,7 +13,7 @@ import pytest
 
 from core.engines.server import Server
 from core.generate.generator import Generator
-from core.generate.reply import found_in, reply_from
+from core.generate.reply import Reply, read, reply_from
 from core.types import Completion, Sampling
 from tests.fakes.http import Proxy
 from tests.fakes.moody import chat
@@ -153,16 +153,16 @@ def test_a_sum_is_that_of_all_tokens_or_none(kind: str) -> None:
     choices.append({"delta": {"content": "intro"}, "finish_reason": finish})
     chunks: list[dict[str, Any]] = [{"choices": [choice]} for choice in choices]
     chunks.append({"choices": [], "usage": usage})
-    assert reply_from(asyncio.run(streamed(chunks))).logprob == expected
+    assert asyncio.run(streamed(chunks)).logprob == expected
 
 
-async def streamed(chunks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+async def streamed(chunks: Sequence[dict[str, Any]]) -> Reply:
     async def rest() -> Any:
         for chunk in chunks:
             yield b"data: " + json.dumps(chunk).encode() + b"\n\n"
         yield b"data: [DONE]\n\n"
 
-    return await found_in(rest())
+    return await read(rest())
 
 
 def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed() -> None:
@@ -174,5 +174,5 @@ def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed()
         {"delta": {"content": "a"}, "logprobs": {"content": [first]}},
         {"delta": {"content": "b"}, "logprobs": {"content": [second]}, "finish_reason": "stop"},
     ]
-    reply = reply_from(asyncio.run(streamed([{"choices": [choice]} for choice in choices])))
+    reply = asyncio.run(streamed([{"choices": [choice]} for choice in choices]))
     assert reply.logprobs == {"a": -1.0} and reply.logprob == -2.0

@@ -16,7 +16,7 @@ from core.base.errors import UserError
 from core.engines.cards import Card
 from core.engines.chat_template import rendered, tail_of
 from core.engines.server import CANNOT, Server
-from core.generate.generator import UNTOLD, split_thinking
+from core.generate.generator import UNKNOWN, split_thinking
 from core.generate.journal import Archive
 from core.generate.reply import Reply
 from core.generate.waits import LEFT_OUT, NO_THINKING, opened, whole
@@ -210,7 +210,7 @@ def test_a_server_that_refuses_to_go_on_says_why_and_what_may_pass_is_owed_again
 
 def test_an_unknown_server_waits_if_its_card_says_that_it_goes_on(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     proxy.script = [replied(FIRST, 30)]
-    assert one(engine, proxy, tmp_path, kind="other").not_waited == UNTOLD
+    assert one(engine, proxy, tmp_path, kind="other").not_waited == UNKNOWN
     proxy.script = [replied({"content": ", no</think>\\boxed{1}"}, 34)] * 2
     made = one(engine, proxy, tmp_path, kind="other", card=Card("mine", continues=True))
     assert made.not_waited is None and len(made.before_waits) == 2

@@ -13,7 +13,7 @@ import pytest
 from core.base.errors import Elsewhere
 from core.engines.server import Server
 from core.generate import reply, wire
-from core.generate.reply import Oversized, Refused, Reply, found_in, is_cut, reply_from
+from core.generate.reply import Oversized, Refused, Reply, is_cut
 from core.generate.wire import Wire
 from core.types import CUT, FILTERED, Completion
 from tests.fakes.http import HttpFake, Request, answer
@@ -171,18 +171,15 @@ NONSENSE: dict[str, list[Any]] = {
 }
 
 
-async def read(body: bytes) -> Reply:
-    async def parts() -> AsyncIterator[bytes]:
-        yield body
-
-    return reply_from(await found_in(parts()))
+async def in_one(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
 def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
     for body in (events(NONSENSE[kind]), json.dumps(NONSENSE[kind][-1]).encode()):
         with pytest.raises((reply.Malformed, Refused)):
-            asyncio.run(read(body))
+            asyncio.run(reply.read(in_one(body)))
 
 
 # What a reply holds
@@ -341,26 +338,20 @@ def test_a_key_that_a_server_repeats_is_not_shown(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "least", "most"),
+    ("headers", "seconds"),
     [
-        ({"Retry-After": "7"}, 7, 7),
-        ({"retry-after": "0.5"}, 0.5, 0.5),
-        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5, 1.5),
-        ({"retry-after": "-3"}, 0, 0),
-        # In 3,000 seconds from when the test is run, which on a busy machine is long after this line is read.
-        ({"retry-after": "%a, %d %b %Y %H:%M:%S GMT"}, 2000, 3000),
-        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 -0000"}, 0, 0),
-        ({"retry-after": "soon"}, None, None),
-        ({"retry-after": "nan"}, None, None),
-        ({"retry-after": "Sun, 99 Nov 1994 08:49:37 GMT"}, None, None),
-        ({}, None, None),
+        ({"Retry-After": "7"}, 7),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after": "-3"}, 0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"}, None),
+        ({}, None),
     ],
 )
-def test_how_long_a_server_asks_us_to_wait_may_be_a_date(headers: dict[str, str], least: Any, most: Any) -> None:
-    then = time.gmtime(time.time() + 3000)
-    told = {name: time.strftime(value, then) if "%" in value else value for name, value in headers.items()}
-    wait = Refused(429, None, told).wait
-    assert wait is None if least is None else least <= (wait or 0.0) <= most
+def test_the_wait_that_a_server_asks_for_is_a_number(headers: dict[str, str], seconds: float | None) -> None:
+    assert Refused(429, None, headers).wait == seconds
 
 
 @pytest.mark.parametrize(
