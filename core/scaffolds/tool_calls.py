@@ -1,8 +1,7 @@
-"""Tool calls that a planner states in its text, for servers and models without a format of their own.
+"""Read tool calls from a planner's text, for servers and models without a format of their own.
 
-A call is a line of its own: CALL, the name of a tool, and a JSON object with the tool's one argument, a whole number
-or a list of them: `CALL improve {"report": 1}`. List marks, emphasis and code fences around it are passed over, and so
-are words after the object. Nothing else is guessed, and nothing evaluated.
+A call is a line with CALL, the name of a tool, and a JSON object with the tool's one argument, a whole number or a list
+of them: `CALL improve {"report": 1}`. List marks, emphasis, code fences and words after the object are ignored.
 """
 
 import json
@@ -25,7 +24,7 @@ _CALL = re.compile(rf"^[ \t>*_`+\-\d.)]*+{CALL}\b[ \t:]*+(.*)$", re.MULTILINE)
 
 
 class InvalidCall(Exception):
-    """A call that can't be carried out: a note for the results, and why, for the planner."""
+    """A call that can't be executed: a `note` for the results, and a reason for the planner."""
 
     def __init__(self, note: str, why: str) -> None:
         super().__init__(why)
@@ -33,12 +32,12 @@ class InvalidCall(Exception):
 
 
 def call_lines(text: str) -> list[str]:
-    """What stands after CALL on the lines that start with it."""
+    """Return the lines that start with CALL, without it."""
     return [line.strip(" \t\r*_`") for line in _CALL.findall(text)]
 
 
 def read_call(line: str) -> tuple[str, list[int]]:
-    """The tool and the numbers of a line of `call_lines`; "" for none at all. Raises InvalidCall."""
+    """Return the tool and the numbers of a line from `call_lines`. Raises InvalidCall, also for ""."""
     words = re.match(r"(\w+)\s*+(.*)", line)
     if not words:
         raise InvalidCall(NO_CALL, f"no line starts with {CALL} and a tool")
