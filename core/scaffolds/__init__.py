@@ -43,8 +43,7 @@ The experiment imports it, sets constants and calls run(LONGEST, globals()). Its
 - `prompts` are all its prompts; results record their hash. If proofs need other words than answers, a prompt is a
   Wording. A scaffold that compares answers names one for proofs in `for_proofs`, and in `roles` a request that the
   embedded model has not learnt.
-- `max_completions` and `texts_shown` bound the completions of a problem and the texts in one prompt. Plans and budgets
-  rest on them.
+- `max_completions` and `texts_shown` bound the completions of a problem and the texts in one prompt.
 - core/session/contract.py checks most of this in each run, and tests/scaffolds test every scaffold with an experiment.
   `python -m tests.scaffolds.test_wording` pins the prompts of a new one.
 """

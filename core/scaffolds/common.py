@@ -66,13 +66,10 @@ _BETTER = re.compile(rf"better\s*+[:=]?+[\s*_`]*+(?:\\boxed\{{)?+(?:candidate\s*
 
 @dataclass(frozen=True, kw_only=True)
 class Selecting(Carrying):
-    """The constants of a scaffold that selects among candidates."""
-
     SELECT_TOKENS: int = constant(8192, "cap of one selection between candidates, thinking included", 1, 1_000_000)
 
 
 def has_text(member: Member, config: Carrying) -> bool:
-    """Return whether a candidate has text to show in another request."""
     return bool(carried(member.completion, config).strip())
 
 
@@ -97,9 +94,8 @@ def latest_with_text(before: Member, new: Member, place: int = 0) -> Member:
     if new.completion.text.strip() or not before.completion.text.strip():
         return new
     notes = new.notes if EMPTY in new.notes else [*new.notes, EMPTY]
-    return Member(
-        before.completion, [place], side_calls=[*new.side_calls, new.completion], carried_over=True, notes=notes
-    )
+    calls = [*new.side_calls, new.completion]
+    return Member(before.completion, [place], side_calls=calls, carried_over=True, notes=notes)
 
 
 def stated_score(text: str, word: str, allowed: Sequence[float]) -> float | None:
@@ -144,8 +140,7 @@ async def choose(problem: Problem, ask: Ask, config: Selecting, texts: tuple[str
     spoken = [bool(text.strip()) for text in texts]
     if not all(spoken):
         return Choice(spoken.index(True) if any(spoken) else coin, notes=[EMPTY])
-    first, second = (texts[1], texts[0]) if swapped else texts
-    messages = select(problem, first, second)
+    messages = select(problem, *(texts[::-1] if swapped else texts))
     completion = await ask(messages, *names, max_tokens=config.SELECT_TOKENS, answer_opening=BETTER)
     better = read_selection(completion.text)
     if better is None:
@@ -162,11 +157,9 @@ async def single_elimination(
     while len(members) > 1:
         texts = [carried(member.completion, config) for member in members]
         pairs = zip(texts[::2], texts[1::2], strict=False)
-        choices = await asyncio.gather(
-            *(choose(problem, ask, config, pair, name, number, i) for i, pair in enumerate(pairs))
-        )
+        choosing = (choose(problem, ask, config, pair, name, number, i) for i, pair in enumerate(pairs))
         left = []
-        for i, choice in enumerate(choices):
+        for i, choice in enumerate(await asyncio.gather(*choosing)):
             place = 2 * i + choice.winner
             kept = members[place].completion
             left.append(Member(kept, [place], side_calls=choice.side_calls, carried_over=True, notes=choice.notes))

@@ -3,11 +3,9 @@
 Each of N proofs assesses itself and gets VERIFY_SAMPLES reviews with a score of 0, 1/2 or 1. In each of ROUNDS rounds,
 the KEEP best by mean score are refined REFINEMENTS times, each time with another REVIEWS of their reviews, the harshest
 first. The new proofs are reviewed and join the pool. The search ends when all reviews of a proof score 1. The best mean
-is the answer; ties are broken by self-assessment, then by chance.
-
-At most N + ROUNDS * KEEP * REFINEMENTS proofs (if KEEP <= N) of 1 + VERIFY_SAMPLES completions each: 60 with 4 proofs,
-4 reviews and 2 rounds of 4, as in QED-Nano's evaluation. The paper has N = KEEP = VERIFY_SAMPLES = 64, REFINEMENTS = 8,
-REVIEWS = 1 and ROUNDS = 16: up to 536,640. Its published code begins with N = 128.
+wins; ties are broken by self-assessment, then by chance. At most N + ROUNDS * KEEP * REFINEMENTS proofs of
+1 + VERIFY_SAMPLES completions each: 60 as in QED-Nano's evaluation. The paper has N = KEEP = VERIFY_SAMPLES = 64,
+REFINEMENTS = 8, REVIEWS = 1 and ROUNDS = 16: up to 536,640. Its published code begins with N = 128.
 """
 
 import asyncio
@@ -93,8 +91,7 @@ class Constants(Carrying):
     def check(self) -> None:
         if self.REVIEWS > self.VERIFY_SAMPLES:
             raise UserError(
-                f"REVIEWS={self.REVIEWS} is larger than VERIFY_SAMPLES={self.VERIFY_SAMPLES}, the reviews that a "
-                "candidate has; lower REVIEWS or raise VERIFY_SAMPLES"
+                f"REVIEWS={self.REVIEWS} exceeds VERIFY_SAMPLES={self.VERIFY_SAMPLES}. Lower it or raise VERIFY_SAMPLES"
             )
 
 
@@ -104,12 +101,10 @@ def prove(problem: Problem) -> list[Message]:
 
 
 def review(problem: Problem, solution: str) -> list[Message]:
-    """Ask for a review of `solution`, with a last line as above."""
     return request(REVIEW, problem, solution=solution, scale=SCALE.of(problem.is_proof))
 
 
 def refine(problem: Problem, solution: str, reviews: Sequence[str]) -> list[Message]:
-    """Ask for a better proof than `solution` that follows its `reviews`, with a self-assessment."""
     shown = "\n\n".join(f"Review {i}:\n{text.strip()}" for i, text in enumerate(reviews, 1))
     return request(REFINE, problem, prove=prove(problem)[0]["content"], solution=solution, reviews=shown)
 

@@ -29,7 +29,6 @@ class ExperimentFile:
 
 
 def paths() -> list[Path]:
-    """List the experiments' files in their order."""
     return sorted(FOLDER.glob("[0-9]*.py"))
 
 
@@ -78,8 +77,8 @@ def scaffold_named(name: str) -> Scaffold[Any]:
         raise UserError(f"SCAFFOLD={name!s:.60} is not one of {', '.join(known)}")
     found = load(experiment)
     scaffold = cast(Scaffold[Any], found.planned)
-    own = {each.name: each for each in fields(scaffold.constants) if each.name not in rules(Constants)}
-    set_there = [(each, found.namespace[each.name]) for each in own.values() if each.name in found.namespace]
+    own = [each for each in fields(scaffold.constants) if each.name not in rules(Constants)]
+    set_there = [(each, found.namespace[each.name]) for each in own if each.name in found.namespace]
     about, names = "what writes and improves the solutions", (*known, *known.values())
     constants = make_dataclass(
         "Constants",

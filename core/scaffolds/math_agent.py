@@ -1,17 +1,17 @@
 """Math agent: the model plans by tool calls, and other requests to the same model execute them.
 
 It is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/src/imobench/agents/math_agent.py), with its tools and
-numbers: CALLS = 15, K = 4 solutions merged or selected at once, 4 approaches. As there, a tool call is one completion,
-and neither `submit` nor the planner's own requests count among the CALLS. The latter count as completions and side
-calls: at most CALLS + INVALID_CALLS, so 35 completions in all with the defaults.
+numbers. A tool call is one completion. `submit` and the planner's own requests do not count among the CALLS; the latter
+are side calls, at most CALLS + INVALID_CALLS. So 35 completions in all with CALLS = 15.
 
-The planner writes calls as lines (tool_calls.py; there they are the API's). They are executed in order. The planner
-sees every solution and report in full, so its last prompts are long. An invalid call is counted and reported, and the
-rest of the reply is skipped. A reply that failed or has no call counts as one. After INVALID_CALLS of them, a current
-solution (one that no improvement, merge or selection has superseded) is submitted at random; without any, one is
-requested first. There, such problems stay open.
+For servers and models without a format of their own, a call is a line with CALL, the name of a tool, and a JSON object
+with its one argument: `CALL improve {"report": 1}`. An invalid call is counted and reported to the planner, and the
+rest of its reply is skipped; a reply without a call counts as one. After INVALID_CALLS of them, a current solution (one
+that nothing has superseded) is submitted at random; without any, one is requested first. There, such problems stay
+open.
 """
 
+import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,18 @@ from core.base.errors import UserError
 from core.constants import constant
 from core.scaffolds import common, prompts
 from core.scaffolds.static_math_agent import BEST, IMPROVE, REPORT, SELECT, Reporting, improve, report, select_one
-from core.scaffolds.tool_calls import CALL, TOOLS, InvalidCall, call_lines, read_call
 from core.types import Ask, Completion, Member, Message, Population, Problem, Scaffold, Stage, Wording, carried
 
+CALL = "CALL"
+TOOLS = {  # each with its one argument
+    "approaches": "count",
+    "solve": "approach",  # may be left out
+    "verify": "solution",
+    "improve": "report",
+    "select": "solutions",
+    "merge": "solutions",
+    "submit": "solution",
+}
 INVALID_CALLS = 5  # after so many, a solution is submitted by rule
 MOST_APPROACHES = 4  # of one call
 
@@ -80,6 +89,7 @@ what you claim rather than say that it is clear. Where something is missing in t
 
 APPROACH = "Approach 1:"
 
+_CALL = re.compile(rf"^[ \t>*_`+\-\d.)]*+{CALL}\b[ \t:]*+(.*)$", re.MULTILINE)
 _APPROACH = re.compile(r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*_`]*+|$)", re.MULTILINE | re.IGNORECASE)
 
 
@@ -135,6 +145,39 @@ def read_approaches(text: str) -> list[str]:
     return [approach for part in _APPROACH.split(text)[1:] if (approach := part.strip())]
 
 
+class InvalidCall(Exception):
+    """A call that can't be executed. Its arguments are a note for the results and a reason for the planner."""
+
+
+def call_lines(text: str) -> list[str]:
+    """Return the lines that start with CALL, without it."""
+    return [line.strip(" \t\r*_`") for line in _CALL.findall(text)]
+
+
+def read_call(line: str) -> tuple[str, list[int]]:
+    """Return the tool and the numbers of a line from `call_lines`. Raises InvalidCall, also for ""."""
+    words = re.match(r"(\w+)\s*+(.*)", line)
+    if not words:
+        raise InvalidCall(common.NO_CALL, f"no line starts with {CALL} and a tool")
+    tool, stated = words.groups()
+    if tool not in TOOLS:
+        raise InvalidCall(common.UNKNOWN_TOOL, f"there is no tool {tool:.40}; there are {', '.join(TOOLS)}")
+    name = TOOLS[tool]
+    try:
+        given, _ = json.JSONDecoder().raw_decode(stated or "{}")
+    except (ValueError, RecursionError):
+        raise InvalidCall(common.BAD_ARGUMENTS, f"no JSON object follows {tool} on its line") from None
+    if tool == "solve" and given in ({}, {name: None}):
+        return tool, []
+    if not isinstance(given, dict) or list(given) != [name]:
+        raise InvalidCall(common.BAD_ARGUMENTS, f'{tool} takes one argument, "{name}"')
+    numbers = given[name] if name == "solutions" else [given[name]]
+    if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
+        wanted = "a list of whole numbers" if name == "solutions" else "a whole number"
+        raise InvalidCall(common.BAD_ARGUMENTS, f'"{name}" must be {wanted}')
+    return tool, numbers
+
+
 class _Desk:
     """The state of the work. Approaches, solutions and reports are numbered from 1."""
 
@@ -172,9 +215,10 @@ class _Desk:
         try:
             tool, numbers = read_call(line)
             self._check(tool, numbers)
-        except InvalidCall as why:
+        except InvalidCall as error:
+            note, why = error.args
             self.invalid += 1
-            self.notes.append(why.note)
+            self.notes.append(note)
             self.log.append(f"{CALL} {line:.200}\nNot carried out: {why}." if line else f"Nothing: {why}.")
             return False
         if tool == "submit":

@@ -2,12 +2,12 @@
 
 Each of N solutions is judged once with 0 to 7 points. If at least PERFECT of them have 7, those are kept, else the
 best; at most K. One call groups the kept ones by their conclusion (proofs: by their argument) and picks the right
-group, which need not be the largest. A knock-out leaves one. Its pairs are drawn anew for each round, as in QED-Nano's
-evaluation; Nous's code draws one bracket. With 16 solutions and 12 kept: at most 32 + 1 + 11 = 44 completions.
+group. A knock-out leaves one. Its pairs are drawn anew for each round, as in QED-Nano's evaluation; Nous's code draws
+one bracket. With 16 solutions and 12 kept: at most 32 + 1 + 11 = 44 completions.
 
 Time box: in each of at most ROUNDS waves, a problem gets as many new solutions as it lacks perfect scores, which takes
-up to 2 * PERFECT completions more. No wave begins after MINUTES (0: no clock); one that has begun is finished. Only the
-clock is not decided by the seed: a resumed run has its MINUTES anew.
+up to 2 * PERFECT completions more. No wave begins after MINUTES (0: no clock). Only the clock is not decided by the
+seed: a resumed run has its MINUTES anew.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Constants(common.Selecting):
     def check(self) -> None:
         check_subset(self.K, self.N)
         if self.MINUTES and self.ROUNDS == 0:
-            raise UserError(f"MINUTES={self.MINUTES:g} bounds no waves where ROUNDS=0; raise ROUNDS or set MINUTES=0")
+            raise UserError(f"MINUTES={self.MINUTES:g} needs waves, but ROUNDS=0. Raise ROUNDS or set MINUTES=0")
 
 
 def judge(problem: Problem, solution: str) -> list[Message]:
@@ -95,8 +95,7 @@ def group(problem: Problem, solutions: Sequence[str], judgements: Sequence[str])
 
 
 def read_group(text: str, count: int) -> list[int]:
-    """Return the positions in 0..count-1 that the last "Keep: 1, 3" of `text` names; [] if unreadable or out of
-    range."""
+    """Return the positions in the last "Keep: 1, 3" of `text`, [] if it is unreadable or one is not in 0..count-1."""
     lines = _KEPT.findall(text)
     words = re.split(r"[\s,;]+", lines[-1].strip(" \t*_`$()[]{}<>.,;")) if lines else []
     chosen = {int(word) - 1 if word.isdecimal() and len(word) < 6 else -1 for word in words if word != "and"}

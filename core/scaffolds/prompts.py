@@ -96,7 +96,6 @@ def request(wording: Wording | str, problem: Problem, **texts: Any) -> list[Mess
 
 
 def solve(problem: Problem) -> list[Message]:
-    """Ask for a first solution or proof."""
     return request(SOLVE, problem)
 
 
@@ -117,7 +116,6 @@ def verify(problem: Problem, candidate: str) -> list[Message]:
 
 
 def prompts_sha256(prompts: Sequence[str | Wording], is_proof: bool = False) -> str:
-    """Return the hash of the prompts for this kind of problem. Results with equal hashes were asked in the same
-    words."""
+    """Return the hash of the prompts for this kind of problem."""
     worded = [prompt if isinstance(prompt, str) else prompt.of(is_proof) for prompt in prompts]
     return hashlib.sha256(json.dumps([*worded, FORCED_PROOF if is_proof else FORCED_ANSWER]).encode()).hexdigest()

@@ -1,8 +1,7 @@
 """Reasoning cache (arXiv 2602.03773): solve, summarise the reasoning, solve again with the summary alone.
 
-A summary of at most two paragraphs replaces all attempts so far. It is made from the newest attempt, thinking included
-(CARRY = "full"), and the summary before it. Attempts that were cut off are summarised too, to be continued. The last
-round is not summarised. With ROUNDS = 3: 3 solutions + 2 summaries = 5 completions.
+A summary of at most two paragraphs replaces all attempts so far. It is made from the newest attempt, finished or not,
+thinking included (CARRY = "full"), and the summary before. With ROUNDS = 3: 3 solutions + 2 summaries = 5 completions.
 """
 
 from collections.abc import AsyncIterator
@@ -95,15 +94,12 @@ def summarise(problem: Problem, summary: str, attempt: str) -> list[Message]:
 
 
 def read_summary(text: str) -> str:
-    """Return the summary without its opening."""
     return text.strip().removeprefix(OPENING).strip()
 
 
 def solve_again(problem: Problem, summary: str) -> list[Message]:
     """Ask for a solution with `summary` in view, or for a first one if it is ""."""
-    if not summary:
-        return prompts.solve(problem)
-    return prompts.request(SOLVE_AGAIN, problem, summary=summary)
+    return prompts.request(SOLVE_AGAIN, problem, summary=summary) if summary else prompts.solve(problem)
 
 
 REASONING_CACHE = Scaffold(

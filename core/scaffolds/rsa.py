@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,10 +70,7 @@ def boltzmann(rng: np.random.Generator, scores: Sequence[float | None], config: 
 
 
 async def sample(problem: Problem, ask: Ask, config: SampleConstants) -> AsyncIterator[Population]:
-    """Sample N independent solutions: the baseline, and step 0 of RSA.
-
-    Yields:
-        One population of N members."""
+    """Yield one population of N independent solutions: the baseline, and step 0 of RSA."""
     messages = prompts.solve(problem)
     completions = await asyncio.gather(*(ask(messages, 0, i) for i in range(config.N)))
     yield [Member(completion) for completion in completions]
@@ -108,11 +106,10 @@ async def rsa(
         >>> from core.types import Completion
         >>> async def ask(messages, *names):
         ...     return Completion(f"{names}", 0, answer=f"solution {names}")
-        >>> async def parents():
-        ...     steps = rsa(Problem("p", "How much is 6*7?", "42"), ask, RsaConstants(N=3, K=2, T=1))
-        ...     return [[len(member.parents) for member in step] async for step in steps]
-        >>> asyncio.run(parents())
-        [[0, 0, 0], [2, 2, 2]]"""
+        >>> async def sizes(steps):
+        ...     return [len(population) async for population in steps]
+        >>> asyncio.run(sizes(rsa(Problem("p", "How much is 6*7?", "42"), ask, RsaConstants(N=3, K=2, T=1))))
+        [3, 3]"""
 
     async def member(t: int, i: int, order: Sequence[int], rank: Rank, earlier: Members) -> Member:
         texts: dict[int, str] = {}
@@ -130,7 +127,15 @@ async def rsa(
         draws = [seeds.rng(config.SEED, problem.id, "select", t, i) for i in range(config.N)]
         orders = [select(rng, scores, config) if t else [] for rng in draws]
         uses = Counter(j for order in orders for j in order[: config.K])
-        ranks = [_rank(problem, config, (t, i), uses) for i in range(config.N)]
+
+        def rank(i: int, j: int) -> tuple[int, int]:
+            # "random", as models prefer a place: a candidate that holds it in all prompts takes over the population
+            # (benchmarks/fixation.py). "shared" puts often used (mostly better) parents first, for the prefix cache.
+            if config.ORDER == "shared":
+                return -uses[j], j
+            return seeds.derive(config.SEED, problem.id, "order", t, i, j), j
+
+        ranks = [partial(rank, i) for i in range(config.N)]
         started = {  # prompts that begin alike are sent one after the other
             i: asyncio.create_task(member(t, i, orders[i], ranks[i], earlier))
             for i in sorted(range(config.N), key=lambda i: sorted(orders[i][: config.K], key=ranks[i]))
@@ -160,17 +165,6 @@ async def rsa(
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-
-
-def _rank(problem: Problem, config: RsaConstants, names: tuple[int, int], uses: Counter[int]) -> Rank:
-    """Return the order in which the prompt of the member called `names` shows its parents.
-
-    ORDER = "random" draws it for every prompt: models prefer a place, and a candidate that holds it in all prompts
-    takes over the population (benchmarks/fixation.py). "shared" puts often used parents first, so that the server's
-    prefix cache covers more of a prompt. Parents with better scores then tend to come first."""
-    if config.ORDER == "shared":
-        return lambda j: (-uses[j], j)
-    return lambda j: (seeds.derive(config.SEED, problem.id, "order", *names, j), j)
 
 
 RSA = Scaffold(

@@ -1,9 +1,8 @@
 """RSA with the settings of its paper's code (arXiv 2509.26626, github.com/HyperPotatoNeo/RSA).
 
 Unlike 02_rsa_basic, that code tells the model to try another approach if all candidates are wrong. It samples at
-temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9), and carries whole responses, thinking included. The
-wording is ours, and so is that a candidate without text is skipped (there it is shown empty). 16 + 9 * 16 = 160
-completions.
+temperature 1, with N = 16, K = 4 and 10 loops (step 0 and T = 9), and carries whole responses, thinking included. Our
+wording differs, and a candidate without text is skipped (there it is shown empty). 16 + 9 * 16 = 160 completions.
 """
 
 from collections.abc import Sequence
@@ -62,8 +61,6 @@ give a reason for every step that is not well known.""",
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(RsaConstants):
-    """The constants of RSA with the defaults of that code."""
-
     N: int = constant(16, "population: solutions kept at every step", 1, 1024)
     K: int = constant(4, "subset: solutions that one aggregation sees", 1, 1024)
     T: int = constant(9, "aggregation steps after step 0", 0, 1000)

@@ -2,8 +2,8 @@
 
 The loop is from QED-Nano's evaluation. Each round reviews the solution once. A second request, which sees only the
 review, says whether the review accepts the solution. Without a clear yes, the solution is corrected from the review's
-summary, the list of flaws before the details. PASSES in a row accept the solution. After FAILURES in a row, or ROUNDS,
-the newest solution is the answer. With 5, 10 and 30: 12 completions (accepted at once), 32 (never passed), at most 92.
+list of flaws. PASSES in a row accept the solution. After FAILURES in a row, or ROUNDS, the newest solution is the
+answer. With 5, 10 and 30: 12 completions (accepted at once), 32 (never passed), at most 92.
 
 With CLASSIFY = 0, which is ours, the review's last line is its verdict: 7 completions, 22, at most 62.
 """
@@ -143,7 +143,6 @@ def classify(report: str) -> list[Message]:
 
 
 def correct(problem: Problem, solution: str, report: str) -> list[Message]:
-    """Ask to correct `solution` after a reviewer's `report`."""
     return prompts.request(CORRECT, problem, solution=solution, report=report)
 
 

@@ -1,10 +1,9 @@
 """Static math agent: verify and improve solutions in slots, merge each slot, and select one merge.
 
 It is from QED-Nano's evaluation (CMU-AIRe/QED-Nano, eval/configs/agents/math_static_agent.yaml), with its numbers: 4
-slots of 2 solutions, no approaches, 1 verification with improvement, merging on. So N = 8, K = 2 and ROUNDS = 1 take 8
-solutions, 8 reports, 8 improvements (whatever the report says), 4 merges and 1 selection: 29 completions. A slot of one
-is not merged, a single slot not selected. The selection shows the merges in random order. If it can't be read, a random
-one wins (there: the last one).
+slots of 2 solutions, 1 verification with improvement (whatever the report says). With N = 8, K = 2 and ROUNDS = 1: 8
+solutions, 8 reports, 8 improvements, 4 merges and 1 selection, 29 completions. A slot of one is not merged, a single
+slot not selected. The selection shows the merges in random order; an unreadable one is random (there: the last wins).
 """
 
 import asyncio
@@ -92,8 +91,6 @@ _BEST = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Reporting(common.Selecting):
-    """The constants of a scaffold that asks for reports on solutions."""
-
     VERIFY_TOKENS: int = constant(8192, "cap of one report, thinking included", 1, 1_000_000)
 
 
@@ -191,7 +188,6 @@ def examine(problem: Problem, solution: str) -> list[Message]:
 
 
 def improve(problem: Problem, solution: str, text: str) -> list[Message]:
-    """Ask for a better solution, given the text of a report on one."""
     return prompts.request(IMPROVE, problem, solution=solution, report=text)
 
 
@@ -204,9 +200,8 @@ def select(problem: Problem, texts: Sequence[str]) -> list[Message]:
 async def select_one(
     problem: Problem, ask: Ask, config: common.Selecting, texts: Sequence[str], *names: str | int
 ) -> common.Choice:
-    """Select the best of several texts. Their order in the prompt is drawn, as models prefer a place.
-    Empty texts are left out, and a single text wins without a request. After an unreadable answer, the first one of the
-    drawn order wins."""
+    """Select the best of several texts, in random order, as models prefer a place. A single text wins without a
+    request. Empty texts are left out. After an unreadable answer, the first one of the drawn order wins."""
     order = seeds.rng(config.SEED, problem.id, "order", *names).permutation(len(texts))
     shown = [int(i) for i in order if texts[i].strip()]
     notes = [common.EMPTY] * (len(texts) - len(shown))

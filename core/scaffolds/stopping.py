@@ -38,8 +38,8 @@ def confidence(votes: int, n: int) -> float:
     of `n` do.
 
     The members of a step are independent draws from one distribution, given the step before. With a uniform prior, the
-    share p of the answer is Beta(votes + 1, n - votes + 1), and P(p > 1/2) is a binomial tail. For n = 8: 8 votes
-    0.998, 7 votes 0.980, 6 votes 0.910. The chance of a wrong stop in T steps is at most T times 1 - confidence."""
+    share p of the answer is Beta(votes + 1, n - votes + 1), and P(p > 1/2) is a binomial tail. The chance of a wrong
+    stop in T steps is at most T times 1 - confidence."""
     return float(sum(comb(n + 1, j) for j in range(votes + 1)) / 2 ** (n + 1))
 
 

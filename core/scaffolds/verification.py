@@ -1,9 +1,8 @@
 """Self-verification: the model judges its own candidates, which gives each a score in [0, 1].
 
 With VERIFY_MODE = "verdict", the model thinks, then states "Verdict: True" or "Verdict: False"; the score is the mean
-of VERIFY_SAMPLES verdicts. With "p_true", thinking is closed at once, and P(True) is read from the logprobs of the
-token after "Verdict:" (Kadavath et al. 2022, arXiv 2207.05221). An unreadable verdict is None: counted, but never as
-False.
+of VERIFY_SAMPLES verdicts. With "p_true", thinking is closed at once, and P(True) is read from the logprobs of one
+token (Kadavath et al. 2022, arXiv 2207.05221). An unreadable verdict is None: counted, but never as False.
 """
 
 import asyncio
@@ -19,15 +18,8 @@ from core.types import Ask, Completion, Population, Problem
 TOP_LOGPROBS = 20  # alternatives that are searched for True and False; servers return no more
 
 # P(True) needs one token with the model's own probabilities. SGLang reports them as the sampling changes them.
-ONE_TOKEN = {
-    "max_tokens": 1,
-    "opening": prompts.VERDICT,
-    "top_logprobs": TOP_LOGPROBS,
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-}
+ONE_TOKEN = {"max_tokens": 1, "opening": prompts.VERDICT, "top_logprobs": TOP_LOGPROBS}
+ONE_TOKEN |= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
 _STATED = re.compile(
     # possessive (*+): without backtracking, endless white space takes linear time
@@ -39,8 +31,6 @@ _LAST_LINE = re.compile(r"[\s*_`$]*+(?:\\boxed\{)?+(?:\\text\{)?+(true|false)[}\
 
 @dataclass(frozen=True, kw_only=True)
 class Verifying(Constants):
-    """The constants of a scaffold that verifies its candidates."""
-
     VERIFY_MODE: str = constant("verdict", "how a candidate is verified", choices=("verdict", "p_true"))
     VERIFY_TOKENS: int = constant(8192, "cap of one verification, thinking included", 1, 1_000_000)
     VERIFY_SAMPLES: int = constant(1, "verdicts per candidate, averaged", 1, 64)

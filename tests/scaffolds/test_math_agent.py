@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.scaffolds.math_agent import INVALID_CALLS, MATH_AGENT, math_agent
-from core.scaffolds.tool_calls import TOOLS
+from core.scaffolds.math_agent import INVALID_CALLS, MATH_AGENT, TOOLS, math_agent
 from core.types import Completion, Population
 from tests.fakes.model import FAILED, Model, constants_with, run
 

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from core.grading.boxed import extract
 from core.scaffolds.common import read_selection, stated_score
 from core.scaffolds.deepseek_math import read_proof
-from core.scaffolds.math_agent import read_approaches
+from core.scaffolds.math_agent import TOOLS, InvalidCall, call_lines, read_approaches, read_call
 from core.scaffolds.nomos import POINTS, read_group
 from core.scaffolds.reasoning_cache import read_summary
 from core.scaffolds.selfcheck import read_answer, summary
 from core.scaffolds.static_math_agent import read_best
-from core.scaffolds.tool_calls import TOOLS, InvalidCall, call_lines, read_call
 from core.scaffolds.verification import read_verdict
 
 score = partial(stated_score, word="Score", allowed=(0.0, 0.5, 1.0))
@@ -191,8 +190,8 @@ def test_any_line_is_a_call_or_is_refused(text: str) -> None:
     for line in [*call_lines(text), text]:
         try:
             tool, numbers = read_call(line)
-        except InvalidCall as why:
-            assert why.note and str(why)
+        except InvalidCall as refused:
+            assert all(refused.args) and len(refused.args) == 2
         else:
             assert tool in TOOLS and all(type(number) is int for number in numbers)
 
