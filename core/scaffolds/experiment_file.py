@@ -79,7 +79,7 @@ def scaffold_named(name: str) -> Scaffold[Any]:
     scaffold = cast(Scaffold[Any], found.planned)
     own = [each for each in fields(scaffold.constants) if each.name not in rules(Constants)]
     set_there = [(each, found.namespace[each.name]) for each in own if each.name in found.namespace]
-    about, names = "what writes and improves the solutions", (*known, *known.values())
+    about, names = "the scaffold that writes and improves the solutions", (*known, *known.values())
     constants = make_dataclass(
         "Constants",
         [("SCAFFOLD", str, constant(name, about, choices=names))]

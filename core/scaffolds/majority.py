@@ -17,7 +17,7 @@ from core.types import Ask, Completion, Member, Population, Problem, Scaffold, S
 @dataclass(frozen=True, kw_only=True)
 class Constants(constants.Constants):
     N: int = constant(64, "samples", 1, 1024)
-    STAGE: int = constant(0, "samples by which a population outgrows the one before, at most; 0 doubles", 0, 1024)
+    STAGE: int = constant(0, "most samples that a population adds to the one before; 0 doubles", 0, 1024)
 
 
 async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:

@@ -95,7 +95,7 @@ _APPROACH = re.compile(r"^[ \t>*_`#]*+Approach[ \t]++\d++[ \t*_`#]*+(?:[:.][ \t*
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Reporting):
-    CALLS: int = constant(15, "calls of tools that a planner may make; its own requests are not counted", 1, 1000)
+    CALLS: int = constant(15, "tool calls that the planner may make; its own requests are not counted", 1, 1000)
     K: int = constant(4, "the most solutions that one merge or selection sees", 1, 1024)
     PLAN_TOKENS: int = constant(8192, "cap of one request of the planner, thinking included", 1, 1_000_000)
 

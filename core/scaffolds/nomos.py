@@ -71,7 +71,7 @@ class Constants(common.Selecting):
     K: int = constant(12, "best solutions that are kept, and shown to the grouping", 1, 1024)
     PERFECT: int = constant(8, "perfect scores that suffice", 1, 1024)
     ROUNDS: int = constant(
-        0, "time box: waves that add as many solutions as perfect scores are missing, at most; 0 is off", 0, 1000
+        0, "time box: waves at most, each with as many solutions as perfect scores are missing; 0 is off", 0, 1000
     )
     MINUTES: float = constant(0.0, "time box: no wave begins later than this; 0 is no clock", 0, 1_000_000)
     VERIFY_TOKENS: int = constant(8192, "cap of one judgement, thinking included", 1, 1_000_000)

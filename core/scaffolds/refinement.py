@@ -16,7 +16,7 @@ from core.types import Ask, Member, Population, Problem, Scaffold, Stage, carrie
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
-    N: int = constant(1, "chains side by side, voted on", 1, 1024)
+    N: int = constant(1, "parallel chains, whose answers are voted on", 1, 1024)
     ROUNDS: int = constant(7, "refinements after the first solution", 0, 1000)
 
 

@@ -72,8 +72,10 @@ _LAST = re.compile(r"\b(yes|no)\W*+$", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Constants(Carrying):
-    CLASSIFY: int = constant(1, "1: one more request says whether a review accepts; 0: its own verdict does", 0, 1)
-    ROUNDS: int = constant(30, "reviews at most, each followed by a correction where it fails", 0, 1000)
+    CLASSIFY: int = constant(
+        1, "1: a second request says whether a review accepts; 0: the review's last line does", 0, 1
+    )
+    ROUNDS: int = constant(30, "reviews at most, each followed by a correction if it fails", 0, 1000)
     PASSES: int = constant(5, "reviews passed in a row that accept a solution", 1, 1000)
     FAILURES: int = constant(10, "reviews failed in a row that end the attempt", 1, 1000)
     VERIFY_TOKENS: int = constant(8192, "cap of one review, and of its classification, thinking included", 1, 1_000_000)

@@ -17,11 +17,9 @@ from core.types import Population, Problem
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(RsaConstants):
-    STOP_WHEN_UNANIMOUS: int = constant(
-        1, "1: a problem ends when all its members give the same answer; 0 is off", 0, 1
-    )
+    STOP_WHEN_UNANIMOUS: int = constant(1, "1: a problem ends when all members give the same answer; 0 is off", 0, 1)
     STOP_CONFIDENCE: float = constant(
-        0.0, "a problem ends when the leading answer holds a majority this surely; 0 is off", 0, 1
+        0.0, "a problem ends when its leading answer has a majority with this probability; 0 is off", 0, 1
     )
 
 
