@@ -19,8 +19,8 @@ from core.generate.journal import Journal, content_key
 from core.generate.reply import Overtime, Stalled
 from core.scaffolds import prompts
 from core.types import FORCED_ANSWER, Sampling
-from tests.fakes.http import HttpFake, Proxy, Request, answer, silence
-from tests.fakes.moody import chat
+from tests.fakes.http import Answer, Proxy, answer, silence
+from tests.fakes.moody import Moody, chat, good
 from tests.helpers.asking import MESSAGES, SHORT, SUM, ask
 
 Fault = Callable[[Any], None]
@@ -54,22 +54,10 @@ def test_what_is_in_the_journal_is_not_asked_again(engine: Server, proxy: Proxy,
     assert len(proxy.bodies) == 4
 
 
-# What keys leave out. Who changes a default changes the meaning of keys: raise KEY_VERSION.
-LEFT_OUT = {
-    "temperature": 0.7,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "max_tokens": 16384,
-    "answer_tokens": 0,
-    "answer_opening": "Time is up. The final answer is \\boxed{",
-    "opening": "",
-    "top_logprobs": 0,
-    "waits": 0,
-    "wait_word": "Wait",
-    "stop": "",
-    "sum_logprobs": False,
-}
+# Keys leave out these defaults. Raise KEY_VERSION if you change one.
+LEFT_OUT = {"temperature": 0.7, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "max_tokens": 16384, "answer_tokens": 0}
+LEFT_OUT |= {"answer_opening": "Time is up. The final answer is \\boxed{", "opening": "", "top_logprobs": 0}
+LEFT_OUT |= {"waits": 0, "wait_word": "Wait", "stop": "", "sum_logprobs": False}
 
 
 def test_keys_hold_the_sampling_that_differs_from_the_defaults(engine: Server, tmp_path: Path) -> None:
@@ -84,30 +72,8 @@ def test_keys_hold_the_sampling_that_differs_from_the_defaults(engine: Server, t
 
 def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     ask(replace(engine, base_url=proxy.url), tmp_path, [(11, SHORT)])
-    sent = proxy.bodies[0]
-    assert {name: sent[name] for name in ("seed", "temperature", "top_p", "top_k", "min_p", "max_tokens")} == {
-        "seed": 11,
-        "temperature": 0.7,
-        "top_p": 1.0,
-        "top_k": -1,
-        "min_p": 0.0,
-        "max_tokens": 300,
-    }
-
-
-def test_a_streamed_reply_is_the_same_completion(
-    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
-    asked = [(5, SHORT), (6, SHORT), (5, Sampling(max_tokens=12, answer_tokens=16)), (5, opened)]
-    whole = ask(engine, tmp_path / "whole", asked)
-    monkeypatch.setattr(Server, "streams", True)
-    streamed = ask(replace(engine, base_url=proxy.url), tmp_path / "streamed", asked)
-    assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in proxy.bodies)
-    for one, other in zip(whole, streamed, strict=True):
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
-        alike = [replace(c, seconds=0.0, cached_tokens=0, logprobs={}) for c in (one, other)]
-        assert alike[0] == alike[1]
+    sent = {"seed": 11, "temperature": 0.7, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "max_tokens": 300}
+    assert sent.items() <= proxy.bodies[0].items()
 
 
 def test_no_more_requests_in_flight_than_the_limit(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
@@ -115,9 +81,7 @@ def test_no_more_requests_in_flight_than_the_limit(engine: Server, proxy: Proxy,
     assert proxy.most_in_flight == 3
 
 
-def test_replies_with_fields_missing_or_broken_are_read_as_far_as_they_go(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_replies_with_broken_fields_are_read_as_far_as_they_go(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     half = chat({"role": "assistant", "content": "half \ud800 a pair", "reasoning": "thoughts"})
     bare = chat({"role": "assistant", "content": None}) | {"usage": {"total_tokens": 5}}
     proxy.script = [answer(200, half), answer(200, bare)]
@@ -128,17 +92,7 @@ def test_replies_with_fields_missing_or_broken_are_read_as_far_as_they_go(
     assert ask(through, tmp_path, [(1, SHORT), (2, SHORT)]) == [first, second]
 
 
-def test_logprobs_that_lack_the_alternatives_are_none_at_all(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
-    shown = {"content": [{"token": " True", "logprob": -0.1, "bytes": None}]}
-    proxy.script = [answer(200, chat({"role": "assistant", "content": " True"}, logprobs=shown))]
-    opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
-    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, opened)])
-    assert made.answer == "Verdict: True" and made.logprobs == {}
-
-
-def test_a_context_overflow_is_recorded_at_once_and_never_asked_again(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_a_context_overflow_is_recorded_and_final(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     through = replace(engine, base_url=proxy.url)
     long = prompts.solve(replace(SUM, statement="1 + " * 3000))
     for _ in range(2):
@@ -165,31 +119,20 @@ def test_a_silent_request_is_asked_again_with_more_patience(engine: Server, prox
     assert failed.error == "silent for 2 s" and not proxy.script
 
 
-class OneByOne(HttpFake):
-    """A server of one slot, a fifth of a second each: the others stand in its queue, without a byte."""
+def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(moody: Moody, tmp_path: Path) -> None:
+    """50 requests for a fifth of a second each, one at a time, with patience for thirty of them."""
+    slot = threading.Lock()
 
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        self._slot = threading.Lock()
-        super().__init__()
-
-    def post(self, request: Request, body: bytes) -> None:
-        self.bodies.append(body)
-        with self._slot:
+    def choose(n: int, prompt: str) -> Answer:
+        with slot:
             time.sleep(0.2)
-        choice = {"message": {"role": "assistant", "content": "42"}, "finish_reason": "stop"}
-        answer(200, {"model": "m", "choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 7}})(request)
+        return good(prompt)
 
-
-def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(tmp_path: Path) -> None:
-    """Far more requests than slots, asked for with far less patience than all take together: they wait their turn.
-    Patience is thirty times what one takes, so that a busy machine does not use it up."""
-    server = OneByOne()
-    try:
-        made = ask(Server("other", server.url, "m", "x"), tmp_path, [(seed, SHORT) for seed in range(50)], 50, stall=6)
-    finally:
-        server.close()
-    assert all(c.error is None for c in made) and len(server.bodies) == 50
+    moody.choose = choose
+    completions = ask(
+        Server("other", moody.url, "m", "x"), tmp_path, [(seed, SHORT) for seed in range(50)], 50, stall=6
+    )
+    assert all(c.error is None for c in completions) and len(moody.bodies) == 50
 
 
 @pytest.mark.parametrize(
@@ -201,7 +144,7 @@ def test_waiting_in_the_queue_of_a_busy_server_is_no_stall(tmp_path: Path) -> No
         (answer(402, {"error": {"message": "insufficient credits"}}), "insufficient credits"),
     ],
 )
-def test_a_server_that_refuses_us_altogether_ends_the_run(
+def test_a_server_that_refuses_all_requests_ends_the_run(
     engine: Server, proxy: Proxy, tmp_path: Path, fault: Fault, words: str
 ) -> None:
     proxy.script = [fault]
@@ -309,9 +252,7 @@ def test_a_forced_answer_is_paid_for_and_a_new_turn_leaves_the_unforced_reading(
     assert made.not_forced == (None if forced else generator.NEW_TURN)
 
 
-def test_no_probability_is_read_from_the_first_token_of_a_new_turn(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_no_probability_is_read_from_a_new_turn(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     shown = {"content": [{"token": "9", "logprob": -0.1, "top_logprobs": [{"token": " True", "logprob": -9.0}]}]}
     thinking = {"role": "assistant", "content": "", "reasoning_content": "9"}
     proxy.script = [answer(200, chat(thinking, logprobs=shown, finish_reason="length"))]
@@ -321,9 +262,7 @@ def test_no_probability_is_read_from_the_first_token_of_a_new_turn(
     assert made.forced is None and len(proxy.bodies) == 1
 
 
-def test_a_server_that_refuses_to_go_on_leaves_the_unforced_reading_and_says_why(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_a_refused_continuation_leaves_the_unforced_answer(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     cut = chat({"role": "assistant", "content": "", "reasoning_content": "so far"}, finish_reason="length")
     proxy.script = [answer(200, cut), answer(400, {"error": {"message": "the final message does not appear " * 9}})]
     sampling = Sampling(max_tokens=12, answer_tokens=16)
@@ -350,15 +289,13 @@ def test_a_server_that_refuses_to_go_on_leaves_the_unforced_reading_and_says_why
         ("", None, False, ("", "")),
     ],
 )
-def test_thinking_is_told_from_the_answer(
+def test_thinking_and_answer_are_split(
     content: str, reasoning: str | None, cut: bool, expected: tuple[str, str]
 ) -> None:
     assert split_thinking(content, reasoning, cut) == expected
 
 
 @given(st.text(), st.none() | st.text(), st.booleans())
-def test_splitting_never_raises_and_an_answer_holds_no_closing_tag_of_ours(
-    content: str, reasoning: str | None, cut: bool
-) -> None:
+def test_splitting_never_raises(content: str, reasoning: str | None, cut: bool) -> None:
     thinking, said = split_thinking(content, reasoning, cut)
     assert isinstance(thinking, str) and said in content

@@ -213,11 +213,7 @@ def test_journals_beside_it_are_read_but_not_written(tmp_path: Path) -> None:
 
 
 def test_two_runs_on_one_journal_are_refused(tmp_path: Path) -> None:
-    with (
-        Journal(tmp_path / "a.jsonl"),
-        pytest.raises(UserError, match="a.jsonl"),
-        Journal(tmp_path / "a.jsonl"),
-    ):
+    with Journal(tmp_path / "a.jsonl"), pytest.raises(UserError, match="a.jsonl"), Journal(tmp_path / "a.jsonl"):
         pass
     fill(tmp_path / "a.jsonl", 1)  # free again once the first has ended
 

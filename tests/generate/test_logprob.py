@@ -14,6 +14,7 @@ import pytest
 from core.engines.server import Server
 from core.generate.generator import Generator
 from core.generate.reply import Reply, read, reply_from
+from core.scaffolds import prompts
 from core.types import Completion, Sampling
 from tests.fakes.http import Proxy
 from tests.fakes.moody import chat
@@ -68,19 +69,21 @@ def test_it_is_given_where_it_is_asked_for_alone_and_kept(engine: Server, proxy:
     assert again == [plain, summed] and all(one.reused for one in again) and len(proxy.bodies) == 2
 
 
-def test_a_streamed_reply_has_the_same_sum(
-    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """But for thinking that llama.cpp keeps apart: its end is in no event of the stream."""
-    asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, replace(SUMMED, max_tokens=7))]
+def test_a_streamed_reply_is_the_same(engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: Any) -> None:
+    """Except for the sum of thinking that llama.cpp separates: its end is in no event of the stream."""
+    verdict = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
+    asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, replace(SUMMED, max_tokens=7)), (5, verdict), (6, SHORT)]
+    asked.append((5, Sampling(max_tokens=12, answer_tokens=16)))
     whole = ask(engine, tmp_path / "whole", asked)
     monkeypatch.setattr(Server, "streams", True)
     streamed = ask(replace(engine, base_url=proxy.url), tmp_path / "streamed", asked)
-    assert all(body["stream"] for body in proxy.bodies)
-    assert [(one.thinking, one.text) for one in whole] == [(one.thinking, one.text) for one in streamed]
+    assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in proxy.bodies)
     assert whole[0].logprob is not None and streamed[0].logprob is None
-    for one, other in zip(whole[1:], streamed[1:], strict=True):
-        assert one.logprob is not None and other.logprob == pytest.approx(one.logprob, abs=1e-3)
+    for one, other in zip(whole, streamed, strict=True):
+        assert one is whole[0] or other.logprob == (one.logprob and pytest.approx(one.logprob, abs=1e-3))
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
+        alike = [replace(c, seconds=0.0, cached_tokens=0, logprobs={}, logprob=None) for c in (one, other)]
+        assert alike[0] == alike[1]
 
 
 def test_a_stop_ends_an_answer_before_its_line_does(engine: Server, tmp_path: Path) -> None:
@@ -89,26 +92,22 @@ def test_a_stop_ends_an_answer_before_its_line_does(engine: Server, tmp_path: Pa
     assert line.finish_reason == "stop" and whole.logprob < line.logprob < 0  # type: ignore[operator]
 
 
-def test_what_is_gone_on_with_is_no_single_text_of_the_models(engine: Server, tmp_path: Path) -> None:
-    forced, waited = ask(
-        engine,
-        tmp_path,
-        [(5, Sampling(max_tokens=12, answer_tokens=16, sum_logprobs=True)), (5, replace(SUMMED, waits=1))],
-    )
+def test_a_continued_completion_has_no_sum(engine: Server, tmp_path: Path) -> None:
+    cut = Sampling(max_tokens=12, answer_tokens=16, sum_logprobs=True)
+    forced, waited = ask(engine, tmp_path, [(5, cut), (5, replace(SUMMED, waits=1))])
     assert forced.forced is not None and forced.logprob is None
     assert waited.before_waits and waited.logprob is None
 
 
-def test_characters_of_several_tokens_of_which_llama_cpp_lists_the_last_leave_no_sum(
-    engine: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_character_of_several_tokens_leaves_no_sum(engine: Server, tmp_path: Path, monkeypatch: Any) -> None:
+    """llama.cpp lists only its last token."""
     body = Generator._body
 
-    def told(grammar: str) -> Completion:
+    def constrained(grammar: str) -> Completion:
         monkeypatch.setattr(Generator, "_body", lambda *args: body(*args) | {"grammar": f'root ::= "{grammar}"'})
         return ask(engine, tmp_path / str(len(grammar)), [(5, replace(SUMMED, opening="So", stop=""))])[0]
 
-    ascii, symbols = told(" a -> b"), told(" a → b → c")
+    ascii, symbols = constrained(" a -> b"), constrained(" a → b → c")
     assert ascii.text == "So a -> b" and ascii.logprob is not None
     assert symbols.text == "So a → b → c" and symbols.logprob is None
 
@@ -165,7 +164,7 @@ async def streamed(chunks: Sequence[dict[str, Any]]) -> Reply:
     return await read(rest())
 
 
-def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed() -> None:
+def test_alternatives_are_those_of_the_first_listed_token() -> None:
     first, second = (
         {"token": name, "logprob": -1.0, "top_logprobs": [{"token": name, "logprob": -1.0}]} for name in "ab"
     )
@@ -176,3 +175,4 @@ def test_alternatives_of_the_first_token_are_those_of_the_first_that_is_listed()
     ]
     reply = asyncio.run(streamed([{"choices": [choice]} for choice in choices]))
     assert reply.logprobs == {"a": -1.0} and reply.logprob == -2.0
+    assert reply_from(chat(" True", logprobs=listed((" True", -0.1)))).logprobs == {}, "a server may list none"

@@ -213,12 +213,7 @@ def test_reports_approaches_and_selections_that_say_nothing_are_noted() -> None:
         'CALL submit {"solution": 2}',
     ]
     populations, model = planned(plans, silent("approaches 1", "select 4", "verify 5"))
-    assert notes(populations) == [
-        "unreadable approaches",
-        "invalid selection",
-        "empty report",
-        "bad tool arguments",
-    ]
+    assert notes(populations) == ["unreadable approaches", "invalid selection", "empty report", "bad tool arguments"]
     last = model.prompts("plan")[-1]
     assert "No approach came back." in last and "none was selected" in last and "report 1 is empty" in last
     assert len(populations[-2]) == 2, "a selection that can't be read supersedes nothing"

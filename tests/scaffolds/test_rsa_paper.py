@@ -42,11 +42,7 @@ def kept(told: page.Run, number: int) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "constants_given"),
-    [
-        ("02_rsa_basic", ["ORDER=shared", "K=3"]),
-        ("16_rsa_paper", ["CARRY=full"]),
-    ],
+    ("name", "constants_given"), [("02_rsa_basic", ["ORDER=shared", "K=3"]), ("16_rsa_paper", ["CARRY=full"])]
 )
 def test_the_report_shows_every_prompt_as_the_server_was_sent_it(
     name: str, constants_given: list[str], tmp_path: Path
