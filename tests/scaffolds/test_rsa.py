@@ -132,6 +132,8 @@ def test_carry_decides_what_aggregation_sees() -> None:
     tail = carried(made, constants_with(BASE | {"CARRY": "tail"}))
     assert tail == whole[-51:], "half of 20 tokens is half of the characters"
     assert carried(made, constants_with(BASE | {"CARRY": "tail", "CARRY_TOKENS": 20})) == whole
+    uncounted = Completion("0" * 32, 0, thinking="t" * 60, answer="a" * 40)
+    assert carried(uncounted, constants_with(BASE | {"CARRY": "tail"})) == tail[-30:], "three characters a token"
     forced = Completion("0" * 32, 0, thinking="t", answer="", forced="\\boxed{7}", finish_reason="length")
     assert carried(forced, constants_with(BASE)) == "\\boxed{7}"
 
