@@ -1,4 +1,4 @@
-"""The journal: what was finished comes back, and damage costs the damaged record only."""
+"""The journal: finished completions come back, and damage costs only the damaged record."""
 
 import json
 import math
@@ -19,23 +19,23 @@ from tests.helpers.asking import ask_each
 
 
 def fill(path: Path, count: int) -> list[dict[str, Any]]:
-    made = [{"answer": f"\\boxed{{{i}}} é\n", "tokens": i, "seconds": i / 7} for i in range(count)]
+    got = [{"answer": f"\\boxed{{{i}}} é\n", "tokens": i, "seconds": i / 7} for i in range(count)]
     with Journal(path) as journal:
-        for i, completion in enumerate(made):
+        for i, completion in enumerate(got):
             journal.put(content_key(i), completion, [])
-    return made
+    return got
 
 
 def test_a_record_torn_at_any_byte_is_owed_again_and_the_rest_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    made = fill(path, 3)
+    got = fill(path, 3)
     whole = path.read_bytes()
     last = whole.rstrip(b"\n").rfind(b"\n") + 1
     for end in range(last, len(whole)):
         path.write_bytes(whole[:end])
         with Journal(path) as journal:
-            assert [journal.get(content_key(i)) for i in range(3)] == [*made[:2], None]
-            journal.put(content_key(2), made[2], [])
+            assert [journal.get(content_key(i)) for i in range(3)] == [*got[:2], None]
+            journal.put(content_key(2), got[2], [])
         assert path.read_bytes() == whole
 
 
@@ -45,20 +45,20 @@ COMPLETION = st.dictionaries(st.text(max_size=8), NESTED, max_size=4)
 
 
 @settings(max_examples=60, deadline=None)
-@given(made=st.lists(COMPLETION, min_size=1, max_size=5), data=st.data())
-def test_a_damaged_record_is_missed_never_wrong(tmp_path_factory: Any, made: list[Any], data: st.DataObject) -> None:
+@given(got=st.lists(COMPLETION, min_size=1, max_size=5), data=st.data())
+def test_a_damaged_record_is_missed_never_wrong(tmp_path_factory: Any, got: list[Any], data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("journal") / "a.jsonl"
     with Journal(path) as journal:
-        for i, completion in enumerate(made):
+        for i, completion in enumerate(got):
             journal.put(content_key(i), completion, [])
-        assert [journal.get(content_key(i)) for i in range(len(made))] == made
+        assert [journal.get(content_key(i)) for i in range(len(got))] == got
     whole = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
     cut = data.draw(st.integers(0, len(whole)), "cut")
     path.write_bytes(whole[:cut])
     kept = sum(end <= cut for end in ends)
     with Journal(path) as journal:
-        assert [journal.get(content_key(i)) for i in range(len(made))] == made[:kept] + [None] * (len(made) - kept)
+        assert [journal.get(content_key(i)) for i in range(len(got))] == got[:kept] + [None] * (len(got) - kept)
         assert not journal.damaged and len(journal) == kept
     flipped = bytearray(whole)
     place = data.draw(st.integers(0, len(whole) - 1), "place")
@@ -67,13 +67,13 @@ def test_a_damaged_record_is_missed_never_wrong(tmp_path_factory: Any, made: lis
     line = sum(end <= place for end in ends)
     lost = {line, line + 1} if place + 1 in ends else {line}  # a newline that is gone joins two lines
     with Journal(path) as journal:
-        found = [journal.get(content_key(i)) for i in range(len(made))]
-        assert found == [None if i in lost else completion for i, completion in enumerate(made)]
+        found = [journal.get(content_key(i)) for i in range(len(got))]
+        assert found == [None if i in lost else completion for i, completion in enumerate(got)]
         assert journal.damaged[:1] == ([line + 1] if place + 1 < ends[-1] else []), "a lost last newline: cut off"
 
 
 def put_raw(path: Path, key: str, rest: str) -> None:
-    """Append a record whose checksum is right, with `rest` behind the beginning of its completion."""
+    """Append a record with the right checksum, whose completion begins with `rest`."""
     head = f'{{"key":"{key}","completion":{{{rest}'.encode()
     with open(path, "ab") as file:
         file.write(head + b',"crc":"%08x"}\n' % zlib.crc32(head))
@@ -112,18 +112,18 @@ def test_fields_that_are_no_completions_are_refused(fields: dict[str, Any]) -> N
 
 
 @given(st.none() | st.floats(-1e6, 1e3), st.text(), st.lists(st.text()))
-def test_a_completion_is_kept_as_it_is(logprob: float | None, said: str, before: list[str]) -> None:
-    made = Completion("k", 1, said, answer=said, logprob=logprob, before_waits=before, logprobs={"a": -1.0})
-    assert from_record("k", json.loads(json.dumps(to_record(made)))) == made
+def test_a_completion_is_kept_as_it_is(logprob: float | None, text: str, before: list[str]) -> None:
+    got = Completion("k", 1, text, answer=text, logprob=logprob, before_waits=before, logprobs={"a": -1.0})
+    assert from_record("k", json.loads(json.dumps(to_record(got)))) == got
 
 
 def test_a_record_that_holds_no_completion_is_made_again(moody: Moody, tmp_path: Path) -> None:
-    ((made,), _) = ask_each(moody.url, tmp_path, ["a"])
+    ((got,), _) = ask_each(moody.url, tmp_path, ["a"])
     (tmp_path / "a.jsonl").unlink()
-    put_raw(tmp_path / "a.jsonl", made.key, '"seed":0,"answer":3},"messages":[]')
+    put_raw(tmp_path / "a.jsonl", got.key, '"seed":0,"answer":3},"messages":[]')
     for is_kept in (False, True):
         ((again,), _) = ask_each(moody.url, tmp_path, ["a"])
-        assert again.answer == made.answer and again.reused is is_kept
+        assert again.answer == got.answer and again.reused is is_kept
     assert len(moody.prompts) == 2
 
 
@@ -132,16 +132,16 @@ def test_such_records_are_told_in_a_line(tmp_path: Path, capsys: pytest.CaptureF
         put_raw(tmp_path / "a.jsonl", content_key(number), WHOLE["no JSON"] + "\x1b[2J")
     with open_journal(tmp_path / "a.jsonl") as journal:
         assert journal.get(content_key(0)) is journal.get(content_key(1)) is None
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1 and content_key(0) in told and "\x1b" not in told
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and content_key(0) in printed and "\x1b" not in printed
 
 
 def test_what_changes_behind_a_runs_back_is_a_miss(tmp_path: Path) -> None:
-    made = fill(tmp_path / "other.jsonl", 3)
+    got = fill(tmp_path / "other.jsonl", 3)
     with Journal(tmp_path / "a.jsonl") as journal:
         content = (tmp_path / "other.jsonl").read_bytes()
         (tmp_path / "other.jsonl").write_bytes(content.replace(b"boxed{1}", b"boxed{7}")[:-5])
-        assert [journal.get(content_key(i)) for i in range(3)] == [made[0], None, None]
+        assert [journal.get(content_key(i)) for i in range(3)] == [got[0], None, None]
 
 
 def test_many_records_are_found_and_the_later_of_two_counts(tmp_path: Path) -> None:
@@ -172,10 +172,10 @@ def test_any_bytes_are_survived(tmp_path_factory: pytest.TempPathFactory, lines:
 
 
 def test_journals_beside_it_are_read_but_not_written(tmp_path: Path) -> None:
-    made = fill(tmp_path / "01_baseline.jsonl", 4)
+    got = fill(tmp_path / "01_baseline.jsonl", 4)
     before = (tmp_path / "01_baseline.jsonl").read_bytes()
     with Journal(tmp_path / "02_rsa_basic.jsonl") as journal:
-        assert journal.get(content_key(3)) == made[3]
+        assert journal.get(content_key(3)) == got[3]
         journal.put(content_key("new"), {"answer": "x"}, [])
     assert (tmp_path / "01_baseline.jsonl").read_bytes() == before
 

@@ -1,4 +1,4 @@
-"""The summed log probability of a completion: what the model itself says of these tokens, whole or not at all."""
+"""The summed log probability of a completion: of all its tokens, or none."""
 
 import asyncio
 import json
@@ -32,12 +32,12 @@ def post(server: Server, path: str, body: dict[str, Any]) -> Any:
 
 
 def teacher_forced(server: Server, prompt: str, tokens: Sequence[int]) -> float:
-    """The sum of what the model says of each token behind the prompt and the tokens before it."""
+    """Return the sum of the log probability of each token after the prompt and the tokens before it."""
     root = server.base_url.removesuffix("/v1")
-    told = post(server, f"{root}/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"]
+    begin = post(server, f"{root}/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"]
     total = 0.0
     for place, token in enumerate(tokens):
-        body = {"prompt": [*told, *tokens[:place]], "max_tokens": 1, "logprobs": 1000, "temperature": 1}
+        body = {"prompt": [*begin, *tokens[:place]], "max_tokens": 1, "logprobs": 1000, "temperature": 1}
         (choice,) = post(server, f"{server.base_url}/completions", body)["choices"]
         total += next(t["logprob"] for t in choice["logprobs"]["content"][0]["top_logprobs"] if t["id"] == token)
     return total
@@ -48,15 +48,14 @@ def teacher_forced(server: Server, prompt: str, tokens: Sequence[int]) -> float:
 def test_the_sum_is_the_teacher_forced_log_probability(
     engine: Server, proxy: Proxy, tmp_path: Path, sampling: Sampling, temperature: float
 ) -> None:
-    """At any temperature: it is the model's own. The tokens are read from the server's reply to the same request."""
     sampling = replace(sampling, temperature=temperature)
-    (made,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, sampling)])
+    (got,) = ask(replace(engine, base_url=proxy.url), tmp_path, [(5, sampling)])
     (again,) = post(engine, f"{engine.base_url}/chat/completions", json.loads(json.dumps(proxy.bodies[0])))["choices"]
     tokens = [token["id"] for token in again["logprobs"]["content"]]
     root = engine.base_url.removesuffix("/v1")
     prompt = post(engine, f"{root}/apply-template", {"messages": MESSAGES})["prompt"]
-    assert made.logprob is not None and made.logprob < 0 and len(tokens) > 3
-    assert made.logprob == pytest.approx(teacher_forced(engine, prompt, tokens), abs=2e-3)
+    assert got.logprob is not None and got.logprob < 0 and len(tokens) > 3
+    assert got.logprob == pytest.approx(teacher_forced(engine, prompt, tokens), abs=2e-3)
 
 
 def test_it_is_given_where_it_is_asked_for_alone_and_kept(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
@@ -141,7 +140,7 @@ SUMS: dict[str, tuple[Any, int, str, float | None]] = {
 
 @pytest.mark.parametrize("kind", SUMS)
 def test_a_sum_is_that_of_all_tokens_or_none(kind: str) -> None:
-    """Also of a stream, with a token in each event."""
+    """The same holds for a stream with a token in each event."""
     given, counted, finish, expected = SUMS[kind]
     usage = {"prompt_tokens": 5, "completion_tokens": counted}
     found = chat({"role": "assistant", "content": "intro"}, logprobs=given, finish_reason=finish) | {"usage": usage}

@@ -1,4 +1,4 @@
-"""The limiter: never more than its limit at once, the highest priority first, no slot lost to a cancelled waiter."""
+"""The limiter: never more than its limit, the highest priority first, no slot lost to a cancelled waiter."""
 
 import asyncio
 from typing import Any

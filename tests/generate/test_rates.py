@@ -1,4 +1,4 @@
-"""Rates: a server's pause is one for all, and no limit of rates starves a run."""
+"""Rate limits: one pause for all requests, and no limit starves a run."""
 
 import asyncio
 import heapq
@@ -26,7 +26,7 @@ from tests.helpers.asking import ask_each
 
 
 class Clock(asyncio.SelectorEventLoop):
-    """An event loop whose time passes only when nothing else is left to do, and then at once."""
+    """An event loop whose time jumps ahead when nothing else is left to do."""
 
     now = 0.0
 
@@ -148,7 +148,7 @@ def test_a_429_is_heeded_for_all_requests_at_once(tmp_path: Path, monkeypatch: p
 
 
 def window(most: int, seconds: float, says: bool = True, slides: bool = False) -> Callable[[], Any]:
-    """A limit of so many requests in so many seconds, which says when it ends (2 s at least), or does not."""
+    """Return a limit of so many requests in so many seconds, which states its end (2 s at least) or not."""
 
     def limit() -> Callable[[float], dict[str, str] | None]:
         taken: list[float] = []
@@ -200,8 +200,8 @@ def test_pauses_grow_while_nothing_is_answered(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.usefixtures("hurried")
 def test_a_limit_of_rates_counts_as_no_try_of_a_request(tmp_path: Path, moody: Moody) -> None:
     moody.choose = lambda n, prompt: answer(429, {}, retry_after="0.01") if n < 40 else good(prompt)
-    made, _ = ask_each(moody.url, tmp_path, ["a", "b"])
-    assert all(one.error is None for one in made)
+    got, _ = ask_each(moody.url, tmp_path, ["a", "b"])
+    assert all(one.error is None for one in got)
 
 
 @pytest.mark.usefixtures("hurried")

@@ -1,4 +1,4 @@
-"""The wire, over sockets: streams in all forms of the format, errors in all of theirs."""
+"""The wire, over sockets: all forms of streams and errors."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ CHUNKS: list[dict[str, Any]] = [
 
 
 class Chat(HttpFake):
-    """A server that answers a chat request with what `choose(body)` gives."""
+    """A server that answers a chat request with `choose(body)`."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -47,20 +47,20 @@ class Chat(HttpFake):
 
 @pytest.fixture
 def chat() -> Iterator[Chat]:
-    made = Chat()
-    yield made
-    made.close()
+    got = Chat()
+    yield got
+    got.close()
 
 
 def exchanged(server: Server, n: int = 1) -> list[Reply | BaseException]:
-    """The replies to `n` requests sent at once, then to one more."""
+    """Return the replies to `n` simultaneous requests, then to one more."""
 
     async def all_of_them() -> list[Reply | BaseException]:
-        async with Wire(server, n) as made:
+        async with Wire(server, n) as got:
             body = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
-            at_once = [made.exchange(body, 30, 60) for _ in range(n)]
+            at_once = [got.exchange(body, 30, 60) for _ in range(n)]
             found = await asyncio.gather(*at_once, return_exceptions=True)
-            return [*found, *await asyncio.gather(made.exchange(body, 30, 60), return_exceptions=True)]
+            return [*found, *await asyncio.gather(got.exchange(body, 30, 60), return_exceptions=True)]
 
     return asyncio.run(all_of_them())
 
@@ -106,7 +106,7 @@ def events(chunks: Sequence[Any], end: bytes = b"\n", done: bool = True) -> byte
 
 
 def in_pieces(body: bytes, cuts: Sequence[int]) -> Answer:
-    """A chunked answer whose chunks end at `cuts`."""
+    """Return a chunked answer whose chunks end at `cuts`."""
 
     def send(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -154,7 +154,7 @@ def test_a_stream_that_is_cut_off_passes_for_no_reply(chat: Chat, kind: str) -> 
 
 
 def changed(**fields: Any) -> list[dict[str, Any]]:
-    """A reply whose choice has these fields."""
+    """Return a reply whose choice has these fields."""
     return [{"model": "m", "choices": [CHAT["choices"][0] | {"delta": {"content": "4"}} | fields]}]
 
 
@@ -186,7 +186,7 @@ def test_a_chat_that_makes_no_sense_passes_for_no_reply(kind: str) -> None:
 
 
 def both(chat: Chat, message: dict[str, Any], finish: str = "stop", usage: Any = None) -> Reply:
-    """The reply that holds `message`, which is the same whole and streamed, with other choices before and after it."""
+    """Return the reply with `message`, which is the same whole and streamed, between other choices."""
     other = {"index": 1, "message": {"content": "no"}, "delta": {"content": "no"}, "finish_reason": "stop"}
     mine = {"index": 0, "message": message, "delta": message, "finish_reason": finish}
     found = {"model": "m", "choices": [other, mine, other], "usage": usage or CHAT["usage"]}
@@ -215,8 +215,8 @@ def both(chat: Chat, message: dict[str, Any], finish: str = "stop", usage: Any =
 )
 def test_how_a_reply_ended_is_read_by_one_table(chat: Chat, finish: str, kept: str, end: str) -> None:
     reply = both(chat, {"content": "so far"}, finish)
-    made = Completion("k", 0, answer="so far", finish_reason=reply.finish_reason)
-    assert reply.finish_reason == kept and (made.truncated, made.filtered) == (end == CUT, end == FILTERED)
+    got = Completion("k", 0, answer="so far", finish_reason=reply.finish_reason)
+    assert reply.finish_reason == kept and (got.truncated, got.filtered) == (end == CUT, end == FILTERED)
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_a_reply_far_beyond_its_cap_is_ended(chat: Chat, monkeypatch: Any, is_st
     body = {"model": "m", "messages": [{"role": "user", "content": "?"}], "max_tokens": 50}
 
     async def ask() -> None:
-        async with Wire(chat.server, 1) as made:
+        async with Wire(chat.server, 1) as got:
             with pytest.raises(Oversized):
-                await made.exchange(body, 30, 60)
+                await got.exchange(body, 30, 60)
 
     asyncio.run(ask())
     assert sent < 5 * 10**7
@@ -310,8 +310,8 @@ WORDS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("kind", WORDS)
 def test_an_error_is_told_in_its_servers_own_words(chat: Chat, kind: str) -> None:
-    told, words = WORDS[kind]
-    chat.choose = lambda _: answer(400, told if isinstance(told, bytes) else json.dumps(told).encode())
+    error, words = WORDS[kind]
+    chat.choose = lambda _: answer(400, error if isinstance(error, bytes) else json.dumps(error).encode())
     refusal = exchanged(chat.server)[0]
     assert isinstance(refusal, Refused) and refusal.status == 400
     assert str(refusal) == words or (kind == "deep" and words in str(refusal))
@@ -335,7 +335,7 @@ def test_the_wait_that_a_server_asks_for_is_a_number(headers: dict[str, str], se
 
 
 @pytest.mark.parametrize(
-    ("status", "told", "is_unpaid"),
+    ("status", "error", "is_unpaid"),
     [
         (429, {"error": {"message": "…", "type": "insufficient_quota", "code": "insufficient_quota"}}, True),
         (402, {"error": {"message": "pay first"}}, True),
@@ -351,5 +351,5 @@ def test_the_wait_that_a_server_asks_for_is_a_number(headers: dict[str, str], se
         (500, {"error": {"message": "out of memory"}}, False),
     ],
 )
-def test_what_has_to_be_paid_is_told_from_what_passes(status: int, told: Any, is_unpaid: bool) -> None:
-    assert Refused(status, told, {}).is_unpaid is is_unpaid
+def test_what_has_to_be_paid_is_told_from_what_passes(status: int, error: Any, is_unpaid: bool) -> None:
+    assert Refused(status, error, {}).is_unpaid is is_unpaid
