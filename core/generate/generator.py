@@ -99,8 +99,8 @@ class Generator:
         """Return the journal key. Sampling enters as differences from the defaults: a new field orphans no journal."""
         unsent = self.server.card.never
         asked = {n: value for n, value in vars(sampling).items() if value != DEFAULTS[n] and n not in unsent}
-        details = [self.server.told] if self.server.told else []
-        return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *details])
+        fields = [self.server.key_fields] if self.server.key_fields else []
+        return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *fields])
 
     def _kept(self, key: str) -> Completion | None:
         record = self.journal.get(key)
@@ -217,7 +217,7 @@ class Generator:
         if sampling.top_logprobs or sampling.sum_logprobs:
             # At least one alternative: without any, llama.cpp returns no probabilities at all.
             body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs or 1}
-        if self.server.streams:
+        if self.server.card.streams:  # only a stream shows that a request is not lost
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return self.server.card.body(body)
 

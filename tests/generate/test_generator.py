@@ -58,12 +58,12 @@ LEFT_OUT |= {"answer_opening": "Time is up. The final answer is \\boxed{", "open
 
 def test_keys_hold_the_sampling_that_differs_from_the_defaults(engine: Server, tmp_path: Path) -> None:
     assert generator.DEFAULTS == LEFT_OUT and generator.KEY_VERSION == 3
-    details = [engine.told] if engine.told else []
+    fields = [engine.key_fields] if engine.key_fields else []
     with Journal(tmp_path / "a.jsonl") as journal:
         got = Generator(engine, journal, 1, 60)
-        expected = content_key([3, engine.identity, MESSAGES, {"max_tokens": 300}, 5, *details])
+        expected = content_key([3, engine.identity, MESSAGES, {"max_tokens": 300}, 5, *fields])
         assert got.key(MESSAGES, 5, SHORT) == expected
-        assert got.key(MESSAGES, 5, Sampling()) == content_key([3, engine.identity, MESSAGES, {}, 5, *details])
+        assert got.key(MESSAGES, 5, Sampling()) == content_key([3, engine.identity, MESSAGES, {}, 5, *fields])
 
 
 def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Proxy, tmp_path: Path) -> None:

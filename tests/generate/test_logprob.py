@@ -68,14 +68,14 @@ def test_it_is_given_where_it_is_asked_for_alone_and_kept(engine: Server, proxy:
     assert again == [plain, summed] and all(one.reused for one in again) and len(proxy.bodies) == 2
 
 
-def test_a_streamed_reply_is_the_same(engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_streamed_reply_is_the_same(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     """Except for the sum of thinking that llama.cpp separates: its end is in no event of the stream."""
     verdict = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
     asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, replace(SUMMED, max_tokens=7)), (5, verdict), (6, SHORT)]
     asked.append((5, Sampling(max_tokens=12, answer_tokens=16)))
     whole = ask(engine, tmp_path / "whole", asked)
-    monkeypatch.setattr(Server, "streams", True)
-    streamed = ask(replace(engine, base_url=proxy.url), tmp_path / "streamed", asked)
+    card = replace(engine.card, streams=True)
+    streamed = ask(replace(engine, base_url=proxy.url, card=card), tmp_path / "streamed", asked)
     assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in proxy.bodies)
     assert whole[0].logprob is not None and streamed[0].logprob is None
     for one, other in zip(whole, streamed, strict=True):

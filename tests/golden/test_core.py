@@ -1,4 +1,4 @@
-"""Experiments 01 to 19 and the scripts around them leave behind what the golden files hold."""
+"""Experiments 01 to 19 and the scripts around them leave the golden files."""
 
 from pathlib import Path
 

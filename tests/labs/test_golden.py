@@ -1,4 +1,4 @@
-"""Experiments 20 to 26 and the scripts of the labs leave behind what the golden files hold."""
+"""Experiments 20 to 26 and the scripts of the labs leave the golden files."""
 
 from pathlib import Path
 
