@@ -23,7 +23,7 @@ ROUNDING = 1e-9  # dollars
 
 
 def most_read(messages: Sequence[Message], context: int | None, more: int = 0) -> int:
-    """Return an upper bound on the tokens of `messages` and `more`: nearly all tokenizers make at most one per byte."""
+    """Return the most tokens of `messages` and `more`: one per byte (few tokenizers make more), up to the `context`."""
     texts = [text for message in messages for text in message.values()]
     tokens = OF_A_REQUEST + sum(OF_A_MESSAGE + len(text.encode("utf-8", "surrogatepass")) for text in texts) + more
     return min(tokens, context) if context else tokens

@@ -113,11 +113,7 @@ class Generator:
             return None
 
     async def __call__(
-        self,
-        messages: Sequence[Message],
-        seed: int,
-        sampling: Sampling,
-        priority: float = 0.0,
+        self, messages: Sequence[Message], seed: int, sampling: Sampling, priority: float = 0.0
     ) -> Completion:
         """Return the completion of `messages`. The waiting request of the highest `priority` is sent first.
         Raises UserError if the server is lost or refuses all requests."""

@@ -50,10 +50,10 @@ class Asker:
         self._wire: Wire  # since it was entered
         self._rates = Rates(_pause_for)
         self._again: dict[object, str] = {}  # the requests that are retried, and why
-        self._away: float | None = None  # the first failed connection since the last reply; monotonic, like all times
-        self._usable_at: float | None = None  # the last usable reply
+        self._away: float | None = None  # since when no connection succeeds; monotonic, like all times here
+        self._usable_at: float | None = None  # when the last usable reply came
         self._failed: set[str] = set()  # prompts that have failed for good since then
-        self._asked = time.monotonic()  # the last request
+        self._asked = time.monotonic()  # when the last request was sent
         self._names: set[str] = set()  # of the model in its replies
         self._doubted = False  # whether another server may answer now
         self._checking = asyncio.Lock()

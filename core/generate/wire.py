@@ -43,7 +43,7 @@ class _Flight:
     patience: float
     deadline: asyncio.Timeout
     address: str
-    heard: float | None = None  # the last byte
+    heard: float | None = None  # when its last byte came
     events: int = 0  # of its stream so far; most servers send one for each token
     stalled: bool = False
 
@@ -57,8 +57,8 @@ class Wire:
         self._addresses = (server.base_url, *server.replicas)
         self._key, self._query, self._limit = server.key, server.query, limit
         self._flights: set[_Flight] = set()
-        self._heard = 0.0  # the last byte of any reply
-        self._served = 0.0  # the sending of the newest request with a byte of reply
+        self._heard = 0.0  # when the last byte of any reply came
+        self._served = 0.0  # when the newest request with a byte of reply was sent
 
     async def __aenter__(self) -> "Wire":
         headers = {"Content-Type": "application/json", "User-Agent": "qed-rsa"}
@@ -144,7 +144,8 @@ class Wire:
         return words[:-end] + shown if (end := next(ends, 0)) else words
 
     def is_at_work(self, since: float) -> bool:
-        """Return whether the server works on a request: it has sent a part of a reply, or has had one `since` then."""
+        """Return whether the server works on a request: it has sent a part of a reply, or holds a request that was sent
+        before `since`, a time of the event loop."""
         return any(flight.heard is not None or flight.sent <= since for flight in self._flights)
 
     @property
@@ -160,7 +161,7 @@ class Wire:
         """Yield the parts of the body and note them for the watchdog. Raises Oversized after `most` bytes."""
         async for part in response.content.iter_any():
             if (most := most - len(part)) < 0:
-                raise Oversized("the reply was ended: it is larger than its cap allows")
+                raise Oversized("the reply is larger than its cap allows, and was cut off")
             self._heard = flight.heard = asyncio.get_running_loop().time()
             self._served = max(self._served, flight.sent)
             flight.events += part.count(b"data:")

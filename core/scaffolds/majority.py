@@ -21,7 +21,7 @@ class Constants(constants.Constants):
 
 
 async def majority(problem: Problem, ask: Ask, config: Constants) -> AsyncIterator[Population]:
-    """Sample N solutions in doublings. A budget that stops it has then paid for little else.
+    """Sample N solutions in doublings, so that a budget that stops it has paid for few unused samples.
 
     Yields:
         The first 1, 2, 4, 8 … N samples. With STAGE = 4: 1, 2, 4, 8, 12, 16 … N, though still sampled in doublings."""

@@ -1,7 +1,7 @@
 """The prompts to solve, aggregate and verify, written from the idea of RSA (arXiv 2509.26626), not its text.
 
-Each has two wordings: for problems with an answer, which goes into a box, and for proofs. The wording is part of an
-experiment's identity: results record `prompts_sha256()`, and a changed prompt changes every journal key.
+Each has two wordings: for boxed answers and for proofs. Functions such as `solve` return the messages of a request. The
+wording is part of an experiment's identity: results record `prompts_sha256()`, and it changes every journal key.
 """
 
 import hashlib
