@@ -255,14 +255,16 @@ def till() -> Iterator[Till]:
     got.close()
 
 
-def ask(till: Till, folder: Path, limit: float, count: int, **sampling: Any) -> tuple[list[Any], float]:
+def ask(
+    till: Till, folder: Path, limit: float, count: int, at_once: int = 64, **sampling: Any
+) -> tuple[list[Any], float]:
     """Return the completions or errors of simultaneous requests, and the dollars spent."""
     card = Card("priced", model="m", base_url=till.url, price=PRICES)
     server = Server("other", till.url, "m", "x", card=card)
 
     async def all_of_them() -> tuple[list[Any], float]:
         with Journal(folder / "a.jsonl") as journal:
-            async with Generator(server, journal, 64, 60.0, stall=30.0, budget=Budget(journal, limit)) as got:
+            async with Generator(server, journal, at_once, 60.0, stall=30.0, budget=Budget(journal, limit)) as got:
                 message = {"role": "user", "content": "How much is 6*7? " * 5}
                 drawn = Sampling(**{"max_tokens": 50} | sampling)
                 asked = [asyncio.ensure_future(got([message], n, drawn)) for n in range(count)]
@@ -292,6 +294,15 @@ def test_64_in_flight_never_pass_the_limit(till: Till, tmp_path: Path, faulty: b
     asked = till.asked
     done, spent = ask(till, tmp_path, 10.0, 400)
     assert not any(isinstance(one, BaseException) for one in done) and till.asked > asked
+
+
+@pytest.mark.usefixtures("hurried")
+def test_bills_beyond_our_count_pass_the_limit_by_what_was_in_flight(till: Till, tmp_path: Path) -> None:
+    till.written = lambda n, cap: 3 * cap
+    for limit in (0.04, 0.1):
+        done, spent = ask(till, tmp_path, limit, 200, at_once=8)
+        assert till.charged == pytest.approx(spent) and any(isinstance(one, Spent) for one in done)
+        assert till.charged <= limit + 8 * till.charged / till.asked
 
 
 def test_an_answer_that_has_to_be_forced_is_paid_for_before_the_first_request(till: Till, tmp_path: Path) -> None:
