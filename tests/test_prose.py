@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("core", "labs", "experiments", "scripts", "benchmarks")
 # Texts that a model is asked with are results: they stay to the letter.

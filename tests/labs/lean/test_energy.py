@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import save
 
 from core.base.errors import UserError
-from labs.lean import embeddings, energy, trajectories, trees
+from labs.lean import embeddings, trajectories, trees
 from labs.lean.energy import Energy, Guide
 from labs.lean.search import search
 from labs.lean.theorem import State
@@ -24,34 +24,27 @@ from tests.labs.lean.forests import WIDTH, head, kept, rows, store, written
 from tests.labs.lean.worlds import Toy, constants, distance, tree
 from tests.labs.training import helpers as training
 
-# Each of its arguments is a command line, run one after the other in a process of its own: one import of torch for all.
-# Steps are few and large, checkpoints 10 apart; "kill" kills at the first.
+# Each argument is a command line, run in a child of one process: one import of torch for all. Steps are few and large.
 COMMANDS = """
-import os, signal, sys
+import os, sys
 import torch
 from pathlib import Path
 from labs.lean import energy_training as training
-training.CHECKPOINT, training.BATCH, training.RATE = 10, 16, 2e-3
-torch.optim.AdamW([torch.zeros(1, requires_grad=True)])  # imports, once and not in each child, what it needs
+training.BATCH, training.RATE = 16, 2e-3
+torch.optim.AdamW([torch.zeros(1, requires_grad=True)])  # imports what each child needs
 
 for line in sys.argv[1:]:
-    how, *args = line.split()
     sys.stdout.flush()
     if child := os.fork():
-        out = Path(args[args.index("--out") + 1])
-        while how == "kill" and not Path(f"{out}.checkpoint").exists():
-            os.sched_yield()
-        if how == "kill":
-            os.kill(child, signal.SIGKILL)
         print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     else:
         try:
-            training.main(args)
+            training.main(line.split())
+            status = 0
         except SystemExit as end:
-            sys.stdout.flush()
-            os._exit(end.code or 0)
+            status = end.code or 0
         sys.stdout.flush()
-        os._exit(0)
+        os._exit(status)
 
 from labs.lean.energy import Energy, names
 from safetensors.torch import load_file
@@ -85,10 +78,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def line(folder: Path, name: str, data: str = "signal", how: str = "run", more: str = "") -> str:
+def line(folder: Path, name: str, data: str = "signal", steps: int = STEPS) -> str:
     at = folder / data
     paths = f"--trajectories {at / 'trajectories'} --embeddings {at / 'embeddings'} --out {folder / name}"
-    return f"{how} {paths} {more if '--steps' in more else f'--steps {STEPS} {more}'}"
+    return f"{paths} --steps {steps}"
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +90,8 @@ def said(folder: Path) -> str:
         COMMANDS,
         line(folder, "once"),
         line(folder, "blind", "noise"),
-        line(folder, "again", how="kill"),
         line(folder, "again"),
-        line(folder, "anew", how="kill"),
-        line(folder, "anew", more="--seed 5"),
-        line(folder, "collapsed_energy", "collapsed", more="--steps 1"),
+        line(folder, "collapsed_energy", "collapsed", steps=1),
         line(folder, "once"),
     )
     return made.stdout + made.stderr.replace("\n  ", " ")
@@ -123,7 +113,7 @@ def test_on_held_out_theorems_it_tells_the_path_from_its_siblings(folder: Path, 
     assert once["auc"]["held_out"]["value"] >= 0.75 and once["auc"]["held_out"]["low"] > 0.5
     assert once["auc"]["held_out"]["n"] >= 4 and once["auc"]["trained"]["n"] >= 20
     assert (once["width"], once["steps"], once["model"], once["layers"]) == (WIDTH, STEPS, MODEL, [512, 256, 128, 1])
-    assert once["loss"][-1] < once["loss"][0] / 2 and once["temperature"] > 0 and once["resumed"] == 0
+    assert once["loss"][-1] < once["loss"][0] / 2 and once["temperature"] > 0
     assert once["states"] == len(forest(folder).vectors) and once["cosine"]["within"] > once["cosine"]["between"]
     assert once["sha256"] == forest(folder).sha256 and f"training: step {STEPS} of {STEPS}, loss " in said
 
@@ -156,18 +146,9 @@ def test_numpy_says_what_torch_says(said: str) -> None:
 
 
 @training.needed
-def test_a_training_that_was_killed_goes_on_to_the_same_bits(folder: Path, said: str) -> None:
-    assert "status -9" in said and record(folder / "again")["resumed"] >= 10
-    assert (folder / "again" / "energy.safetensors").read_bytes() == (
-        folder / "once" / "energy.safetensors"
-    ).read_bytes()
-    assert record(folder / "again")["loss"] == record(folder / "once")["loss"]
-    assert not [path for path in folder.iterdir() if path.name.startswith((".again", "again.checkpoint"))]
-
-
-@training.needed
-def test_another_trainings_checkpoint_is_not_continued_from(folder: Path, said: str) -> None:
-    assert "anew.checkpoint" in said and record(folder / "anew")["resumed"] == 0
+def test_equal_searches_and_seeds_give_equal_bits(folder: Path, said: str) -> None:
+    weights = [(folder / name / "energy.safetensors").read_bytes() for name in ("once", "again")]
+    assert weights[0] == weights[1], said
 
 
 @training.needed
@@ -175,16 +156,6 @@ def test_what_is_there_is_not_trained_again_and_states_that_are_alike_are_a_warn
     assert said.count("error: ") == said.count("status 2") == 1 and "Traceback" not in said, said
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
     assert record(folder / "collapsed_energy")["warning"] in said and record(folder / "collapsed_energy")["warning"]
-
-
-@training.needed
-def test_it_runs_as_a_process_of_its_own(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRAIN_PYTHON", str(training.PYTHON))
-    paths, told = folder / "signal", list[str]()
-    args = [paths / "trajectories"], paths / "embeddings", folder / "leash"
-    assert energy.train(*args, steps=2, seed=0, probe=PROBE, say=told.append)["steps"] == 2 and told
-    with pytest.raises(UserError, match=r"leash\.log"):
-        energy.train(*args, steps=2, seed=0, probe=PROBE)
 
 
 def test_an_energy_of_another_model_is_refused(tmp_path: Path) -> None:

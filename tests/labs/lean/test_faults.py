@@ -26,7 +26,7 @@ from core.engines.need import Need
 from core.generate.journal import Journal
 from core.session.session import Session
 from labs.lean import outcome, served, trajectories
-from labs.lean.constants import EnergyConstants, LeanConstants
+from labs.lean.constants import LeanConstants
 from labs.lean.energy import guided
 from labs.lean.search import ERROR
 from labs.lean.searching import Searching
@@ -273,7 +273,7 @@ def test_embeddings_that_stop_in_a_guided_search_are_one_line_and_what_a_failure
         proxy = Mortal(embedding.base_url)
         through = replace(embedding, base_url=proxy.url)
         width = asked_of(embedding, lambda asking: asking(["⊢ p"])).vectors.shape[1]
-        guidance = guided(kept(tmp_path / "energy", head(width), embedding.identity), through, EnergyConstants())
+        guidance = guided(kept(tmp_path / "energy", head(width), embedding.identity), through)
 
         def found(folder: str) -> list[dict[str, Any]]:
             session = Session("", config, tmp_path, journal, Stop(), server)

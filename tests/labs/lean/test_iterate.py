@@ -10,7 +10,6 @@ import pytest
 from core.base.errors import UserError
 from labs.lean.constants import IterationConstants
 from labs.lean.experiments import check_apart
-from labs.lean.iterate import reset
 from labs.lean.served import POLICY
 from labs.lean.theorem import Theorem
 from labs.training import to_hf
@@ -53,7 +52,6 @@ def test_an_iteration_without_the_one_before_is_one_line(tmp_path: Path) -> None
     [
         ({"ITERATION": 3}, "MAX_ITERATION"),
         ({"TRAIN_NODES": 2, "EXPLORE": "lemmas"}, "MAX_NODES"),
-        ({"ITERATION": 1, "RESET": 1}, "RESET"),
     ],
 )
 def test_constants_that_contradict_each_other_are_refused(changes: dict[str, Any], name: str) -> None:
@@ -66,13 +64,3 @@ def test_a_held_out_theorem_is_not_learned_from() -> None:
     check_apart(learned, [Theorem(*each) for each in HELD_OUT])
     with pytest.raises(UserError, match="identity"):
         check_apart(learned, [Theorem("other", " (p :  Prop) : p → p")])
-
-
-def test_begun_anew_what_was_there_is_kept(tmp_path: Path) -> None:
-    told: list[str] = []
-    for number in (0, 1):
-        (tmp_path / f"iteration_{number}").mkdir()
-        (tmp_path / f"iteration_{number}" / "pairs.jsonl").write_text(str(number))
-    reset(tmp_path, told.append)
-    assert sorted(path.read_text() for path in tmp_path.glob("iteration_*/pairs.jsonl")) == ["0", "1"]
-    assert len(told) == 2 and not (tmp_path / "iteration_0").exists()

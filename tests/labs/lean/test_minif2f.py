@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
-from labs.lean import minif2f, statements
+from labs.lean import minif2f, theorems
 from labs.lean.toolchain import Toolchain
 
 HEADER = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat\n\n"
@@ -121,14 +121,14 @@ def test_mistakes_are_found_before_anything_is_fetched(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_statements_are_read_out_of_leans_source(source: str, name: str, statement: str) -> None:
-    assert statements.theorem_in(source) == (name, statement)
+    assert theorems.theorem_in(source) == (name, statement)
 
 
 @pytest.mark.parametrize(
     "source", ["", "def a : ℕ := 1", "theorem", "theorem a", "theorem a (x : ℕ) := by", "instance : A := b", "@[simp"]
 )
 def test_what_is_no_theorem_gives_none(source: str) -> None:
-    assert statements.theorem_in(source) is None
+    assert theorems.theorem_in(source) is None
 
 
 WORDS = st.sampled_from(["x", "h₀", "x + 1 = 2", "∀ y, y ≤ 3", "f x", "{y | y < 2}", "⟨1, 2⟩", "[MOD 7]", "⌊x⌋", "5!"])
@@ -156,4 +156,4 @@ def test_any_binders_and_type_come_back_as_they_were_written(
     wanted = " ".join([*shown, ":", kind])
     parts = ["theorem", name, *shown, ":", kind, end]
     source = "".join(part + (data.draw(BLANKS) if number < len(parts) - 1 else "") for number, part in enumerate(parts))
-    assert statements.theorem_in(source) == (name, " ".join(wanted.split()))
+    assert theorems.theorem_in(source) == (name, " ".join(wanted.split()))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from labs.lean import download, pairs, theorems
+from labs.lean import pairs, theorems
 from labs.lean.prepare import SPLITS, main
 from tests.fakes.http import HttpFake, Request
 
@@ -159,13 +159,13 @@ def test_a_file_is_fetched_once_whole_or_not_at_all(tmp_path: Path) -> None:
     source, path = tmp_path / "published", tmp_path / "there" / "data.tar.gz"
     source.write_bytes(b"content")
     digest = hashlib.md5(b"content").hexdigest()
-    assert download.fetched(source.as_uri(), path, digest).read_bytes() == b"content"
-    assert download.fetched("http://127.0.0.1:9/x", path, digest) == path  # it is there
+    assert theorems.fetched(source.as_uri(), path, digest).read_bytes() == b"content"
+    assert theorems.fetched("http://127.0.0.1:9/x", path, digest) == path  # it is there
     with pytest.raises(UserError, match=str(path)):
-        download.fetched(source.as_uri(), path, "0" * 32)
+        theorems.fetched(source.as_uri(), path, "0" * 32)
     server = Halved()
     for address in (server.url, "http://127.0.0.1:9/x"):
         with pytest.raises(UserError, match=str(tmp_path / "b")):
-            download.fetched(address, tmp_path / "b")
+            theorems.fetched(address, tmp_path / "b")
     assert not (tmp_path / "b").exists()
     server.close()

@@ -10,15 +10,15 @@ from core.base.errors import UserError
 from core.base.files import storable, write_atomically
 from core.report.report import main
 from labs.lean import report as lean
-from labs.lean import summary, trajectories
-from labs.lean.summary import Report
+from labs.lean import trajectories
+from labs.lean.report import Report
 from tests.helpers.browser import Tab
 from tests.helpers.reports import EVIL, refused
 from tests.labs.lean import searches
 
 
 def columns(found: Report) -> list[dict[str, list[str]]]:
-    return [{column.head: list(column.cells) for column in table.columns} for table in summary.tables(found)]
+    return [{column.head: list(column.cells) for column in table.columns} for table in lean.tables(found)]
 
 
 # Tables
@@ -28,7 +28,7 @@ def test_rates_gains_and_costs_are_those_worked_out_by_hand(results: Path) -> No
     searches.record(results / "lean" / "baseline")
     searches.searched(results / "lean" / "baseline" / "trajectories", None, 1)
     searches.iteration(results)
-    by_nodes, gains, energy, taken, ended, time = columns(summary.read(results / "lean"))
+    by_nodes, gains, energy, taken, ended, time = columns(lean.read(results / "lean"))
     assert by_nodes["searches"] == ["baseline", "first policy", "iteration 0", "iteration 0, energy"]
     rates = {nodes: [cell.split()[0] for cell in by_nodes[f"within {nodes}"]] for nodes in (1, 2, 4, 8)}
     assert rates == {
@@ -53,7 +53,7 @@ def test_rates_gains_and_costs_are_those_worked_out_by_hand(results: Path) -> No
 def test_an_iteration_is_compared_with_the_one_before_and_with_the_first(results: Path) -> None:
     searches.iteration(results, 0)
     searches.searched(searches.record(results / "lean" / "iteration_1") / "eval", *searches.GUIDED)
-    gains = columns(summary.read(results / "lean"))[1]
+    gains = columns(lean.read(results / "lean"))[1]
     assert gains["policy"] == ["first policy", "iteration 0", "iteration 1"]
     assert gains["won, lost"] == ["-", "5, 1", "1, 0"] and gains["won, lost (first)"] == ["-", "5, 1", "5, 0"]
     assert gains["pairs"] == ["-", "1,234", "-"]
@@ -69,7 +69,7 @@ def test_what_is_there_of_a_run_that_goes_on_is_shown_with_notes(
     searches.search(own / "trajectories", "t3", 3, run="another")
     trajectories.part(own / "trajectories", "t2").with_suffix(".json").write_text("{}")  # its tree is not there yet
     searches.searched(searches.record(results / "lean" / "iteration_0.2026-01-01") / "eval", 1, 2)  # put aside
-    found = summary.read(results / "lean")
+    found = lean.read(results / "lean")
     assert [each.label for each in found.searches] == ["first policy", "iteration 0, to learn from", "iteration 0"]
     assert [note.split(" ")[0] for note in found.notes] == ["iteration_0", "iteration", "first"]
     assert columns(found)[1]["minus before"] == ["-", "-"] and b"".join(lean.html(found))
@@ -148,7 +148,7 @@ def test_a_broken_file_is_one_line_and_leaves_no_page(results: Path, capsys: pyt
 
 
 def page_of(results: Path, out: Path) -> Path:
-    write_atomically(out, lean.html(summary.read(results / "lean")))
+    write_atomically(out, lean.html(lean.read(results / "lean")))
     return out
 
 

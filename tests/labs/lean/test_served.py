@@ -143,7 +143,7 @@ def test_a_policy_on_a_gpu_is_embedded_by_a_server_of_its_own(policy: Weights, t
 
 
 def test_a_search_beside_it_is_planned_with_what_is_left(policy: Weights) -> None:
-    assert served.need(policy, CONFIG, beside=True).embeds and not served.need(policy, CONFIG).embeds
+    assert served.need(policy, CONFIG, embeds=True).embeds and not served.need(policy, CONFIG).embeds
     served.check_embeds(policy, CONFIG)
     config = json.loads((policy.path / "config.json").read_text())
     config |= {"num_hidden_layers": 36, "hidden_size": 4096, "intermediate_size": 12288, "vocab_size": 151936}
@@ -154,7 +154,7 @@ def test_a_search_beside_it_is_planned_with_what_is_left(policy: Weights) -> Non
 
 def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(policy: Weights, tmp_path: Path) -> None:
     gguf = Weights(EMBEDDED_GGUF)
-    assert not served.need(gguf, CONFIG, beside=True).embeds
+    assert not served.need(gguf, CONFIG, embeds=True).embeds
     with served.embedding(gguf, tmp_path) as embeds:
         assert embeds.kind == "llama.cpp"
     assert not (tmp_path / "starts").exists()

@@ -165,10 +165,10 @@ import asyncio, sys
 from labs.lean.session import Session
 from labs.lean import toolchain
 async def body():
-    async with Session(toolchain.find()) as session:
-        assert (await session.run(": True")).state
-        print("open", flush=True)
-        await session.run({ENDLESS_STATEMENT!r}, [{ENDLESS!r}])
+    session = Session(toolchain.find())
+    assert (await session.run(": True")).state
+    print("open", flush=True)
+    await session.run({ENDLESS_STATEMENT!r}, [{ENDLESS!r}])
 asyncio.run(body())
 """
     ours = subprocess.Popen(

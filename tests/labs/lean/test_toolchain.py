@@ -179,5 +179,8 @@ def test_lean_runs_in_a_closed_cage(lean: Toolchain) -> None:
 
 
 async def _start(lean: Toolchain) -> State | None:
-    async with Session(lean) as session:
+    session = Session(lean)
+    try:
         return (await session.run(": True")).state
+    finally:
+        await session.end()
