@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from core.base.errors import UserError
@@ -134,7 +135,7 @@ def compared(
     """Search as `policy` does, but with an index of `known` pairs. Return the figures, and the policy's gain on it."""
     config, folder = policy.session.config, policy.folder.parent / FOLDER
     index = Index(known, config.CANDIDATES)
-    session, by = policy.session.but(name=FOLDER), content_key([vars(pair) for pair in known])
+    session, by = policy.session.but(name=FOLDER), content_key([asdict(pair) for pair in known])
     found = replace(policy, session=session, folder=folder / "trajectories", proposing=index, by=by).of(theorems)
     result = outcome.figures(found, [config.MAX_NODES])
     keep(folder, found, result)

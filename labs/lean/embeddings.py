@@ -29,8 +29,6 @@ BATCH, CONCURRENCY = 64, 2  # texts in a request, and requests at once
 PART = 2000  # texts of a part
 SECONDS = 600.0  # of a request, at most
 FEWEST = 128  # characters of the shortest text that may be cut
-# Limits of a warning: mean 1 - cosine of a theorem's states, and the ratio of that to the mean over different theorems.
-SPREAD, SHARE = 0.01, 0.05
 WHAT, REMEDY = "the embeddings", "Remove their folder and embed again"
 
 _TOO_LONG = re.compile(
@@ -207,38 +205,3 @@ def load(folder: Path) -> Stored:
             f"server, does not distinguish these states. {REMEDY}"
         )
     return Stored(parts[0]["model"].item(), vectors, {each: row for row, each in enumerate(hashes)}, cut)
-
-
-class Apart(NamedTuple):
-    """The mean cosine of two different states of one theorem (`within`), and of two theorems (`between`)."""
-
-    within: float
-    between: float
-
-    @property
-    def warning(self) -> str:
-        """A warning if the model hardly distinguishes a theorem's states; else ""."""
-        spread = 1 - self.within
-        if not (spread < SPREAD or spread < SHARE * (1 - self.between)):
-            return ""
-        return (
-            f"states of one theorem have a mean cosine of {self.within:.3f}, of different ones {self.between:.3f}: "
-            "the model hardly distinguishes a theorem's states. Fine-tuning may be the cause"
-        )
-
-
-def apart(vectors: Vectors, theorems: Sequence[Sequence[int]]) -> Apart:
-    """Measure the cosines of states, given each theorem's rows; nan without such pairs."""
-    sums, ns, within = [], [], []
-    for rows in theorems:
-        units = np.asarray(vectors[np.array(rows, np.int64)], np.float64)
-        units /= np.linalg.norm(units, axis=1, keepdims=True)
-        total, n = units.sum(axis=0), len(units)
-        sums.append(total)
-        ns.append(n)
-        if n > 1:
-            within.append((total @ total - n) / (n * (n - 1)))
-    whole, n = np.sum(sums, axis=0), sum(ns)
-    pairs = n * n - sum(each * each for each in ns)
-    across = whole @ whole - sum(each @ each for each in sums)
-    return Apart(float(np.mean(within)) if within else np.nan, float(across / pairs) if pairs else np.nan)

@@ -17,7 +17,6 @@ import math
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,40 +49,48 @@ DEPTH_WEIGHT = 0.3
 TEMPERATURE = 1.0  # at the start
 
 
-@dataclass
-class _State:
-    """All values that a step changes."""
-
-    head: Any
-    temperature: Tensor  # its logarithm
-    optimizer: Any
-    losses: list[float] = field(default_factory=list)
-
-
-def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], _State]:
-    """Train an energy; return its tensors and the last state. Raises UserError if the loss is not finite."""
+def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float, list[float]]:
+    """Train an energy; return its tensors, the temperature, and the losses. Raises UserError for nan losses."""
     torch.set_num_threads(THREADS)
     draws = Draws(forest.trees)
     learned = (tree for tree in forest.trees if not tree.is_held_out)
     seen = np.array(sorted({number for tree in learned for number in (*tree.on_path, *tree.off_path)}))
     mean, scale = _standard(forest.vectors[seen])
     states = torch.from_numpy((forest.vectors - mean) / scale)
-    state = _begun(forest.vectors.shape[1], seed)
-    schedule, began, printed = Schedule.of_finetuning(steps, RATE), time.monotonic(), 0.0
-    state.head.train()
+    torch.manual_seed(derive("energy", seed))
+    head = head_of(forest.vectors.shape[1])
+    temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)  # its logarithm
+    parameters = [*head.parameters(), temperature]
+    decayed, others = ([p for p in parameters if (p.ndim == 2) is is_weight] for is_weight in (True, False))
+    groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, RATE)
+    schedule, began, printed, losses = Schedule.of_finetuning(steps, RATE), time.monotonic(), 0.0, list[float]()
+    head.train()
     for step in range(1, steps + 1):
-        loss = _step(state, draws, states, schedule.scale(step - 1, 1), derive("energy", seed, step - 1))
-        if not math.isfinite(loss):
-            raise UserError(f"the training of the energy diverged: its loss is {loss} after step {step:,}")
-        state.losses.append(loss)
+        torch.manual_seed(step_seed := derive("energy", seed, step - 1))
+        batch = draws.batch(BATCH, rng("energy", step_seed))
+        energies = head(states[torch.from_numpy(batch.states)]).squeeze(-1)  # (examples, 8)
+        scores = (-energies / temperature.exp()).masked_fill(~torch.from_numpy(batch.is_there), -torch.inf)
+        contrast = F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
+        left = torch.from_numpy(batch.remaining / draws.spread).float()
+        loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], left)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, CLIP)
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.scale(step - 1, 1)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.item()))
+        if not math.isfinite(losses[-1]):
+            raise UserError(f"the training of the energy diverged: its loss is {losses[-1]} after step {step:,}")
         now = time.monotonic()
         if now - printed >= TELL_SECONDS or step == steps:
-            printed, left = now, (steps - step) * (now - began) / step
-            print(f"{LINE}step {step:,} of {steps:,}, loss {loss:.3f}, {left:,.0f} s left", flush=True)
+            printed, eta = now, (steps - step) * (now - began) / step
+            print(f"{LINE}step {step:,} of {steps:,}, loss {losses[-1]:.3f}, {eta:,.0f} s left", flush=True)
     tensors = {MEAN: torch.from_numpy(mean), SCALE: torch.from_numpy(scale)}
-    for layer, module in enumerate(module for module in state.head if isinstance(module, nn.Linear)):
+    for layer, module in enumerate(module for module in head if isinstance(module, nn.Linear)):
         tensors |= zip(names(layer), (module.weight.detach(), module.bias.detach()), strict=True)
-    return tensors, state
+    return tensors, temperature.exp().item(), losses
 
 
 def _standard(vectors: Vectors) -> tuple[Vectors, Vectors]:
@@ -101,34 +108,6 @@ def head_of(width: int) -> Any:
         if layer < len(LAYERS) - 1:
             modules += [nn.SiLU(), nn.Dropout(DROPOUT)]
     return nn.Sequential(*modules)
-
-
-def _begun(width: int, seed: int) -> _State:
-    torch.manual_seed(derive("energy", seed))
-    head = head_of(width)
-    temperature = torch.tensor(math.log(TEMPERATURE), requires_grad=True)
-    decayed = [p for p in head.parameters() if p.ndim == 2]
-    others = [*(p for p in head.parameters() if p.ndim != 2), temperature]
-    groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
-    return _State(head, temperature, torch.optim.AdamW(groups, RATE))
-
-
-def _step(state: _State, draws: Draws, states: Tensor, rate: float, seed: int) -> float:
-    """Take a step, and return its loss. All randomness follows from `seed`."""
-    torch.manual_seed(seed)
-    batch = draws.batch(BATCH, rng("energy", seed))
-    energies = state.head(states[torch.from_numpy(batch.states)]).squeeze(-1)  # (examples, 8)
-    scores = (-energies / state.temperature.exp()).masked_fill(~torch.from_numpy(batch.is_there), -torch.inf)
-    contrast = F.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
-    left = torch.from_numpy(batch.remaining / draws.spread).float()
-    loss = contrast + DEPTH_WEIGHT * F.mse_loss(energies[:, 0], left)
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_([*state.head.parameters(), state.temperature], CLIP)
-    for group in state.optimizer.param_groups:
-        group["lr"] = rate
-    state.optimizer.step()
-    state.optimizer.zero_grad()
-    return float(loss.item())
 
 
 def options_of(argv: Sequence[str] | None) -> Namespace:
@@ -153,11 +132,8 @@ def train(options: Namespace) -> None:
     with whole(options.out, "the energy", 2**22) as folder:
         stored = embeddings.load(options.embeddings)
         forest = trees.forest(options.trajectories, stored, options.probe_logprob)
-        apart = embeddings.apart(forest.vectors, [tree.on_path + tree.off_path for tree in forest.trees])
-        if apart.warning:
-            print(f"warning: {apart.warning}", flush=True)
         folder.mkdir()
-        tensors, state = fit(forest, options.steps, options.seed)
+        tensors, temperature, losses = fit(forest, options.steps, options.seed)
         energies = np.array(Energy({name: tensor.numpy() for name, tensor in tensors.items()})(forest.vectors))
         held_out = [tree for tree in forest.trees if tree.is_held_out]
         learned = [tree for tree in forest.trees if not tree.is_held_out]
@@ -166,17 +142,15 @@ def train(options: Namespace) -> None:
             "model": stored.model,
             "width": int(forest.vectors.shape[1]),
             "layers": list(LAYERS),
-            "temperature": round(state.temperature.exp().item(), 6),
+            "temperature": round(temperature, 6),
             "steps": options.steps,
             "seed": options.seed,
-            "loss": [round(float(part.mean()), 4) for part in np.array_split(state.losses, min(100, options.steps))],
+            "loss": [round(float(part.mean()), 4) for part in np.array_split(losses, min(100, options.steps))],
             "auc": {
                 "held_out": trees.auc(held_out, energies).to_json(),
                 "held_out_own": trees.auc(held_out, energies, own=True).to_json(),
                 "trained": trees.auc(learned, energies).to_json(),
             },
-            "cosine": {name: None if math.isnan(value) else round(value, 6) for name, value in apart._asdict().items()},
-            "warning": apart.warning,
             "theorems": len(forest.trees),
             "theorems_held_out": len(held_out),
             "states": len(forest.vectors),

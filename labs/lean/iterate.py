@@ -79,7 +79,7 @@ class Iterations:
     def run(self) -> None:
         """Run or resume the iterations. Raises UserError. Ends the process if it is stopped."""
         for number in numbers(self.config):
-            before = self._weights(number - 1)
+            before = self.policy(number - 1)
             record = self._record(number, before)
             outcomes = self._evaluated_before(number, before)
             if number == 0 and outcomes and not self._goes(outcome.baseline(outcomes, self.config.MAX_NODES, NO_GO)):
@@ -97,7 +97,7 @@ class Iterations:
     def own(self, number: int) -> Path:
         return folder_of(self.folder, number)
 
-    def _weights(self, number: int) -> Weights:
+    def policy(self, number: int) -> Weights:
         """Return the policy of an iteration; -1 is the first policy. Raises UserError if it is missing."""
         if number < 0:
             return self.start
@@ -184,7 +184,7 @@ class Iterations:
         """Train the policy of an iteration, unless the record has it."""
         folder = self.own(number) / "model"
         if known := record.stage("trained"):
-            policy = self._weights(number)
+            policy = self.policy(number)
             if policy.digest == known["digest"]:
                 return policy
         if folder.exists():  # from a run that was killed before it recorded the stage
@@ -199,7 +199,7 @@ class Iterations:
             seed=seeds.derive(self.config.SEED, "lean", "train", number) % 2**31,
             say=self.say,
         )
-        policy = self._weights(number)
+        policy = self.policy(number)
         record.done("trained", trained | {"digest": policy.digest})
         return policy
 

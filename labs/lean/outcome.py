@@ -35,7 +35,7 @@ TABLE, PROOFS = "table.txt", "proofs.json"  # in the folder of a run
 NO_GO = 0.05  # if the whole interval of a baseline is below this, there is too little to learn from
 MOVE = "Move its folder away, and run the same command again"
 LEAST_GAIN = 0.05  # of the rate, by an iteration after the first: a smaller gain does not justify its searches
-TRY = "Try more MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL that was taught pairs (docs/lean.md)"
+HINT = "Try more MAX_NODES and CANDIDATES, easier THEOREMS, or a MODEL that was taught pairs (docs/lean.md)"
 PARTS = ("lean", "policy", "energy", "accept")  # of a search's seconds
 
 
@@ -189,7 +189,7 @@ def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[boo
     if found.value and found.high >= least:
         return True, text
     why = f"below {100 * least:.0f}%, which is too little to learn from" if found.value else "no theorem at all"
-    return False, f"{text}, {why}. {TRY}"
+    return False, f"{text}, {why}. {HINT}"
 
 
 def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:

@@ -8,7 +8,6 @@ import json
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,24 +24,14 @@ IRRELEVANT = ("{x}", "¬{x}", "{x} → {y}", "{x} ∧ {y}", "{x} ∨ {y}", "{x} 
 MOST_IRRELEVANT = 4
 _VARIABLES = re.compile(r"^([A-Za-z](?: [A-Za-z])*) : (.+)$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][\w']*(?:\.[A-Za-z_][\w']*)*")
-WHAT, REMEDY = "the pairs", "Remove the file, and run the same command again"
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True, rename={"tactic": "output"}):
     """A proof state as text, the tactic that a proof of the theorem takes there, and the theorem's name."""
 
     theorem: str
     state: str
     tactic: str
-
-
-class _Row(Struct):
-    """The fields of a line that make a pair."""
-
-    theorem: str
-    state: str
-    output: str
 
 
 def merged(parts: Iterable[Sequence[Pair]]) -> list[Pair]:
@@ -63,8 +52,10 @@ def write(path: Path, pairs: Iterable[Pair]) -> None:
 
 def read(path: Path) -> list[Pair]:
     """Read the pairs of a file. Raises UserError."""
-    rows = decoded(path, _Row, WHAT, REMEDY, is_lines=True)
-    return [Pair(row.theorem, row.state, row.output) for row in rows]
+    pairs: list[Pair] = decoded(
+        path, Pair, "the pairs", "Remove the file, and run the same command again", is_lines=True
+    )
+    return pairs
 
 
 # Copies under other names

@@ -49,29 +49,21 @@ KEPT, TWICE, HELD_OUT = "kept", "the same pair again", "of a theorem that is hel
 
 
 class Tactic(Struct):
-    """A tactic of a traced proof."""
-
     state_before: str
     tactic: str
 
 
 class Traced(Struct):
-    """A theorem and the tactics of its proof."""
-
     full_name: str
     traced_tactics: list[Tactic]
 
 
 class Premise(Struct):
-    """The source of a definition or a theorem, without its proof."""
-
     full_name: str
     code: str
 
 
 class File(Struct):
-    """A file of the corpus."""
-
     premises: list[Premise]
 
 
@@ -100,11 +92,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             downloaded = here / "downloads" / Path(BENCHMARK).name
             path = Path(args.source).expanduser() if args.source else fetched(BENCHMARK, downloaded, MD5)
             folder = _folder(path, unpacked := new / "unpacked")
-            source = {
-                "path": str(path),
-                "sha256": sha256(path),
-                "metadata": read_json(folder / "metadata.json", FILE, REMEDY),
-            }
+            metadata = read_json(folder / "metadata.json", FILE, REMEDY)
+            source = {"path": str(path), "sha256": sha256(path), "metadata": metadata}
             manifest = prepared(folder, args.split, new, args.theorems) | {"source": source}
             shutil.rmtree(unpacked, ignore_errors=True)
             _write(new / "manifest.json", manifest)

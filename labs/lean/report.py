@@ -330,7 +330,6 @@ def _metric(head: str, read: Callable[[Any], Any], cell: Callable[[Any], str] = 
 
 
 def _gains(read: Callable[[Any], Paired | None], heads: Sequence[str], ranks: Sequence[int]) -> list[Metric]:
-    """Return the three columns of a gain."""
     cells: list[Callable[[Paired], str]] = [
         lambda of: shift(of.difference, of.low, of.high),
         lambda of: f"{of.wins}, {of.losses}",
@@ -487,6 +486,5 @@ def _tree(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
     ]
 
 
-def _number(value: float | None) -> float | None:
-    """Round a number, or return None for nan and infinities."""
+def _number(value: float | None) -> float | None:  # JSON has no nan and no infinities
     return round(value, 6) if value is not None and math.isfinite(value) else None

@@ -180,8 +180,9 @@ class _Search:
         self._proposed: dict[int, tuple[Candidate, ...]] = {}
         self._unique: list[int] = []
         self._failures: Counter[str] = Counter()
-        self._missed = ""  # the last failure that was not a tactic's own
+        self._missed = ""  # the last failure that left something untried
         self._seconds = dict.fromkeys(("policy", "lean", "energy", "accept"), 0.0)
+        self._too_late = _Over(TIME, f"{config.SECONDS:g} s")
 
     async def run(self) -> Found:
         path: list[int] = []
@@ -225,7 +226,6 @@ class _Search:
         self._add(Node(0, None, "", 0.0, 0.0, 0, step.state.pp, step.state.goals), step.state)
 
     async def _score(self) -> None:
-        """Compute the energies of new states."""
         new = [number for number in self._frontier if self._nodes[number].energy is None]
         if not new or not self.world.energy:
             return
@@ -294,7 +294,6 @@ class _Search:
         return None
 
     def _noted(self, number: int, tactic: str, logprob: float, step: Step | Failed) -> Node:
-        """Add the node of an applied tactic, and count its failure."""
         parent = self._nodes[number]
         node = Node(len(self._nodes), number, tactic, logprob, parent.total + logprob, parent.depth + 1, None)
         if isinstance(step, Failed):
@@ -345,7 +344,6 @@ class _Search:
         return False
 
     def _path(self, number: int) -> list[int]:
-        """Return the nodes from the start to this one."""
         path = [number]
         while (parent := self._nodes[path[-1]].parent) is not None:
             path.append(parent)
@@ -355,7 +353,6 @@ class _Search:
         return [self._nodes[each].tactic for each in self._path(number)[1:]]
 
     def _miss(self, kind: str, why: str) -> None:
-        """Count a failure by which something remained untried."""
         self._failures[kind] += 1
         self._missed = why
 
@@ -368,7 +365,7 @@ class _Search:
             if broken := next((task for task in tasks if task.done() and task.exception()), None):
                 broken.result()
             if not all(task.done() for task in tasks):
-                raise self._too_late()
+                raise self._too_late
             return [task.result() for task in tasks]
         finally:
             await ended(tasks)
@@ -379,10 +376,7 @@ class _Search:
 
     def _see_time(self) -> None:
         if not self._left:
-            raise self._too_late()
-
-    def _too_late(self) -> _Over:
-        return _Over(TIME, f"{self.config.SECONDS:g} s")
+            raise self._too_late
 
     @contextmanager
     def _timed(self, what: str) -> Iterator[None]:

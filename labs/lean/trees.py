@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,8 +140,7 @@ def _families(children: Children) -> list[Family]:
     return [(tuple(sorted(on)), tuple(sorted(off))) for _, (on, off) in sorted(children.items()) if on and off]
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """The states of one training step, and `remaining` (examples,): tactics to the end of the proof.
 
     `states` (examples, 1 + NEGATIVES) begin with a state on the path. `is_there` (same shape) is False for padding."""
@@ -169,11 +168,8 @@ class Draws:
             for number, left in zip(tree.on_path, tree.remaining, strict=True)
             if tree.off_path or len(self._off)
         ]
-
-    @property
-    def spread(self) -> float:
-        """The standard deviation of the examples' distances to the end; 1 if all are equal."""
-        return float(np.std([left for _, _, left in self.examples])) or 1.0
+        # The standard deviation of the distances to the end; 1 if all are equal.
+        self.spread = float(np.std([left for _, _, left in self.examples])) or 1.0
 
     def batch(self, size: int, rng: np.random.Generator) -> Batch:
         chosen = rng.integers(len(self.examples), size=size)

@@ -12,7 +12,7 @@ import pytest
 from core.base.errors import RunFailed, UserError
 from core.engines.server import Server
 from labs.lean import embeddings
-from labs.lean.embeddings import Embedded, apart, embed, load, text_of
+from labs.lean.embeddings import Embedded, embed, load, text_of
 from labs.lean.served import on_llamacpp
 from tests.fakes.http import Proxy, answer, reset
 from tests.labs.lean.embedding import Given, Mortal, asked
@@ -129,19 +129,3 @@ def test_parts_that_do_not_go_together_or_are_damaged_are_refused(server: Server
         part.write_bytes(content)
         with pytest.raises(UserError, match=r"00000\.npz"):
             load(tmp_path)
-
-
-def test_states_that_a_model_does_not_tell_apart_are_warned_about() -> None:
-    rng = np.random.default_rng(0)
-    theorems = [[3 * t, 3 * t + 1, 3 * t + 2] for t in range(20)]
-    middles = np.repeat(rng.normal(size=(20, 16)), 3, axis=0)
-    noise = rng.normal(size=(60, 16))
-    sound = apart((middles + noise).astype(np.float32), theorems)
-    assert 0.3 < sound.within < 0.7 and abs(sound.between) < 0.1 and not sound.warning
-    for spoilt in (middles + 0.01 * noise, 100 + 0.1 * noise + 0 * middles):
-        assert apart(spoilt.astype(np.float32), theorems).warning
-    pairs = [(a, b) for a in range(60) for b in range(60) if a // 3 != b // 3]
-    units = (middles + noise) / np.linalg.norm(middles + noise, axis=1, keepdims=True)
-    assert sound.between == pytest.approx(np.mean([units[a] @ units[b] for a, b in pairs]), abs=1e-5)
-    alone = apart(noise.astype(np.float32), [[0]])
-    assert np.isnan(alone.within) and np.isnan(alone.between) and not alone.warning

@@ -44,8 +44,8 @@ from tests.labs.lean.small import HELD_OUT, LEARNED, TIMES, below, born, written
 from tests.labs.training import helpers as training
 
 NAME = "24_lean_iteration"
-SMALL = ("TRAIN_NODES=16", "EPOCHS=2", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=120", "ENERGY=1")
-SEARCHES = ("trajectories", "noisy", "eval_before", "eval", "eval_energy")
+SMALL = ("TRAIN_NODES=16", "EPOCHS=1", "MAX_NODES=8", "HARVEST=4", "GO=1", "STEPS=20", "SKIP_BASELINE=1")
+SEARCHES = ("trajectories", "noisy", "eval", "eval_energy")
 pytestmark = [pytest.mark.usefixtures("lean"), training.needed]
 
 Moment = Callable[[Path], bool]  # of an iteration's folder: whether it has come so far
@@ -54,7 +54,7 @@ MOMENTS: dict[str, Moment] = {
     "searching": lambda own: any(own.glob("trajectories/*.json")),
     "training": lambda own: (own / "model.log").exists(),
     "embedding": lambda own: (own / "eval_no_energy.json").exists(),
-    "training the energy": lambda own: (own / "energy.checkpoint").exists(),
+    "training the energy": lambda own: (own / "energy.log").exists(),
     "evaluating": lambda own: any(own.glob("eval_energy/*.json")),
 }
 

@@ -253,8 +253,7 @@ def test_what_a_model_wrote_is_text(tab: Tab, results: Path) -> None:
         assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), route
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_every_view_fits_its_screen(browser: Any, results: Path, width: int, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     searches.iteration(results)

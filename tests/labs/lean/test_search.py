@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.base.errors import UserError
@@ -72,6 +72,7 @@ def whole(found: Found, graph: Graph) -> None:
         assert found.reason in (BUDGET, EMPTY, TIME, START, ERROR) and found.why and found.tactics == []
 
 
+@settings(max_examples=50)
 @given(GRAPHS, ENERGIES, st.integers(1, 40), st.integers(1, 8), st.floats(0, 1), st.integers(1, 8))
 def test_never_more_nodes_than_the_limit_and_every_result_is_whole(
     graph: Graph, energy: Callable[[int], float] | None, most: int, batch: int, alpha: float, asked: int
@@ -85,6 +86,7 @@ def test_never_more_nodes_than_the_limit_and_every_result_is_whole(
         assert found.applied == most
 
 
+@settings(max_examples=50)
 @given(GRAPHS, ENERGIES, st.integers(1, 8), st.floats(0, 1), st.integers(1, 9))
 def test_a_budget_that_covers_the_space_finds_a_proof_exactly_where_breadth_first_does(
     graph: Graph, energy: Callable[[int], float] | None, batch: int, alpha: float, depth: int
@@ -97,6 +99,7 @@ def test_a_budget_that_covers_the_space_finds_a_proof_exactly_where_breadth_firs
     assert len(shallow.tactics) <= depth and (not shallow.is_proved or breadth_first(graph, depth) is not None)
 
 
+@settings(max_examples=50)
 @given(GRAPHS, ENERGIES, st.integers(1, 30), st.integers(1, 8), st.integers(0, 99))
 def test_equal_answers_make_equal_trees_in_whatever_order_they_come(
     graph: Graph, energy: Callable[[int], float] | None, most: int, batch: int, jitter: int
