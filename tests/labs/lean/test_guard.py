@@ -43,33 +43,11 @@ HOSTILE = [
     "   ",
     "The next tactic is simp",
     "sorry",
-    "exact sorry",
-    "admit",
     "exact Foo.sorryAx _",
     "#eval IO.println 1",
     "trivial\n#eval 1",
-    "trivial\n  theorem x : False := x",
-    "trivial theorem x : False := x",
-    "exact h axiom bad : False",
-    "exact x²theorem",
-    "exact 0x1faxiom",
-    "exact 1e5end",
-    "exact 1.end",
-    "exact λend",
-    "trivial\nend",
-    "set_option maxHeartbeats 0 in trivial",
-    "open Lean in trivial",
-    "run_tac pure ()",
-    "run_tac do Lean.logInfo m",
-    "exact (by_elab return x)",
-    "exact (by run_tac pure ())",
-    "first | run_tac pure () | trivial",
-    "exact unsafe cast",
-    "exact (unsafeCast 1)",
-    "native_decide",
     "decide +native",
     "exact Lean.ofReduceBool _ _ rfl",
-    "bv_decide",
     "simp (config := evil)",
     "simp ( maxSteps\n:= evil)",
     "simp (config.x := evil)",
@@ -77,61 +55,29 @@ HOSTILE = [
     "apply?",
     "simp?",
     "hint",
-    "polyrith",
-    "plausible",
-    "attribute [simp] foo in trivial",
-    "@[simp] trivial",
-    "trivial\nattribute [instance] foo",
-    "trivial\ninstance : Inhabited False := x",
     'trivial\nnotation "x" => y',
     'trivial\nmacro "x" : tactic => y',
-    "trivial\nelab_rules : tactic | x => y",
-    "trivial\ninitialize foo : IO Unit",
-    "trivial\nimplemented_by foo",
-    "exact include_str file",
     'exact include_str "/etc/passwd"',
     "let rec f := f",
     "let  rec f : Nat := f\nexact f",
-    "exact dbg_trace x",
-    "exact panic! x",
-    "trivial -- and so on",
-    "trivial /- and",
-    "trivial -/",
     'exact "',
-    'exact "theorem"',
     "exact 'a'",
-    "exact `(foo)",
-    "exact ``foo",
     "exact $x",
-    "exact «theorem»",
     "exact (h",
     "exact h)",
     "exact (h]",
     "exact ⟨h",
     "exact ‹h",
-    "exact h\u200b",
-    "exact h\u00a0x",
-    "exact h\tx",
-    "exact h\rtheorem",
     "exact h\x00",
     "exact h\x1b[2J",
-    "exact h\u2028theorem",
     "exact h\u202eevil",
     "ехact h",  # Cyrillic
     "exact ｈ",  # full width
     "exact h\u037e trivial",
     "exact e\u0301",
-    "exact h; skip",
-    "exact qed_rsa_theorem",
-    "exact given_qed_rsa_theorem",
     "exact _root_.qed_rsa_theorem",
     "exact " + "h" * 2000,
-    "intro x\nunsafe def f := f",
-    "intro x\ndeclare_syntax_cat evil",
-    "intro x\nregister_option evil : Nat",
-    "unhygienic intro x",
     "exact binop% f x y",
-    "elab_foo",
     # Settings that Lean would run as code
     "simp (config := by exact evil)",
     "simp (config := { maxSteps := evil 1 })",
@@ -155,12 +101,7 @@ HOSTILE = [
     "exact foo (x := (println! 5))",
     "exact foo (x := timeit y z)",
     "simp (disch := run_tac evil)",
-    "trace evil",
-    "sleep 100000",
     "rw?",
-    "open Lean Elab in exact h",
-    "set_option trace.Meta.synthInstance true in simp",
-    "initialize evil : Nat",
     "exact (h : Foo.IO Unit)",
     "exact f <$>$x",
     "exact x²simp(maxSteps := evil)",
@@ -204,31 +145,24 @@ def test_any_text_is_judged(text: str) -> None:
     assert isinstance(refused_statement(text), str)
 
 
-WORDS = sorted(guard.COMMANDS | guard.HOLES | guard.INSIDES | {"run_tac", "elab_x", "declare_x", "unsafeFoo"})
-# All that may stand before and behind a word so that Lean still reads that word.
-BEFORE = st.sampled_from(
-    [" ", "\n", "(", "⟨", ";", "²", "→", "1 ", "0x1f", "1e5", "1.", "λ", "·", "!", "∀", "=", ">", "‹"]
+WORDS = (
+    *sorted(guard.COMMANDS | guard.HOLES | guard.INSIDES),
+    *("run_tac", "elab_x", "declare_x", "register_x", "unsafeFoo", "qed_rsa_theorem", "given_qed_rsa_theorem"),
 )
-BEHIND = st.sampled_from([" ", "\n", ")", ";", "²", " x", "\n  x", "→", ".x", "", "⟩", "(", "%", "!", "#"])
+# Signs before and after a word that Lean still reads as that word.
+BEFORE = " ", "\n", "(", "⟨", ";", "²", "→", "1 ", "0x1f", "1e5", "1.", "λ", "·", "!", "∀", "=", ">", "‹"
+BEHIND = " ", "\n", ")", ";", "²", " x", "\n  x", "→", ".x", "", "⟩", "(", "%", "!", "#"
+SIGNS = '"', "`", "#", "$(", "@[", "--", "/-", "-/", "«", "»", "\t", "\r", "\u2028", "\u200b", "\u00a0"
 
 
-@given(st.sampled_from(WORDS), BEFORE, BEHIND)
-def test_no_refused_word_is_let_through_wherever_it_stands(word: str, before: str, behind: str) -> None:
-    assert refused(f"exact (h){before}{word}{behind}")
-    assert refused(f"{word}{behind}")
-    assert refused_statement(f"(p : Prop) : (p){before}{word}{behind}")
-
-
-# A dollar sign between blanks is an operator of Lean's, and is let through.
-SIGNS = st.sampled_from(
-    ['"', "`", "#", "$(", "@[", "--", "/-", "-/", "«", "»", "\t", "\r", "\u2028", "\u200b", "\u00a0"]
-)
-
-
-@given(st.text(alphabet="abxy ⟨⟩()→∧123", max_size=20), SIGNS, st.text(alphabet="abxy ⟨⟩()→∧123", max_size=20))
-def test_no_refused_sign_is_let_through(before: str, sign: str, behind: str) -> None:
-    assert refused(f"exact {before}{sign}{behind}")
-    assert refused_statement(f"(p : Prop) : p {before}{sign}{behind}")
+def test_no_refused_word_or_sign_is_let_through_wherever_it_stands() -> None:
+    for word in WORDS:
+        for around in (*(f"{before}{word} x" for before in BEFORE), *(f" {word}{behind}" for behind in BEHIND)):
+            assert refused(f"exact (h){around}") and refused_statement(f"(p : Prop) : (p){around}"), around
+        assert refused(word) and refused(f"{word} x")
+    for sign in SIGNS:
+        for around in (sign, f"a{sign}b", f" {sign} ", f"({sign})", f"⟨x{sign}"):
+            assert refused(f"exact {around}") and refused_statement(f"(p : Prop) : p {around}"), around
 
 
 @given(st.text(alphabet="()[]{}⟨⟩‹›x", max_size=12))

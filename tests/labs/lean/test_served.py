@@ -152,9 +152,14 @@ def test_a_search_beside_it_is_planned_with_what_is_left(policy: Weights) -> Non
         served.check_embeds(policy, CONFIG)
 
 
-def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(policy: Weights, tmp_path: Path) -> None:
+def test_a_policy_that_no_gpu_serves_is_embedded_on_the_cpu(
+    policy: Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gguf = Weights(EMBEDDED_GGUF)
     assert not served.need(gguf, CONFIG, embeds=True).embeds
-    with served.embedding(gguf, tmp_path) as embeds:
-        assert embeds.kind == "llama.cpp"
+    monkeypatch.setattr(served, "is_on_gpu", lambda policy: False)
+    for made in (gguf, policy):
+        with served.embedding(made, tmp_path) as embeds:
+            assert embeds.kind == "llama.cpp"
+            assert asked(embeds, lambda embedder: embedder(["⊢ p"])).vectors.shape == (1, 128)
     assert not (tmp_path / "starts").exists()
