@@ -1,4 +1,4 @@
-"""Train the energy of proof search, in .venv-train (bash setup.sh train):
+"""Train the energy of proof search, in .venv-train (bash setup.sh train).
 
     PYTHONPATH=. .venv-train/bin/python scripts/energy.py --trajectories PATH… --embeddings FOLDER --out FOLDER
 

@@ -1,4 +1,4 @@
-"""Prepare pairs to teach a real policy, and theorems to search: bash scripts/prepare_lean.sh
+"""Prepare pairs to teach a real policy, and theorems to search: bash scripts/prepare_lean.sh.
 
 The source is LeanDojo's traced Mathlib (Yang et al., arXiv 2306.15626): the archive "LeanDojo Benchmark 4", or a
 folder with the same files:
