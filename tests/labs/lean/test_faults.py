@@ -1,5 +1,6 @@
-"""Expert iteration in Lean, killed wherever it is, on disks that fill up, with parts that die: the real tiny policy,
-real Lean, real training. The same command then comes to the same files, and asks for nothing that it had."""
+"""Expert iteration in Lean, killed wherever it is, with parts that die: the real tiny policy, real Lean, real training.
+
+The same command then leaves the same files, and asks for nothing that it had."""
 
 import json
 import os
@@ -34,7 +35,6 @@ from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
 from tests.conftest import ROOT, environment, heed_signals
 from tests.faults.conftest import FIGURES, SEED, Popen, end, wait
-from tests.helpers.disks import fill, mounted, the_error
 from tests.helpers.once import once
 from tests.helpers.processes import eventually
 from tests.labs.lean.embedding import Mortal
@@ -201,37 +201,6 @@ def test_killed_at_random_moments(kills: int, whole: Path, theorems: list[str], 
         finish(results, theorems)
         assert_same(results, whole)
     FIGURES.append(f"SIGKILL of iterations in Lean: {dict(counts)} in {runs} runs, all as undisturbed, nothing left")
-
-
-# Where a disk has so much room left, and from which moment.
-DISKS = (
-    *(("start", free) for free in (0, 100_000, 1_000_000, 4_000_000)),
-    *((name, free) for name in list(MOMENTS)[1:] for free in (0, 20_000, 300_000)),
-)
-
-
-@pytest.mark.faults
-def test_a_disk_that_fills_up_is_one_line_each_time_and_nothing_is_lost(
-    whole: Path, theorems: list[str], tmp_path: Path
-) -> None:
-    said = Counter[str]()
-    with mounted(tmp_path / "disk", "32m") as disk:
-        for name, free in DISKS:
-            process = begin(disk, theorems)
-            while process.poll() is None and not MOMENTS[name](own(disk)):
-                time.sleep(0.002)
-            with suppress(OSError, ValueError):  # the run writes as well, and may have left less than that
-                fill(disk, free)
-            status, _, err = end(process)
-            (disk / "ballast").unlink(missing_ok=True)
-            if status:
-                said[name] += 1
-                line = the_error(status, err)
-                assert str(disk) in line or "model" in line, err
-        finish(disk, theorems)
-        assert_same(disk, whole)
-    assert said, "no disk was too small: this test tests nothing"
-    FIGURES.append(f"disks that fill up in iterations in Lean: {dict(said)} of {len(DISKS)} ended in one line")
 
 
 def helping(whole: Path, results: Path) -> None:
