@@ -41,7 +41,6 @@ def run(
     folder: Path,
 ) -> Found:
     """Search with the `policy` and the `energy` of one iteration, in each order and with each seed. Raises UserError.
-
     Outcomes go to `folder`. Ends the process if it is stopped."""
     found: Found = {order: [] for order in ORDERS}
     config = session.config
@@ -68,7 +67,6 @@ async def _random() -> AsyncIterator[Scores]:
 
 def compared(found: Found, budgets: Sequence[int]) -> dict[str, Any]:
     """Return, for the record, each order's rates by budget and its gain on LOGPROB at the last budget.
-
     Seeds are averaged by theorem. p is also corrected for the number of orders."""
     orders: dict[str, Any] = {}
     first = _solved(found[LOGPROB], budgets[-1])

@@ -18,8 +18,7 @@ from collections.abc import Sequence
 
 from core.base.errors import one_line
 from labs.lean import guard
-from labs.lean.session import LONGEST_ERROR, SORRY
-from labs.lean.theorem import GIVEN, NAME, Theorem, Verdict, proof
+from labs.lean.theorem import GIVEN, LONGEST_ERROR, NAME, SORRY, Theorem, Verdict, proof
 from labs.lean.toolchain import Toolchain
 
 SECONDS = 300.0

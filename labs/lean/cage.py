@@ -73,7 +73,6 @@ def cut_off() -> str:
 
 def keep_to(folder: Path) -> str:
     """Let this process and its children write only in `folder` (Landlock). Return the error, "" if none.
-
     Modes and times of files elsewhere can still be changed."""
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)

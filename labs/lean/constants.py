@@ -23,7 +23,6 @@ def budgets(nodes: int) -> list[int]:
 @dataclass(frozen=True, kw_only=True)
 class LeanConstants(Asking):
     """The constants of a search. A node is a tactic sent to Lean, whatever its result.
-
     Tactics take most of Lean's time, in any order of states. So searches with equal MAX_NODES do equal work, however
     many states they expand and however often the model repeats a tactic."""
 
@@ -107,7 +106,6 @@ class ControlledConstants(BaselineConstants):
 @dataclass(frozen=True, kw_only=True)
 class IterationConstants(BaselineConstants, EnergyConstants):
     """The constants of expert iteration.
-
     Training lemmas are searched with EXPLORE and TRAIN_NODES, held-out lemmas with PROBES and MAX_NODES alone."""
 
     closed = MappingProxyType({**LeanConstants.closed, **EnergyConstants.closed})

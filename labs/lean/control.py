@@ -25,10 +25,10 @@ from labs.lean.outcome import Outcome, keep
 from labs.lean.pairs import Pair
 from labs.lean.search import Candidate
 from labs.lean.searching import Searching
+from labs.lean.session import Workers
 from labs.lean.theorem import State, Theorem
 from labs.lean.theorems import TRAIN
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 
 FOLDER = "index"  # in the baseline's folder, and the field of its record
 SHARPNESS = 10.0  # of the softmax over cosines
@@ -89,9 +89,7 @@ def bag(state: str) -> Counter[str]:
 
 
 def given(config: ControlledConstants, theorems: Sequence[Theorem], lean: Toolchain) -> tuple[list[Pair], str] | None:
-    """Return the pairs in INDEX except for searched theorems, and their name; None for no control.
-
-    Raises UserError."""
+    """Return the pairs in INDEX without searched theorems, and their name; None if INDEX=none. Raises UserError."""
     if config.INDEX == "none" or (config.INDEX == "auto" and config.THEOREMS != "auto"):
         return None
     if config.INDEX == "auto":

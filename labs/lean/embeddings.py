@@ -79,7 +79,6 @@ class Embedder:
 
     async def __call__(self, texts: Sequence[str]) -> Embedded:
         """Embed non-empty texts. A text that is too long for the server loses its middle.
-
         Raises RunFailed for invalid embeddings, since all searches that an energy guides need them."""
         tasks = [
             asyncio.ensure_future(self._of(texts[begin : begin + self.batch]))

@@ -130,7 +130,6 @@ def train(
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Train an energy on searches and their embeddings, and return its energy.json. Raises UserError.
-
     The folder `out` is written completely or not at all, as by labs.training.process.train."""
     from labs.training.process import supervised  # imports the engines, which nothing else here needs
 

@@ -26,10 +26,10 @@ from labs.lean.iterate import Iterations, folder_of, numbers, policy_in, untrain
 from labs.lean.outcome import NO_GO, TABLE, Record, keep
 from labs.lean.report import overview
 from labs.lean.searching import Searching
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.theorems import TEST, TRAIN
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 from labs.training import process
 from labs.training import served as weights
 from labs.training.served import Weights
@@ -41,7 +41,6 @@ TACTIC_TOKENS = 16  # median of a tactic, assumed
 
 def baseline(experiment: Task[ControlledConstants], namespace: Mapping[str, Any]) -> None:
     """Run the experiment whose file has the globals `namespace`, with NAME=value overrides from the command line.
-
     Ends the process as core.session.run.run does."""
     with session.command(experiment.constants, namespace, TAKEN) as (name, config, stop):
         config = config.tried()

@@ -9,6 +9,7 @@ kill anywhere. A run ends if the figures are no go.
 """
 
 import asyncio
+import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -60,7 +61,6 @@ def untrained(folder: Path, config: IterationConstants) -> int:
 @dataclass
 class Iterations:
     """Iterations from a policy with the weights `start`, on `theorems` to learn from and `held_out` theorems.
-
     `where`: the names of both. `folder` contains all iterations."""
 
     session: Session[IterationConstants]
@@ -211,7 +211,7 @@ class Iterations:
         result = outcome.figures(outcomes, config.budgets)
         if before:
             result["gain"] = vars(outcome.compared(before, outcomes, config.MAX_NODES))
-        write_atomically(own / "eval_no_energy.json", outcome.as_json(result))
+        _write(own / "eval_no_energy.json", result)
         keep(own, outcomes, result)
         record.done("evaluated", result, complete=not config.ENERGY)
         rate = outcome.rate(result, config.MAX_NODES)
@@ -219,7 +219,7 @@ class Iterations:
         self.say(f"iteration {number}: {rate}% of {len(outcomes)} held-out theorems{gained}")
         if config.ENERGY:
             found = self._with_energy(f"iteration {number}", number, policy, own, own / "eval_energy", outcomes)
-            write_atomically(own / "eval.json", outcome.as_json(found))
+            _write(own / "eval.json", found)
             record.done("guided", found, complete=True)
             helps = "go: the energy helps; searches to learn from use it"
             not_shown = "no go: the energy is not shown to help; searches to learn from do not use it"
@@ -232,7 +232,6 @@ class Iterations:
         self, whose: str, number: int, policy: Weights, home: Path, searches: Path, alone: Sequence[Outcome]
     ) -> dict[str, Any]:
         """Train an energy for a policy, in `home`, and search the held-out theorems with it at equal nodes.
-
         It learns from the searches up to an iteration. Return the figures, with the gain on the outcomes `alone`."""
         with embedding(policy, self.folder) as embeds:
             auc = self._energy(number, embeds, home)["auc"]
@@ -272,3 +271,7 @@ class Iterations:
         seed = seeds.derive(self.config.SEED, "lean", "energy", number) % 2**31
         given, steps, probe = (searches, home / "embeddings", folder), self.config.STEPS, self.config.PROBE_LOGPROB
         return energy.train(*given, steps=steps, seed=seed, probe=probe, say=self.say)
+
+
+def _write(path: Path, figures: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps(figures, indent=1).encode() + b"\n")

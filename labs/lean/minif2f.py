@@ -54,7 +54,6 @@ def is_named(named: str) -> bool:
 
 def given(named: str, lean: Toolchain, folder: Path) -> tuple[list[Theorem], Toolchain]:
     """Return the theorems of a split, fetched into `folder` if missing, and `lean` with the `open` lines they need.
-
     Raises UserError, before it fetches anything if `lean` has no Mathlib."""
     split = named.partition(":")[2] or SPLITS[0]
     if split not in SPLITS:

@@ -41,7 +41,6 @@ PARTS = ("lean", "policy", "energy", "accept")  # of a search's seconds
 
 class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
     """An outcome of a search. `run` is a hash of all its inputs except the theorem; `reason` and `why` are as in Found.
-
     `at`: the number of nodes up to the end of the proof; None without a proof. `proof`: its tactics, with the `states`
     before them. `unique`: different tactics proposed in each expanded state. `counts`: the policy's requests."""
 
@@ -178,10 +177,6 @@ def rate(figures: dict[str, Any], nodes: int) -> str:
     return interval(figures["solved"][str(nodes)])
 
 
-def as_json(figures: dict[str, Any]) -> bytes:
-    return json.dumps(figures, indent=1).encode() + b"\n"
-
-
 def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[bool, str]:
     """Judge a baseline: no go if it proves nothing, or if its rate's whole interval is below `least`."""
     found = mean_by_problem(solved(outcomes, nodes))
@@ -194,7 +189,6 @@ def baseline(outcomes: Sequence[Outcome], nodes: int, least: float) -> tuple[boo
 
 def risen(gain: dict[str, Any], number: int) -> tuple[bool, str]:
     """Judge an iteration's gain by its paired interval.
-
     Iteration 0 must be shown to gain. A later one must not be shown to gain less than LEAST_GAIN: few theorems cannot
     show the small gains that many searches give."""
     before = f"iteration {number - 1}" if number else "the baseline"

@@ -78,7 +78,6 @@ def renamed(pair: Pair, rng: random.Random) -> Pair:
 
 def shifted(pair: Pair, rng: random.Random) -> Pair:
     """Insert up to MOST_IRRELEVANT other hypotheses before a pair's own, which get higher numbers.
-
     A tactic remains right with more hypotheses. A state without propositions, or with several goals, is unchanged."""
     found = re.search(r"^([A-Za-z](?: [A-Za-z])*) : Prop\n", pair.state, re.MULTILINE)
     more = rng.choice((0, 0, *range(1, MOST_IRRELEVANT + 1)))

@@ -52,7 +52,6 @@ class Policy:
 
     async def __call__(self, state: State) -> list[Candidate]:
         """Return different tactics, the likeliest first. Raises TooLong if the state exceeds the server's context.
-
         Raises Failed if each request failed, and UserError for a server without log probabilities."""
         completions = await asyncio.gather(*(self._one(state.pp, number) for number in range(self.config.CANDIDATES)))
         self.counts[REQUESTS] += len(completions)

@@ -34,8 +34,8 @@ from core.base.files import make_folder, read_json, results_dir, sha256, whole, 
 from labs.lean import guard, pairs, toolchain
 from labs.lean.pairs import Pair
 from labs.lean.search import plain
+from labs.lean.session import Workers
 from labs.lean.theorems import decoded, fetched, theorem_in
-from labs.lean.workers import Workers
 
 # Version 10: Mathlib of July 2024 (29dcec07), Lean 4.10; CC BY 2.0.
 BENCHMARK = "https://zenodo.org/records/12740403/files/leandojo_benchmark_4.tar.gz"
@@ -177,7 +177,6 @@ def _theorems(
     folder: Path, parts: dict[str, set[str]], wanted: int
 ) -> tuple[dict[str, list[dict[str, str]]], Counter[str], str]:
     """Return up to `wanted` theorems of each part, counts of reasons for the others, and the Lean that checked them.
-
     Hashes of names decide the order. Without a Lean there are no theorems."""
     left: Counter[str] = Counter()
     known: dict[str, str] = {}

@@ -149,7 +149,6 @@ class Searches:
 @dataclass(frozen=True)
 class Iteration:
     """An iteration as far as it got, with its record.
-
     `alone` and `guided`: its policy's searches of held-out theorems, without and with the energy. `learned`, `noisy`:
     searches to learn from. `before` and `first`: the gains of `alone` on the policy before and on the first policy.
     `energy`: the gain of `guided` on `alone`. A gain is None without a comparison."""

@@ -52,7 +52,6 @@ class TooLong(Failed):
 @dataclass(frozen=True)
 class World:
     """The functions that a search calls. All but `refused` may raise Failed.
-
     `run(tactics)` returns the result of the last tactic after the others, or the first state without tactics.
     `propose(state)` always returns the same tactics, with log probabilities. `accept(tactics)` returns the verdict on a
     whole proof. `energy(states)` returns a number for each; lower is nearer to a proof. `refused(tactic)` returns
@@ -68,7 +67,6 @@ class World:
 @dataclass(frozen=True)
 class Node:
     """An applied tactic and its result. Node 0 is the start, without a tactic.
-
     `logprob` belongs to the tactic, `total` to all tactics from the start. `state` is "" with 0 `goals`, and None with
     an `error`. `same_as`: the node that represents the same state; a node with one is never expanded. `seconds`: since
     the search began."""
@@ -90,7 +88,6 @@ class Node:
 @dataclass(frozen=True)
 class Found:
     """The result of a search. `reason` is "" with a proof, else BUDGET, TIME, EMPTY, START or ERROR; `why` explains it.
-
     EMPTY: all proposed tactics were tried; ERROR: some could not be tried. `path`: nodes from the start to the proof's
     end. `applied`: the nodes that MAX_NODES limits. `proposed`: by the node of each expanded state, its different
     allowed tactics, probes first; `unique`: the number of different tactics that the model proposed in each.
@@ -144,9 +141,7 @@ def plain(text: str) -> str:
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Merge equal tactics at their first place, with the best log probability.
-
-    Spaces matter only in tactics of several lines, where they are structure."""
+    """Merge equal tactics at their first place, with the best log probability. In one line, spaces don't matter."""
     best: dict[str, Candidate] = {}
     for tactic, logprob in candidates:
         text = tactic.strip()
@@ -160,7 +155,6 @@ async def search(
     theorem: str, world: World, config: LeanConstants, clock: Callable[[], float] = time.monotonic
 ) -> Found:
     """Search a proof within the limits of `config`, up to the first accepted one.
-
     An exception of `world` other than Failed propagates, and no task keeps running."""
     return await _Search(theorem, world, config, clock).run()
 
@@ -236,9 +230,7 @@ class _Search:
             self._nodes[number] = replace(self._nodes[number], energy=_number(energy))
 
     def _best(self, left: int) -> list[int]:
-        """Take the states to expand from the frontier. Raises _Over if there are none.
-
-        Take only as many as can use the nodes `left`: later, the choice of others is better."""
+        """Take the states to expand, only as many as can use the nodes `left`. Raises _Over if there are none."""
         if not self._frontier:
             raise _Over(ERROR if self._missed else EMPTY, self._missed or f"after {len(self._nodes) - 1} nodes")
         if not left:
@@ -275,7 +267,6 @@ class _Search:
 
     async def _apply(self, due: Sequence[tuple[int, str, float]]) -> Node | None:
         """Apply tactics in parallel, add their nodes in order up to the first accepted proof, and return its end.
-
         A tactic that runs out of time is no node. Raises the errors of `run` and `accept`."""
         self._see_time()
         tasks = [begun(self.world.run([*self._tactics(parent), tactic])) for parent, tactic, _ in due]
@@ -306,7 +297,6 @@ class _Search:
 
     def _add(self, node: Node, state: State | None = None) -> Node:
         """Add a node. Its state enters the frontier if it is new, or if the earlier node with it is replaced.
-
         That node is replaced if it has a worse path and was not expanded: the tree below depends on its path."""
         node = replace(node, seconds=self._clock() - self._began)
         if state is not None and state.goals:

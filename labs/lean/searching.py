@@ -24,9 +24,9 @@ from labs.lean.energy import ALONE, Guidance
 from labs.lean.outcome import Outcome
 from labs.lean.policy import Policy
 from labs.lean.search import ERROR, Proposes, Scores, search
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 
 A_WORKER = 2  # theorems in flight for each process of Lean: while one waits for tactics, the other's tactics run
 
@@ -34,7 +34,6 @@ A_WORKER = 2  # theorems in flight for each process of Lean: while one waits for
 @dataclass
 class Searching:
     """Searches in a `session`, with outcomes and trajectories in `folder`.
-
     `harvests`: proposed tactics applied on a proof's path after it is found, at most. `proposing` replaces the policy,
     and `by` identifies it."""
 

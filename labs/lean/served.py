@@ -47,11 +47,9 @@ def trained(path: Path) -> Weights:
     return Weights(path) if is_named() else Weights(path, NAME, ABOUT)
 
 
-@contextmanager
-def policy(need: Need, folder: Path) -> Iterator[Server]:
+def policy(need: Need, folder: Path) -> AbstractContextManager[Server]:
     """Serve the policy that the user names, or the tiny one. Raises UserError."""
-    with start.serving(need) if is_named() else served.served(first(), need, folder) as server:
-        yield server
+    return start.serving(need) if is_named() else served.served(first(), need, folder)
 
 
 def need(policy: Weights, config: LeanConstants, embeds: bool = False) -> Need:
@@ -69,7 +67,6 @@ def check_embeds(policy: Weights, config: LeanConstants) -> None:
 
 def embedding(policy: Weights, folder: Path) -> AbstractContextManager[Server]:
     """Serve a policy's embeddings, on the GPU or by llama.cpp on the CPU. Raises UserError.
-
     Start it before the server that proposes tactics. Its log and converted weights go to `folder`."""
     if is_on_gpu(policy):
         engine = start.gpu_engine()

@@ -1,35 +1,40 @@
-"""Run one `lean --server`: return the goals after each tactic of a proof, or the error of the last tactic.
+"""Run `lean --server`: return the goals after each tactic of a proof, or the error of the last tactic.
 
 The server's open file has the toolchain's head, the theorem, a tactic a line, and `skip`. After a change, Lean
 elaborates from the first line that differs, without earlier tactics. `$/lean/plainGoal` at `skip` returns the goals,
 and the file's diagnostics show whether the tactics are right. Goals alone prove nothing: Lean recovers from errors and
 shows goals after a failed tactic. Tactics that the guard refuses (guard.py) never reach Lean.
+
+Workers are NUM_WORKERS such sessions. A request goes to the idle session whose open file is nearest to it: the more
+tactics they share, the less Lean runs again. A request that is no longer awaited still runs to its end, since most
+tactics take less time than Lean's start.
 """
 
 import asyncio
 import json
 import math
-import re
 import time
 from asyncio.subprocess import Process
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import Any
+from typing import Any, Self
 
 from core.base.errors import UserError, one_line
 from labs.lean import guard
-from labs.lean.search import TOO_LONG
-from labs.lean.theorem import State, Step, opening, proof
+from labs.lean.accept import accept
+from labs.lean.constants import LeanConstants
+from labs.lean.search import TOO_LONG, Failed, Proposes, Scores, World
+from labs.lean.theorem import LONGEST_ERROR, SORRY, State, Step, Theorem, Verdict, opening, proof
 from labs.lean.toolchain import Toolchain
 
 TACTIC_SECONDS = 30.0  # of one tactic, at most
 START_SECONDS = 300.0  # of the first file of a process, at most: it reads Mathlib from the disk
-LONGEST_ERROR = 300  # characters
 LONGEST_STATE = 200_000  # characters: no model's context holds more
 ERROR = 1  # a severity
 FATAL = 2  # progress of a worker that has died
-SORRY = re.compile(r"declaration uses .sorry.")
 UNSOLVED = "unsolved goals"
+MOST_REQUESTS = 1000  # of one process: Lean keeps memory of all requests
+MOST_SECONDS = 30 * 60  # of its life
 
 
 class _Died(Exception):
@@ -38,7 +43,6 @@ class _Died(Exception):
 
 class Session:
     """A Lean server for one request at a time, started on demand, and again after it died or was ended.
-
     `requests` and `born` (time.monotonic) belong to the current process."""
 
     def __init__(self, toolchain: Toolchain, seconds: float = TACTIC_SECONDS) -> None:
@@ -269,6 +273,74 @@ class Session:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(_Died())
+
+
+class Workers:
+    """A pool of `count` sessions of one Lean, started on demand, and as many checks of whole proofs at once."""
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        count: int,
+        seconds: float = LeanConstants.TACTIC_SECONDS,
+        accept_seconds: float = LeanConstants.ACCEPT_SECONDS,
+    ) -> None:
+        self.toolchain, self.accept_seconds = toolchain, accept_seconds
+        self.sessions = [Session(toolchain, seconds) for _ in range(count)]
+        self._checks = asyncio.Semaphore(count)
+        self._idle = list(self.sessions)
+        self._free = asyncio.Condition()
+        self._running: set[asyncio.Task[Step]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *about: object) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        for session in self.sessions:
+            await session.end()
+
+    async def run(self, statement: str, tactics: Sequence[str] = ()) -> Step:
+        """Call Session.run of the nearest idle session."""
+        path = (statement, *tactics)
+        async with self._free:
+            await self._free.wait_for(lambda: self._idle)
+            session = max(self._idle, key=lambda idle: in_common(idle.open, path))
+            self._idle.remove(session)
+        task = asyncio.create_task(self._by(session, statement, tactics))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def accept(self, theorem: Theorem, tactics: Sequence[str]) -> Verdict:
+        """Return the verdict on a whole proof. Raises Failed if Lean can't be started."""
+        async with self._checks:
+            try:
+                return await accept(self.toolchain, theorem, tactics, self.accept_seconds)
+            except OSError as error:
+                raise Failed(f"Lean could not be started ({error.strerror})") from None
+
+    def world(self, theorem: Theorem, propose: Proposes, energy: Scores | None = None) -> World:
+        """Return the world in which a theorem is searched."""
+        return World(
+            run=lambda tactics: self.run(theorem.statement, tactics),
+            propose=propose,
+            accept=lambda tactics: self.accept(theorem, tactics),
+            energy=energy,
+            refused=guard.refused,
+        )
+
+    async def _by(self, session: Session, statement: str, tactics: Sequence[str]) -> Step:
+        try:
+            if session.requests >= MOST_REQUESTS or time.monotonic() - session.born >= MOST_SECONDS:
+                await session.end()
+            return await session.run(statement, tactics)
+        finally:
+            self._idle.append(session)
+            async with self._free:
+                self._free.notify_all()  # a single waiter may be cancelled just then, and the notice lost
 
 
 def in_common(one: Sequence[str], other: Sequence[str]) -> int:

@@ -1,10 +1,13 @@
 """Define theorems, the states and steps of proofs, verdicts, and the file that Lean reads."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 NAME = "qed_rsa_theorem"  # of each theorem in Lean's file, so that its own name cannot matter
 GIVEN = "given_" + NAME  # an axiom with the same statement, after the proof (accept.py)
+LONGEST_ERROR = 300  # characters
+SORRY = re.compile(r"declaration uses .sorry.")
 
 
 @dataclass(frozen=True)

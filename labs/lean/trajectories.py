@@ -81,7 +81,6 @@ def rows(found: Found, began_ms: int) -> list[Row]:
 
 async def harvest(found: Found, run: Runs, most: int) -> Found:
     """Apply up to `most` tactics that were proposed on a proof's path but not applied, from the end backwards.
-
     Return `found` with their nodes, which no limit counts."""
     applied = {(node.parent, node.tactic) for node in found.nodes}
     due = [

@@ -33,7 +33,6 @@ Children = dict[int, tuple[set[int], set[int]]]  # families by that state
 @dataclass(frozen=True)
 class Tree:
     """The states of a theorem, by number.
-
     `remaining`: tactics from each of `on_path` to the end of a proof. `siblings`: off the path, with a parent on it;
     `others`: off the path, with another parent. `families`, for the AUC: the children of one parent in one search, if
     some are on the path and some off it. `own`: families of children to which the policy's own tactics led."""
@@ -57,9 +56,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Forest:
-    """All theorems by name, the `vectors` of their states in the order of their hashes, and the `model` of these.
-
-    So neither the order of files nor the order of embedding matters."""
+    """All theorems by name, the `vectors` of their states by hash, and their `model`: file order can't matter."""
 
     trees: tuple[Tree, ...]
     vectors: Vectors
@@ -82,7 +79,6 @@ def texts_in(paths: Sequence[Path]) -> list[str]:
 
 def forest(paths: Sequence[Path], stored: Stored, probe: float) -> Forest:
     """Build the forest of trajectories with embedded states. Raises UserError, also if there is nothing to learn.
-
     A tactic is the policy's own if its log probability is not `probe`, the log probability of probes."""
     searches: dict[str, list[list[dict[str, Any]]]] = {}
     for path in paths:
@@ -142,7 +138,6 @@ def _families(children: Children) -> list[Family]:
 
 class Batch(NamedTuple):
     """The states of one training step, and `remaining` (examples,): tactics to the end of the proof.
-
     `states` (examples, 1 + NEGATIVES) begin with a state on the path. `is_there` (same shape) is False for padding."""
 
     states: NDArray[np.int64]
@@ -152,7 +147,6 @@ class Batch(NamedTuple):
 
 class Draws:
     """Training examples, drawn from the trees that are not held out. All states on paths are equally likely.
-
     Each of the seven negatives is a sibling, another state of the theorem, or from elsewhere, by their shares. No state
     is drawn twice. If siblings or others are too few, the other kind replaces them, and then states from elsewhere. If
     these are too few, the theorem's own states replace them. If all are too few, there are fewer negatives."""
@@ -210,7 +204,6 @@ class Draws:
 
 def auc(trees: Sequence[Tree], energies: NDArray[np.float64], own: bool = False) -> Estimate:
     """Estimate the chance that a state on the path has a lower energy than a sibling off it.
-
     It is the mean over theorems of the share of such pairs. `own`: only children by the policy's own tactics."""
     values = (_auc_of(tree.own if own else tree.families, energies) for tree in trees)
     return stats.mean_by_problem([value for value in values if value is not None])

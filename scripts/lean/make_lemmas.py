@@ -22,9 +22,9 @@ from core.base.errors import UserError, command
 from core.base.files import DATA, write_atomically
 from labs.lean import toolchain
 from labs.lean.accept import accept
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 from scripts.lean import logic, numbers
 
 BY_LENGTH = {2: 14, 3: 40, 4: 40, 5: 36, 6: 34, 7: 32, 8: 28, 9: 24, 10: 22, 11: 30}  # propositional; 11: and longer

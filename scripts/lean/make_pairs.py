@@ -19,7 +19,7 @@ from core.base.files import DATA, read_json
 from labs.lean import pairs, toolchain
 from labs.lean.control import of_lemma
 from labs.lean.pairs import Pair
-from labs.lean.workers import Workers
+from labs.lean.session import Workers
 
 # Replacements of a variable, by its type; x and y are variables.
 PLACES = {

@@ -6,9 +6,9 @@ import random
 from core.base.files import DATA, read_json
 from labs.lean import theorems
 from labs.lean.accept import accept
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 from scripts.lean.make_lemmas import TAUGHT, is_held_out
 
 FOLDER = DATA / "lean"

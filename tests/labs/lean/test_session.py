@@ -14,13 +14,11 @@ import pytest
 from core.base.files import ROOT
 from labs.lean import session as sessions
 from labs.lean import toolchain
-from labs.lean import workers as pool
 from labs.lean.constants import LeanConstants
 from labs.lean.search import BUDGET, EMPTY, TOO_LONG, Candidate, Found, search
-from labs.lean.session import Session
+from labs.lean.session import Session, Workers
 from labs.lean.theorem import State, Step, Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 from tests import conftest
 from tests.labs.lean.small import born, leans
 
@@ -205,7 +203,7 @@ asyncio.run(body())
 def test_workers_share_the_work_and_are_replaced_when_they_are_old(
     lean: Toolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "MOST_REQUESTS", 3)
+    monkeypatch.setattr(sessions, "MOST_REQUESTS", 3)
 
     async def body() -> None:
         async with Workers(lean, 2) as workers:

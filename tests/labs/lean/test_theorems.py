@@ -9,9 +9,9 @@ import pytest
 
 from core.base.errors import UserError
 from labs.lean import theorems
+from labs.lean.session import Workers
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from labs.lean.workers import Workers
 
 
 def file(folder: Path, value: Any) -> Path:
