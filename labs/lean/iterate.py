@@ -90,7 +90,7 @@ class Iterations:
                 home, searches = self.own(0) / "before", self.own(0) / "eval_before_energy"
                 found = self._with_energy("the first policy", 0, before, home, searches, outcomes)
                 record.done("guided_before", found)
-            policy = self._trained(number, before, record)
+            policy = self.train(number, before, record)
             if not self._evaluate(number, policy, record, outcomes):
                 return
 
@@ -180,7 +180,7 @@ class Iterations:
 
     # Training and evaluating
 
-    def _trained(self, number: int, before: Weights, record: Record) -> Weights:
+    def train(self, number: int, before: Weights, record: Record) -> Weights:
         """Train the policy of an iteration, unless the record has it."""
         folder = self.own(number) / "model"
         if known := record.stage("trained"):

@@ -9,7 +9,7 @@ from labs.lean.pairs import Pair
 from labs.lean.toolchain import Toolchain
 from tests.conftest import run
 from tests.helpers.once import once
-from tests.labs.lean.small import THEOREMS, written
+from tests.labs.lean.small import BASELINE, THEOREMS, written
 
 KNOWN = [
     Pair("a", "p : Prop\n⊢ p → p", "intro h1"),
@@ -26,7 +26,7 @@ def baseline(tmp_path_factory: pytest.TempPathFactory, lean: Toolchain) -> Path:
 
     def make(results: Path) -> None:
         pairs.write(results / "known.jsonl", KNOWN)
-        constants = written(results, *THEOREMS), f"INDEX={results / 'known.jsonl'}"
+        constants = *BASELINE, written(results, *THEOREMS), f"INDEX={results / 'known.jsonl'}"
         status, out, err = run("23_lean_baseline", *constants, RESULTS_DIR=str(results))
         assert status == 0, err
         (results / "printed").write_text(out)

@@ -13,16 +13,7 @@ LEARNED = (
 )
 HELD_OUT = (("first", "(p q : Prop) : p → (q → p)"), ("four", "(n : Nat) : n + 4 = 4 + n"), ("false", "(p : Prop) : p"))
 THEOREMS = (*LEARNED[:3], ("false", "(p q : Prop) : p → q"))
-ITERATION = (
-    "MAX_ITERATION=0",
-    "TRAIN_NODES=8",
-    "EPOCHS=1",
-    "MAX_NODES=4",
-    "HARVEST=2",
-    "NOISE=0",
-    "GO=1",
-    "NUM_WORKERS=1",
-)
+BASELINE = ("MAX_NODES=16", "NUM_WORKERS=1")
 TIMES = ("seconds", "seconds_to_proof")
 
 

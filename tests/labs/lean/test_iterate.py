@@ -1,38 +1,47 @@
-"""Expert iteration: a policy in a folder end to end, as a user runs it. Golden files pin an iteration's files."""
+"""Expert iteration: the training of a policy, and input that is refused. Golden files pin the files of a whole run."""
 
-import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.base.errors import UserError
+from labs.lean.constants import IterationConstants
 from labs.lean.experiments import check_apart
 from labs.lean.iterate import Iterations
+from labs.lean.outcome import Record
 from labs.lean.served import POLICY
 from labs.lean.theorem import Theorem
 from labs.lean.toolchain import Toolchain
-from labs.training import to_hf
+from labs.training import process, to_hf
 from labs.training.served import Weights
-from tests.conftest import run
-from tests.labs.lean.small import HELD_OUT, ITERATION, LEARNED, written
-from tests.labs.training import helpers as training
+from tests.labs.lean.small import HELD_OUT, LEARNED
 
 
-@pytest.mark.usefixtures("lean")
-@training.needed
-def test_a_policy_in_a_folder_is_trained_by_lora_and_served(tmp_path: Path) -> None:
-    folder = tmp_path / "policy"
-    to_hf.convert(POLICY, folder)
-    learned = f"TRAIN_{written(tmp_path / 'learned', *LEARNED)}"
-    constants = learned, written(tmp_path, *HELD_OUT), *ITERATION, "LORA_RANK=4", "SKIP_BASELINE=1", "ENERGY=0"
-    status, out, err = run("24_lean_iteration", *constants, RESULTS_DIR=str(tmp_path), MODEL=str(folder))
-    assert status == 0 and "baseline" not in out, err
-    own = tmp_path / "lean" / "iteration_0"
-    assert (own / "model" / "adapter").is_dir() and list((own / "model" / "model").glob("*.safetensors"))
-    record = json.loads((own / "record.json").read_text())
-    assert record["complete"] and record["evaluated"]["theorems"] == len(HELD_OUT)
-    assert "gain" not in record["evaluated"] and not (own / "eval_before").exists()
+def test_a_folder_is_trained_by_lora_and_a_gguf_file_in_full_and_neither_twice(
+    lean: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_hf.convert(POLICY, tmp_path / "policy")
+    ranks: list[int] = []
+
+    def train(weights: Path, data: Path, out: Path, *, lora_rank: int, **others: Any) -> dict[str, Any]:
+        ranks.append(lora_rank)
+        out.mkdir()
+        (shutil.copytree if weights.is_dir() else shutil.copy)(weights, out / ("model" if lora_rank else "model.gguf"))
+        return {}
+
+    monkeypatch.setattr(process, "train", train)
+    session: Any = SimpleNamespace(config=IterationConstants(LORA_RANK=4))
+    for start, rank in ((Weights(tmp_path / "policy"), 4), (Weights(POLICY), 0)):
+        iterations = Iterations(session, start, [], [], ("", ""), lean, tmp_path / str(rank))
+        record = Record(iterations.own(0), {})
+        (iterations.own(0) / "model").mkdir(parents=True)  # left by a run that was killed
+        trained = iterations.train(0, start, record)
+        assert iterations.train(0, start, record) == trained == iterations.policy(0)
+        assert ranks.pop() == rank and not ranks
+        assert record.stage("trained")["digest"] == trained.digest == start.digest
 
 
 def test_an_iteration_without_the_one_before_is_refused(lean: Toolchain, tmp_path: Path) -> None:
