@@ -1,4 +1,4 @@
-"""Fixtures of several files: a baseline that nothing disturbed."""
+"""Share the results of an undisturbed baseline."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ KNOWN = [
 
 @pytest.fixture(scope="session")
 def baseline(tmp_path_factory: pytest.TempPathFactory, lean: Toolchain) -> Path:
-    """The results of 23_lean_baseline on THEOREMS, with an index of KNOWN; what it printed is in `printed`."""
+    """Return the results of 23_lean_baseline on THEOREMS with an index of KNOWN; `printed` has its output."""
 
     def make(results: Path) -> None:
         pairs.write(results / "known.jsonl", KNOWN)

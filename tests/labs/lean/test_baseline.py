@@ -1,4 +1,4 @@
-"""A baseline end to end, as a user runs it: real Lean and the real tiny policy. Golden files pin what it leaves."""
+"""Test a baseline end to end with real Lean and the tiny policy. Golden files pin its files."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The constants of proof search: their rules, and what they make of PROBES."""
+"""Test the rules of the constants, and the tactics in PROBES."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The control without a model: what is near proposes, and the policy is compared with it by theorem."""
+"""Test the control without a model: near states propose, and the policy is compared by theorem."""
 
 import asyncio
 import json

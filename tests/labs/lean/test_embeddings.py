@@ -1,4 +1,4 @@
-"""Embeddings by the real engine: right in any batch, stored over kills, and none that say nothing."""
+"""Test embeddings by the real engine: correct in any batch, stored over kills, and never invalid."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def vectors(server: Server) -> embeddings.Vectors:
-    """Of STATES, each sent by itself."""
+    """Return the vectors of STATES, each from its own request."""
     return asked(server, lambda embedder: embedder([text_of(state) for state in STATES]), batch=1).vectors
 
 
@@ -112,9 +112,9 @@ def test_parts_that_do_not_go_together_or_are_damaged_are_refused(server: Server
         load(tmp_path)
 
     def write(*rows: Sequence[float], cut: bool = False) -> None:
-        made = Embedded(np.array(rows, np.float32), np.full(len(rows), cut))
+        built = Embedded(np.array(rows, np.float32), np.full(len(rows), cut))
         texts = [f"{len(os.listdir(tmp_path))} {number}" for number in range(len(rows))]
-        embeddings.write(tmp_path, "it", texts, made)
+        embeddings.write(tmp_path, "it", texts, built)
 
     write((1, 2), (3, 4))
     write((5, 6), (5, 6), cut=True)  # these may differ in the middle alone

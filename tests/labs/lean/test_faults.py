@@ -1,6 +1,4 @@
-"""Expert iteration in Lean, killed wherever it is, with parts that die: the real tiny policy, real Lean, real training.
-
-The same command then leaves the same files, and asks for nothing that it had."""
+"""Test expert iteration with kills and failing parts, with the real policy, real Lean and real training."""
 
 import json
 import os
@@ -71,14 +69,14 @@ MOMENTS: dict[str, Moment] = {
 
 @pytest.fixture(scope="module")
 def theorems(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The constants that name the files of theorems: the same for all runs, wherever their results lie."""
+    """Return the constants that name the files of theorems, which are the same for all runs."""
     folders = [tmp_path_factory.mktemp(name) for name in ("learned", "held-out")]
     first, second = (written(folder, *of) for folder, of in zip(folders, (LEARNED, HELD_OUT), strict=True))
     return [f"TRAIN_{first}", second]
 
 
 def begin(results: Path, theorems: Sequence[str], number: int = 0) -> Popen:
-    """An iteration, in a process group of its own."""
+    """Start an iteration in its own process group."""
     return subprocess.Popen(
         [
             *(sys.executable, f"experiments/{NAME}.py", *theorems, *SMALL),
@@ -107,48 +105,46 @@ def own(results: Path, number: int = 0) -> Path:
 
 
 def asked(results: Path) -> list[str]:
-    """The keys of what the journal holds, as a resumed run would find it: whole lines only."""
+    """Return the keys of the whole lines in the journal."""
     path = results / "journal" / f"{NAME}.jsonl"
     content = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
     return [json.loads(line)["key"] for line in content.splitlines()]
 
 
 def done(results: Path, number: int = 0) -> dict[str, Any]:
-    """What must stay as it is: searches that have ended, by the time when they were written, a policy and an energy
-    that were trained, and the journal."""
+    """Return what must not change: ended searches with their times, the trained policy and energy, and the journal."""
     files = [path for part in SEARCHES for path in own(results, number).glob(f"{part}/*.json")]
     files += own(results, number).glob("energy/energy.safetensors")
     with suppress(OSError, ValueError):
         record = json.loads((own(results, number) / "record.json").read_text())
         files += own(results, number).glob("model/model.gguf") if "trained" in record else []
-    told: dict[str, Any] = {str(path.relative_to(results)): path.stat().st_mtime_ns for path in files}
-    return told | dict.fromkeys(asked(results), "asked")
+    state: dict[str, Any] = {str(path.relative_to(results)): path.stat().st_mtime_ns for path in files}
+    return state | dict.fromkeys(asked(results), "asked")
 
 
-def made(results: Path, number: int = 0) -> dict[str, Any]:
-    """All that an iteration has come to but for times, and for digits of log probabilities that follow from what else
-    the server computed just then."""
+def built(results: Path, number: int = 0) -> dict[str, Any]:
+    """Return the results of an iteration without times. Digits of log probabilities may depend on batches."""
     folder = own(results, number)
-    told: dict[str, Any] = {
+    state: dict[str, Any] = {
         name: sha256(folder / name)
         for name in ("pairs.jsonl", "taught.jsonl", "model/model.gguf", "energy/energy.safetensors", "proofs.json")
     }
     for name in filter(lambda name: (folder / name).exists(), ("eval_no_energy.json", "eval.json")):
         figures = json.loads((folder / name).read_text())
-        told[name] = json.dumps({key: value for key, value in figures.items() if key not in TIMES})
+        state[name] = json.dumps({key: value for key, value in figures.items() if key not in TIMES})
     for name in SEARCHES:
         if (folder / name).is_dir():
             rows = trajectories.read(folder / name).drop_columns(["timestamp_ms"]).to_pylist()
-            told[f"{name}, logprob"] = [row.pop("llm_log_prob") for row in rows]
-            told[name] = rows
+            state[f"{name}, logprob"] = [row.pop("llm_log_prob") for row in rows]
+            state[name] = rows
     keys = asked(results)
     assert len(set(keys)) == len(keys), "asked twice"
-    return told | {"asked": sorted(keys)}
+    return state | {"asked": sorted(keys)}
 
 
 def assert_same(one: Path, other: Path, number: int = 0) -> None:
-    """That two results folders have come to the same."""
-    first, second = (made(results, number) for results in (one, other))
+    """Assert that two results folders are equal."""
+    first, second = (built(results, number) for results in (one, other))
     assert first.keys() == second.keys()
     for name in first:
         assert first[name] == (pytest.approx(second[name], abs=1e-4) if "logprob" in name else second[name]), name
@@ -156,7 +152,7 @@ def assert_same(one: Path, other: Path, number: int = 0) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, theorems: list[str]) -> Path:
-    """The results of an iteration that nothing disturbed."""
+    """Return the results of an undisturbed iteration."""
 
     def make(results: Path) -> None:
         finish(results, theorems)
@@ -165,8 +161,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory, theorems: list[str]) -> Path
 
 
 def killed(results: Path, theorems: Sequence[str], moment: Moment, seconds: float = 0.0, number: int = 0) -> bool:
-    """Run the iteration up to a moment and so many seconds behind it, and kill it; False where it ended before. Nothing
-    that it had started is left, nor changed what was done before."""
+    """Run the iteration up to `seconds` after a moment, and kill it; return False if it ended before.
+    Assert that no process is left, and that finished work is unchanged."""
     before = done(results, number)
     process = begin(results, theorems, number)
     while process.poll() is None and not moment(own(results, number)):
@@ -187,7 +183,7 @@ def killed(results: Path, theorems: Sequence[str], moment: Moment, seconds: floa
 
 
 def test_killed_as_it_searches_and_as_it_trains(theorems: list[str], tmp_path: Path) -> None:
-    """Without an energy, which the long tests below have."""
+    """Kill iterations without an energy; the long tests below have one."""
     alone = [*theorems, ALONE]
     finish(tmp_path / "whole", alone)
     for name in ("searching", "training"):
@@ -199,7 +195,7 @@ def test_killed_as_it_searches_and_as_it_trains(theorems: list[str], tmp_path: P
 @pytest.mark.faults
 @pytest.mark.parametrize("kills", [2, 30])
 def test_killed_at_random_moments(kills: int, whole: Path, theorems: list[str], tmp_path: Path) -> None:
-    """Each run is finished in the end, until there were so many kills."""
+    """Finish each run in the end, until there are enough kills."""
     rng, counts, runs = random.Random(f"{SEED} anywhere"), Counter[str](), 0
     while counts.total() < kills:
         results, runs = tmp_path / str(runs), runs + 1
@@ -215,7 +211,7 @@ def test_killed_at_random_moments(kills: int, whole: Path, theorems: list[str], 
 
 
 def helping(whole: Path, results: Path) -> None:
-    """A copy of iteration 0 whose energy is said to help."""
+    """Copy iteration 0, and record that its energy helps."""
     shutil.copytree(whole, results)
     path = own(results) / "record.json"
     record = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""Judge figures by paired intervals, not by the bare rates, and compare orders by hand. Golden files pin the rest."""
+"""Judge figures by paired intervals, not by bare rates, and compare orders by hand. Golden files pin the rest."""
 
 from pathlib import Path
 

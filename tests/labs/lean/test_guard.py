@@ -1,4 +1,4 @@
-"""The guard: what tactics may be. Hostile ones never reach Lean."""
+"""Test the guard: hostile tactics never reach Lean."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Expert iteration: the training of a policy, and input that is refused. Golden files pin the files of a whole run."""
+"""Test the training of a policy, and refused input. Golden files pin the files of a whole iteration."""
 
 import shutil
 from pathlib import Path

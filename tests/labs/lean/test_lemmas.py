@@ -1,4 +1,4 @@
-"""The lemmas that come along: what the files hold, with real Lean on a sample of them."""
+"""Test the lemmas of data/lean, with real Lean on a sample."""
 
 import asyncio
 import random

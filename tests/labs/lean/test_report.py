@@ -1,4 +1,4 @@
-"""What the report says of searches in Lean: real ones, ones whose figures are known, broken ones; the page."""
+"""Test the report of searches: real ones, ones with known figures, broken ones, and the page."""
 
 import json
 from pathlib import Path
@@ -155,8 +155,8 @@ def page_of(results: Path, out: Path) -> Path:
 def test_a_theorem_shows_its_search_and_the_path_of_its_proof(tab: Tab, baseline: Path, tmp_path: Path) -> None:
     path = page_of(baseline, tmp_path / "x.html")
     shown = tab.open(path, "#/0/overview")
-    told = [row.inner_text() for row in shown.locator(".theorems li").all()]
-    assert [text.split()[0] for text in told] == ["false", "falsity", "identity", "succ"]
+    names = [row.inner_text() for row in shown.locator(".theorems li").all()]
+    assert [text.split()[0] for text in names] == ["false", "falsity", "identity", "succ"]
     folder = baseline / "lean" / "baseline" / "trajectories"
     for place, name in enumerate(("false", "falsity", "identity", "succ")):
         rows = trajectories.read(trajectories.part(folder, name)).to_pylist()

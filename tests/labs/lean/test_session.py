@@ -1,4 +1,4 @@
-"""Sessions with real Lean: goals, errors, what is no proof, hanging tactics, processes that die."""
+"""Test sessions with real Lean: goals, errors, false proofs, hanging tactics, processes that die."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ ENDLESS_STATEMENT = ": " + "(fun p => p ∧ p) (" * 24 + "True" + ")" * 24
 
 
 async def both() -> list[int]:
-    """The server and its worker, once both are there: one may be on its way, on a busy machine."""
+    """Return the server and its worker, as soon as both run."""
     for _ in range(1000):
         if len(found := leans(os.getpid())) == 2:
             return found
@@ -41,16 +41,16 @@ async def both() -> list[int]:
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as made:
-        yield made
+    with asyncio.Runner() as built:
+        yield built
 
 
 @pytest.fixture(scope="module")
 def session(lean: Toolchain, runner: asyncio.Runner) -> Iterator[Session]:
-    """One session for all tests, in the loop of `runner`."""
-    made = Session(lean)
-    yield made
-    runner.run(made.end())
+    """Return one session for all tests, in the loop of `runner`."""
+    built = Session(lean)
+    yield built
+    runner.run(built.end())
 
 
 def test_it_shows_the_goals_behind_each_tactic_and_the_errors_of_the_last(
@@ -80,7 +80,6 @@ def test_it_shows_the_goals_behind_each_tactic_and_the_errors_of_the_last(
 
 
 def test_what_only_looks_like_progress_is_an_error(session: Session, runner: asyncio.Runner) -> None:
-    """Lean recovers from errors: it shows goals, or none, behind all of these."""
     tactics = (
         "exact hq",  # a goal stays
         "· exact hq",  # the block closes its goal whatever is in it
@@ -224,7 +223,7 @@ def test_workers_share_the_work_and_are_replaced_when_they_are_old(
 
 
 def found(workers: Workers, config: LeanConstants, tactics: Sequence[str], *statements: str) -> Awaitable[list[Found]]:
-    """Search statements beside each other; the same tactics are proposed everywhere, the first the likeliest."""
+    """Search statements in parallel, with the same proposals everywhere, the likeliest first."""
 
     async def propose(state: State) -> list[Candidate]:
         return [(tactic, -float(place)) for place, tactic in enumerate(tactics)]
@@ -245,9 +244,9 @@ def test_theorems_are_proved_beside_each_other_and_neither_false_ones_nor_by_hos
             assert proved.nodes[0].state == "p : Prop\n⊢ p → p ∧ p" and proved.applied <= 12
             assert not false.is_proved and false.reason in (BUDGET, EMPTY)
             assert set(proved.seconds) == {"policy", "lean", "energy", "accept", "all"}
-            (made,) = await found(workers, config, hostile, "(p : Prop) : p → p")
-            assert made.reason == EMPTY and sum(made.failures.values()) == len(hostile)
-            assert made.applied == 1 and made.nodes[1].error  # a name that is unknown: the others reach no Lean
+            (built,) = await found(workers, config, hostile, "(p : Prop) : p → p")
+            assert built.reason == EMPTY and sum(built.failures.values()) == len(hostile)
+            assert built.applied == 1 and built.nodes[1].error  # a name that is unknown: the others reach no Lean
 
     asyncio.run(body())
 
