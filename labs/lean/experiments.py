@@ -15,13 +15,7 @@ from core.plan.work import Requests, Task, Work
 from core.session import session
 from core.session.checks import check_context
 from labs.lean import ablation, control, energy, minif2f, outcome, served, theorems, toolchain
-from labs.lean.constants import (
-    AblationConstants,
-    BaselineConstants,
-    ControlledConstants,
-    IterationConstants,
-    LeanConstants,
-)
+from labs.lean.constants import AblationConstants, BaselineConstants, ControlledConstants, IterationConstants
 from labs.lean.iterate import Iterations, folder_of, numbers, policy_in, untrained
 from labs.lean.outcome import NO_GO, TABLE, Record, keep
 from labs.lean.report import overview
@@ -85,7 +79,7 @@ def given(named: str, default: Path, most: int, lean: Toolchain) -> tuple[list[T
     return theorems.read(path)[:most], path.name, lean
 
 
-def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: LeanConstants) -> list[Theorem]:
+def checked(lean: Toolchain, chosen: Sequence[Theorem], where: str, config: BaselineConstants) -> list[Theorem]:
     """Return the theorems whose statements elaborate. Raises UserError if Lean does not run, or a file has an error."""
 
     async def elaborated() -> list[Theorem]:
