@@ -82,7 +82,7 @@ def fit(forest: Forest, steps: int, seed: int) -> tuple[dict[str, Tensor], float
         optimizer.zero_grad()
         losses.append(float(loss.item()))
         if not math.isfinite(losses[-1]):
-            raise UserError(f"the training of the energy diverged: its loss is {losses[-1]} after step {step:,}. Set another SEED")
+            raise UserError(f"the energy diverged: its loss is {losses[-1]} after step {step:,}. Set another SEED")
         now = time.monotonic()
         if now - printed >= TELL_SECONDS or step == steps:
             printed, eta = now, (steps - step) * (now - began) / step
