@@ -49,7 +49,8 @@ class Searching:
     def run(self) -> str:
         """A hash of all inputs of its searches except the theorem."""
         lean = [self.toolchain.name, self.toolchain.head]
-        known = [self.session.server.identity, self.session.server.told, lean, self.guidance.by, self.by, self.harvests]
+        server = self.session.server
+        known = [server.identity, server.key_fields, lean, self.guidance.by, self.by, self.harvests]
         return content_key([identity(self.session.config, LeanConstants), *known])
 
     def of(self, theorems: Sequence[Theorem]) -> list[Outcome]:
