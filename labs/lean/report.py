@@ -124,9 +124,9 @@ class Searches:
     outcomes: list[Outcome]
     nodes: int
 
-    def rate(self, nodes: int) -> str:
-        """Format the share solved within `nodes`, in percent with its interval."""
-        return interval(mean_by_problem(outcome.solved(self.outcomes, nodes)).to_json())
+    def rate(self, nodes: int = 0) -> str:
+        """Format the share solved within `nodes` (0: all of them), in percent with its interval."""
+        return interval(mean_by_problem(outcome.solved(self.outcomes, nodes or self.nodes)).to_json())
 
     @cached_property
     def proved(self) -> list[Outcome]:
@@ -349,10 +349,6 @@ def _unique(of: Searches) -> float | None:
     return fmean(counts) if counts else None
 
 
-def _solved(of: Searches) -> str:
-    return of.rate(of.nodes)
-
-
 def _share(place: int, name: str) -> Metric:
     return _metric(
         name, lambda of: of.seconds[place] / sum(of.seconds) if any(of.seconds) else None, lambda x: f"{100 * x:.0f}", 1
@@ -362,7 +358,7 @@ def _share(place: int, name: str) -> Metric:
 OF_ITERATIONS = (
     _metric("policy", lambda of: of.label),
     _metric("nodes", lambda of: of.alone, lambda alone: f"{alone.nodes:,}", 7),
-    _metric("solved", lambda of: of.alone, _solved),
+    _metric("solved", lambda of: of.alone, Searches.rate),
     *_gains(lambda of: of.before, ("minus before", "won, lost", "p"), (0, 3, 2)),
     *_gains(lambda of: of.first, ("minus first", "won, lost (first)", "p (first)"), (1, 6, 5)),
     _metric("proved to learn from", lambda of: of.learned, lambda learned: learned.share_proved, 4),
@@ -370,8 +366,8 @@ OF_ITERATIONS = (
 )
 OF_ENERGY = (
     _metric("policy", lambda of: of.label),
-    _metric("without", lambda of: of.alone, _solved, 1),
-    _metric("with the energy", lambda of: of.guided, _solved, 1),
+    _metric("without", lambda of: of.alone, Searches.rate, 1),
+    _metric("with the energy", lambda of: of.guided, Searches.rate, 1),
     *_gains(lambda of: of.energy, ("difference", "won, lost", "p"), (0, 0, 0)),
     _metric("AUC", lambda of: of.record.guided and of.record.guided.auc.value, "{:.3f}".format),
     _metric("own", lambda of: of.record.guided and of.record.guided.auc_own.value, "{:.3f}".format),

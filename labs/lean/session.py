@@ -147,7 +147,8 @@ class Session:
         await self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
         if wrong := [each for each in await self._diagnostics() if each["severity"] == ERROR]:
             raise UserError(
-                f"{self.toolchain.name} can't read the head of each file ({_shown(wrong[0])}). Build the project "
+                f"{self.toolchain.name} can't read the head of each file "
+                f"({one_line(wrong[0]['message'], LONGEST_ERROR)}). Build the project "
                 "(lake exe cache get, lake build), or set LEAN to another"
             )
 
@@ -167,11 +168,13 @@ class Session:
 
     def _judged(self, first: int, statement: str, shown: Any, reports: list[dict[str, Any]]) -> Step | None:
         """Judge the goals `shown` and the diagnostics of a theorem on line `first`; None if they disagree."""
-        by = {"line": first, "character": _utf16(opening(statement)) - 2}
+        length = len(opening(statement).encode("utf-16-le")) // 2  # in the protocol's units
+        by = {"line": first, "character": length - 2}
         wrong = [one for one in reports if one["severity"] == ERROR]
         left = [one for one in wrong if one["range"]["start"] == by and one["message"].startswith(UNSOLVED)]
         if others := [one for one in wrong if one not in left]:
-            return Step(None, _shown(min(others, key=_place)))
+            first_of = min(others, key=lambda one: [one["range"]["start"][part] for part in ("line", "character")])
+            return Step(None, one_line(first_of["message"], LONGEST_ERROR))
         if any(SORRY.search(one["message"]) for one in reports):
             return Step(None, "it uses sorry")
         if shown is None:
@@ -347,17 +350,3 @@ def in_common(one: Sequence[str], other: Sequence[str]) -> int:
     """Count the equal texts at the beginning of both."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _place(report: dict[str, Any]) -> tuple[int, int]:
-    start = report["range"]["start"]
-    return start["line"], start["character"]
-
-
-def _shown(report: dict[str, Any]) -> str:
-    return one_line(report["message"], LONGEST_ERROR)
-
-
-def _utf16(text: str) -> int:
-    """Return the length of `text` in the protocol's units."""
-    return len(text.encode("utf-16-le")) // 2
