@@ -1,4 +1,4 @@
-"""Baseline: sample solutions independently and report pass@1, unbiased pass@k and the majority vote.
+"""Baseline: N independent samples, and their vote.
 
 Question: how good is the model alone, and how much can choosing (pass@k) or voting (majority) add?
 Expected: the majority is above pass@1, and pass@8 is above both.

@@ -1,5 +1,6 @@
-"""RSA at a size for one GPU: aggregate K of N solutions, drawn uniformly, N times, for T steps.
+"""RSA at a size for one GPU.
 
+It aggregates K of N solutions, drawn uniformly, N times, for T steps.
 Question: what do T rounds of aggregation add to a population of N solutions (arXiv 2509.26626)?
 Expected: mean accuracy rises step by step, past the majority vote of step 0.
 The loop is the paper's; its settings are in 16_rsa_paper.

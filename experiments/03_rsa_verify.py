@@ -1,5 +1,6 @@
-"""RSA with self-verification: the model scores the candidates, and better ones are drawn more often.
+"""RSA that draws better-scored candidates more often.
 
+The model scores the candidates itself.
 Question: does the model's own verdict make aggregation improve faster than uniform drawing?
 Expected: ahead of 02 in the first steps if verification tells right from wrong (AUC well above 0.5), else equal.
 Command: bash scripts/run.sh 03_rsa_verify

@@ -1,4 +1,4 @@
-"""RSA that stops early: a problem ends when its population agrees.
+"""RSA that ends a problem when its population agrees.
 
 Question: how many tokens does 02_rsa_basic spend on problems that are already settled?
 Expected: the accuracy of 02 for a fraction of its tokens, but less if members share an error (so does the embedded

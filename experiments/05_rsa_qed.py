@@ -1,5 +1,6 @@
-"""RSA as in QED-Nano's evaluation: merge over circulant blocks, then knock out to one.
+"""RSA as in QED-Nano's evaluation.
 
+It merges over circulant blocks, then knocks out to one.
 Question: what do even use of every parent and a final selection add to RSA, at 39 completions a problem?
 Expected: the last population is near 02_rsa_basic at T=3. The knock-out is at or above its mean accuracy, and above its
 majority only if the model tells right from wrong.

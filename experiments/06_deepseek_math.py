@@ -1,5 +1,6 @@
-"""The search of DeepSeekMath-V2: review each proof several times, and refine it with its harshest reviews.
+"""The search of DeepSeekMath-V2.
 
+It reviews each proof several times, and refines it with its harshest reviews.
 Question: what do reviews in words add to scores, if the best candidates are refined with them (arXiv 2511.22570)?
 Expected: above the majority vote of its N proofs if reviews tell right from wrong (AUC well above 0.5), and early stops
 on easy problems. Otherwise a costly best of N, as four of five completions are reviews.

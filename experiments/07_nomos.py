@@ -1,5 +1,6 @@
-"""The harness of Nomos: judge many solutions with 0 to 7 points, group the best in one call, knock out.
+"""The harness of Nomos.
 
+It judges many solutions with 0 to 7 points, groups the best in one call, and knocks out.
 Question: what do one judgement each, a grouping by answers and a knock-out add to N solutions?
 Expected: above the majority vote of the same N solutions with a good judge, as the right group need not be the largest;
 below it with a poor judge.

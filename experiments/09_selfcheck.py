@@ -1,5 +1,6 @@
-"""Self-check: solve, improve, then review, classify the review and correct until the reviews keep passing.
+"""Self-check: review and correct until reviews pass.
 
+It solves, improves, then reviews, classifies the review and corrects.
 Question: does the model find its own mistakes when it reviews as an examiner (arXiv 2507.15855)?
 Expected: above self-refinement (14) if reviews tell right from wrong; else equal, for more tokens.
 Set CLASSIFY=0 for a model that can judge a solution but not a review.

@@ -1,5 +1,6 @@
-"""Static math agent: verify and improve solutions in slots, merge each slot, select one merge.
+"""Static math agent: a fixed plan of calls.
 
+It verifies and improves solutions in slots, merges each slot, and selects one merge.
 Question: is a fixed plan to verify, improve, merge and select worth its tokens (static_math_agent of QED-Nano)?
 Expected: above majority voting at equal tokens if the model's reports find its errors, else below it.
 Command: bash scripts/run.sh 10_static_math_agent

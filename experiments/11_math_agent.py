@@ -1,5 +1,6 @@
-"""Math agent: the model plans by tool calls (approaches, solve, verify, improve, select, merge, submit).
+"""Math agent: the model plans by tool calls.
 
+Its tools are approaches, solve, verify, improve, select, merge and submit.
 Question: does a model that plans its own calls beat the fixed plan of 10 (QED-Nano's math_agent)?
 Expected: below 10 with a 4B model, which seldom plans well; the notes in the results count its invalid calls.
 Command: bash scripts/run.sh 11_math_agent

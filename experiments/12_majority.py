@@ -1,5 +1,6 @@
-"""Majority voting: the vote of 1, 2, 4, 8 … N independent samples, the curve to compare every scaffold with.
+"""Majority voting: the vote of 1, 2, 4, 8 … N samples.
 
+Compare every scaffold with this curve.
 Question: what do the same tokens give if they are spent on more samples alone?
 Expected: the majority rises with every doubling, more slowly each time, and ends below pass@N.
 Command: bash scripts/run.sh 12_majority

@@ -1,4 +1,4 @@
-"""Best of N by self-verification: the model scores its own solutions, and the best score wins.
+"""Best of N: the model scores its own solutions.
 
 Question: does the model judge its solutions better than their majority does?
 Expected: above mean accuracy as far as verification tells right from wrong (AUC); ties cost the rest.

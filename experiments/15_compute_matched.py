@@ -1,4 +1,4 @@
-"""Compare all scaffolds at equal compute: the same problems under the same budgets.
+"""All scaffolds on the same problems at equal budgets.
 
 Question: what is the best way to spend a budget of tokens (or compute, or money) on a problem?
 Expected: voting is hard to beat at small budgets; RSA gains if the budget allows several steps.

@@ -1,5 +1,6 @@
-"""RSA with the settings of its paper's code: N = 16, K = 4, 10 loops, temperature 1, whole responses carried.
+"""RSA with the settings of its paper's code.
 
+N = 16, K = 4, 10 loops, temperature 1, whole responses carried.
 Question: what does RSA add to a model as its authors run it (arXiv 2509.26626), at 160 completions a problem?
 Expected: mean accuracy rises over all steps; the paper has 43.9 to 73.2 on AIME 2025 for Qwen3-4B-Instruct-2507.
 The cap is the code's default, for instruct models; its scripts give thinking ones, like QED-Nano, MAX_TOKENS=32768. The

@@ -1,5 +1,6 @@
-"""Waits: continue finished thinking with a "Wait", once, twice and so on (s1, Simple test-time scaling).
+"""Waits: continue finished thinking after a "Wait".
 
+It waits once, twice and so on (s1, Simple test-time scaling).
 Question: what does longer thinking buy, if the model would have ended by itself (arXiv 2501.19393)?
 Expected: a few points for the first waits, then none, for a model that checks its reasoning: s1's rises from 50% to 57%
 on AIME 2024. A model that mostly copies its text gains nothing: the embedded model stays at 30% over 4 waits (-0.5

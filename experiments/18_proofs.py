@@ -1,4 +1,4 @@
-"""Proofs: write proofs with any scaffold, RUNS times; a grader scores them afterwards.
+"""Proofs by any scaffold; grade.sh grades them later.
 
 Question: what is test-time compute worth without an answer to vote on (QED-Nano's report, avg@3)?
 Expected: QED-Nano reports 40.0% of all points on IMO-ProofBench and 44.9% on ProofBench without a scaffold; more with

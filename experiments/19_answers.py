@@ -1,4 +1,4 @@
-"""Answers: run any scaffold on a set of answers, RUNS times.
+"""Any scaffold on a set of answers, RUNS times.
 
 Question: what is a scaffold worth on a benchmark of final answers, and how far do runs differ (avg@3)?
 Expected: QED-Nano reports 67.5% on IMO-AnswerBench; not measured here.

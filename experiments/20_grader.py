@@ -1,5 +1,6 @@
-"""Test a grader: it grades proofs that people have graded, in several ways and under attack.
+"""A grader's trial on proofs that people have graded.
 
+It is asked in several ways and under attack.
 Question: how far can this grader's points be trusted, does it need the reference, and can a proof talk it into more?
 Expected: ProofBench's authors report a mean absolute error of 0.93 points for their best grader, which sees a reference
 and a scheme (arXiv 2510.13888). The embedded model has learnt one prompt, `guidelines`, on sums, whose points are

@@ -1,4 +1,4 @@
-"""STaR: does a model get better by training on its own correct solutions?
+"""STaR: train a model on its own right solutions.
 
 Question: how far does it improve, round by round, on problems outside of its training, and at what cost?
 Expected: a first round gains most. Reports are mixed: a 0.5B model on GSM8K fell from 25 to 15 to 12.5% in two rounds

@@ -1,5 +1,6 @@
-"""Compare STaR with its controls in one table, at the same training tokens, under several seeds.
+"""STaR and its controls in one table.
 
+All have the same training tokens, under several seeds.
 Question: does it need the filter, the rationalised traces, fresh samples? Do unsound traces hurt it?
 Expected: training on the first round's traces again catches up if they teach all there is to learn. Without a filter, a
 model only confirms its habits. The embedded model has not learnt to follow a hint, so a rationalised sample is only one

@@ -1,4 +1,4 @@
-"""Proof search in Lean: how many theorems does the policy prove, with Lean as the judge?
+"""Proof search in Lean: which theorems are proved?
 
 Question: what does best-first search with this policy solve, at how many nodes, and where does it fail?
 Expected: the tiny policy of data/lean has learnt proofs of up to three tactics, and finds some longer ones by search.

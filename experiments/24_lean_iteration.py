@@ -1,4 +1,4 @@
-"""Expert iteration in Lean: does a policy get better by training on the proofs that its own searches found?
+"""Expert iteration: train the policy on found proofs.
 
 Question: how far does the rate on held-out theorems rise, iteration by iteration, at equal nodes, paired?
 Expected: the tiny policy has learnt proofs of up to three tactics. Search and EXPLORE find longer ones. Training on

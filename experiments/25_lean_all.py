@@ -1,4 +1,4 @@
-"""Expert iteration in Lean from the first policy to the last, and the table over all iterations.
+"""Expert iteration: all iterations and their table.
 
 Question: does the rate rise over the iterations, on theorems used neither for training nor for selection?
 Expected: by more than its interval against the first policy; the last iterations add less than the first.

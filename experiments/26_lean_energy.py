@@ -1,5 +1,6 @@
-"""Proof search in four orders at equal nodes: log probability alone, with the energy, the energy alone, at random.
+"""One policy's searches in four orders at equal nodes.
 
+The orders are log probability, the energy, both, and random.
 Question: given one policy and its energy, does the energy order the frontier better than log probability does?
 Expected: with few proposed tactics, the frontier empties and no order matters. EXPLORE adds more of them. Try
 LENGTH_NORMALISED=1 too: mean log probabilities may gain as much over their sum as an energy does.
