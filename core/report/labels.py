@@ -1,4 +1,4 @@
-"""Names that tell results apart, also those of one experiment."""
+"""Name results so that they differ, also within one experiment."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ ONE_RUN = {"RUNS": 1}  # the constant that single runs lack
 
 
 class Named(Protocol):
-    """Results under the name of their file."""
+    """A results file with its name."""
 
     @property
     def name(self) -> str: ...
@@ -21,14 +21,13 @@ class Named(Protocol):
 
 
 def labels(results: Sequence[Named], most: int = 200) -> list[str]:
-    """Name each of `results` in at most so many characters: by its file, or if several are of one experiment, by the
-    constants in which these differ."""
-    made = [
+    """Name `results` in at most `most` characters: by the file, or within one experiment by differing constants."""
+    names = [
         cut(one_line(_label(each, [o for o in results if o.head.experiment == each.head.experiment])), most)
         for each in results
     ]
-    again = Counter(made)
-    return [label if again[label] == 1 else cut(one_line(r.name), most) for r, label in zip(results, made, strict=True)]
+    again = Counter(names)
+    return [name if again[name] == 1 else cut(one_line(r.name), most) for r, name in zip(results, names, strict=True)]
 
 
 def _label(result: Named, alike: Sequence[Named]) -> str:

@@ -1,4 +1,4 @@
-"""Results as data, for notebooks and scripts of one's own: core.results.load("02_rsa_basic")."""
+"""Results as data, for notebooks and scripts: core.results.load("02_rsa_basic")."""
 
 import weakref
 from functools import cached_property
@@ -18,11 +18,29 @@ COLUMNS = (  # of a member, in Results.rows
 
 
 class Results:
-    """A results file, all of it in memory. `head`: model, engine, configuration, metrics and warnings; `problems`:
-    each with its steps, and those with their members (core/results/model.py)."""
+    r"""A results file in memory. `print` shows the tables that a run prints at its end.
+
+    Attributes:
+        path: The file.
+        head: Model, engine, configuration, metrics and warnings.
+        problems: The problems, with their steps and the members of these. core/results/model.py has the fields.
+
+    Example:
+        >>> results = Results(folder / "02_rsa_basic.json")
+        >>> print(results)  # doctest: +ELLIPSIS
+        02_rsa_basic: made-up (other) on made up, n=3
+        ...
+        >>> results.rows[0]["answer"]
+        '1'
+        >>> member = results.problems[0].steps[0].members[0]
+        >>> results.completion(member).text
+        'Adding up, \\boxed{1}.'
+        >>> results.messages(member)[0]["role"]
+        'user'
+    """
 
     def __init__(self, path: Path) -> None:
-        """Read `path`. Raises UserError if it can't be read, or is no results file."""
+        """Read `path`. Raises UserError if it can't be read or is not a results file."""
         self.path = path
         head, problems = read.read(path)
         self.head: Head = head
@@ -30,15 +48,21 @@ class Results:
 
     def __repr__(self) -> str:
         runs = len(self.head.runs.seeds) if self.head.runs else 1
-        of = f", {runs} runs" if runs > 1 else ""
-        return (
-            f"<Results of {self.head.experiment}: {len(self.problems) // runs} problems{of}, {len(self.rows)} members>"
-        )
+        counted = f"{len(self.problems) // runs} problems{f', {runs} runs' if runs > 1 else ''}"
+        return f"<Results of {self.head.experiment}: {counted}, {len(self.rows)} members>"
+
+    def __str__(self) -> str:
+        from core.report import tables  # the one import of a higher floor; see pyproject.toml
+
+        return tables.text(self.head.document)
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """List a row for each member of each step: pandas.DataFrame(results.rows). `seed`: of its run. Tokens are None
-        if the server counted none; those of a member `carried_over` are in the step that it was made in."""
+        """The rows of a table, one for each member of each step: pandas.DataFrame(results.rows).
+
+        Tokens are None if the server did not count them. The tokens of a member that is `carried_over` are in the step
+        that first had it.
+        """
         return [
             {
                 "problem": problem.id,
@@ -58,30 +82,28 @@ class Results:
         ]
 
     def completion(self, member: MemberResult) -> Completion:
-        """Return the completion: thinking, answer, and how it ended. Raises UserError if no journal holds it."""
-        return from_record(member.cost.key, self._record(member).completion)
+        """Return the completion of a `member`: thinking, answer, and how it ended. Raises UserError if it is lost."""
+        return from_record(member.key, self._record(member).completion)
 
     def messages(self, member: MemberResult) -> list[Message]:
-        """Return the prompt as it was sent."""
+        """Return the prompt of a `member` as it was sent. Raises UserError if no journal contains it."""
         return self._record(member).messages or []
 
     def _record(self, member: MemberResult) -> Record:
-        record = self._journals.record(member.cost.key)
-        if record is None:
-            raise UserError(f"the completion {member.cost.key} is in no journal in {self._journals.folder}")
+        if (record := self._journals.record(member.key)) is None:
+            raise UserError(f"no journal in {self._journals.folder} contains the completion {member.key}")
         return record
 
     @cached_property
     def _journals(self) -> Archive:
-        """Open the journals, which stay open as long as this object: scanning them takes far longer than a look."""
+        """The journals, open as long as this object: scanning them takes far longer than a lookup."""
         journals = archive(self.path, self.head.experiment)
         weakref.finalize(self, journals.__exit__)
         return journals.__enter__()
 
 
 def archive(path: Path, experiment: str) -> Archive:
-    """Return the journals beside the results file in `path`, or beside a folder above it: a comparison keeps its runs
-    in one, and STaR its earlier runs in one more."""
+    """Return the journals of the results in `path`, which are next to the file or up to two folders above it."""
     for folder in path.resolve().parents[:3]:
         if (folder / "journal").is_dir():
             inside = path.resolve().relative_to(folder).parts

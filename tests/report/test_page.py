@@ -280,7 +280,7 @@ def test_the_focus_goes_on_where_the_reader_was(tab: Tab, tmp_path: Path) -> Non
     shown.keyboard.press("Enter")
     shown.wait_for_url("**#/0/problem/0/5/*")
     shown.wait_for_selector(".member:focus")
-    assert shown.inner_text("#said").startswith("t=5, member ")
+    assert shown.inner_text("#status").startswith("t=5, member ")
     shown.locator("[data-id='6,31']").focus()
     shown.keyboard.press("Enter")
     shown.wait_for_url("**#/0/problem/0/6/31")

@@ -84,15 +84,15 @@ def test_a_graded_proof_shows_its_points_reasons_guidelines_and_gradings(tab: Ta
     overview, cells, full, thin, cut, missing = texts = drawn(tab, graded, *views)
     for text in texts:
         assert not any(word in text for word in ("majority", "accuracy", "vote", "pass@")), text
-    assert "mean points / 7, % 45.2" in overview and "6 points or more, % 33.3" in overview
-    assert "0 points: 1 cut off" in overview and "nowhere: 1 grading unreadable" in overview
+    assert "mean points, % of 7 45.2" in overview and "6 points or more, % 33.3" in overview
+    assert "0 points: 1 truncated" in overview and "not counted: 1 grading unreadable" in overview
     assert "category <script>" in overview
     assert "p0 4 3.2 graded" in cells, "four that nobody graded, and 3.2 points on average"
     assert "Reference solution A reference." in full and "Guidelines for graders 7 for all. <script>" in full
     assert "judged 7 of 7 points" in full and "7 points Flawless." in full
     assert "judged 2.5 of 7 points" in thin and "gradings 2, 3" in thin and "3 points Thin. <script>" in thin
     assert "thinking of grading 1 I say 1. <script>" in thin and "Grade this: 0 <script>" in thin
-    assert "no grade: cut off" in cut and "counts as 0 points" in cut
+    assert "no grade: truncated" in cut and "counts as 0 points" in cut
     assert "no grade: grading unreadable" in missing and "missing, in no mean" in missing
     assert "3.2 of 7 points" in full, "above the last column of the lineage"
     assert EVIL[:20] not in graded.read_text(errors="replace"), "it is packed"

@@ -152,7 +152,7 @@ def test_verification_is_summed_up_and_uniform_selection_told() -> None:
     assert found["auc"] == 1.0 and (found["selections"], found["uniform_selections"]) == (2, 1)
     assert not any("uniform" in w for w in made["warnings"]), "without TAU, nobody selects by these scores"
     made["config"] |= {"TAU": 0.2}
-    assert any("selection was uniform here: in 1 of 2" in w for w in warnings.of_run(made, None))
+    assert any("selection was uniform in 1 of 2" in w for w in warnings.of_run(made, None))
     assert made["metrics"]["tokens"]["completion"] == 6 * 17
     assert made["metrics"]["steps"][0]["verification_tokens"] == 42
 
