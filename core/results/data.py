@@ -30,9 +30,9 @@ class Results:
         >>> print(results)  # doctest: +ELLIPSIS
         02_rsa_basic: made-up (other) on made up, n=3
         ...
-        >>> results.rows[0]["answer"]
-        '1'
-        >>> member = results.problems[0].steps[0].members[0]
+        >>> results.rows[0]["majority_answer"]
+        '999'
+        >>> member = results.problems[0].steps[-1].members[0]
         >>> results.completion(member).text
         'Adding up, \\boxed{1}.'
         >>> results.messages(member)[0]["role"]
