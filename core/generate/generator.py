@@ -105,7 +105,7 @@ class Generator:
         the sampling it holds what differs from the defaults, so that a new field orphans no journal."""
         unsent = self.server.card.never
         asked = {n: value for n, value in vars(sampling).items() if value != DEFAULTS[n] and n not in unsent}
-        told = [self.server.told] if self.server.told else []
+        told = [self.server.key_fields] if self.server.key_fields else []
         return content_key([KEY_VERSION, self.server.identity, list(messages), asked, seed, *told])
 
     def _kept(self, key: str) -> Completion | None:
@@ -232,7 +232,7 @@ class Generator:
         if sampling.top_logprobs or sampling.sum_logprobs:
             # One alternative at least: for none, llama.cpp gives no probabilities at all.
             body |= {"logprobs": True, "top_logprobs": sampling.top_logprobs or 1}
-        if self.server.streams:
+        if self.server.card.streams:  # only a stream shows that a request is not lost
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return self.server.card.body(body)
 

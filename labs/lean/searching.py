@@ -50,7 +50,8 @@ class Searching:
     def run(self) -> str:
         """All that its searches follow from but for the theorem."""
         lean = [self.toolchain.name, self.toolchain.head]
-        known = [self.session.server.identity, self.session.server.told, lean, self.guidance.by, self.by, self.harvests]
+        server = self.session.server
+        known = [server.identity, server.key_fields, lean, self.guidance.by, self.by, self.harvests]
         return content_key([identity(self.session.config, LeanConstants), *known])
 
     def of(self, theorems: Sequence[Theorem]) -> list[Outcome]:

@@ -74,12 +74,12 @@ LEFT_OUT = {
 
 def test_keys_hold_the_sampling_that_differs_from_the_defaults(engine: Server, tmp_path: Path) -> None:
     assert generator.DEFAULTS == LEFT_OUT and generator.KEY_VERSION == 3
-    told = [engine.told] if engine.told else []
+    fields = [engine.key_fields] if engine.key_fields else []
     with Journal(tmp_path / "a.jsonl") as journal:
         made = Generator(engine, journal, 1, 60)
-        expected = content_key([3, engine.identity, MESSAGES, {"max_tokens": 300}, 5, *told])
+        expected = content_key([3, engine.identity, MESSAGES, {"max_tokens": 300}, 5, *fields])
         assert made.key(MESSAGES, 5, SHORT) == expected
-        assert made.key(MESSAGES, 5, Sampling()) == content_key([3, engine.identity, MESSAGES, {}, 5, *told])
+        assert made.key(MESSAGES, 5, Sampling()) == content_key([3, engine.identity, MESSAGES, {}, 5, *fields])
 
 
 def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
@@ -95,14 +95,12 @@ def test_all_sampling_settings_are_sent_even_when_off(engine: Server, proxy: Pro
     }
 
 
-def test_a_streamed_reply_is_the_same_completion(
-    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_streamed_reply_is_the_same_completion(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     opened = Sampling(max_tokens=1, opening=prompts.VERDICT, top_logprobs=10)
     asked = [(5, SHORT), (6, SHORT), (5, Sampling(max_tokens=12, answer_tokens=16)), (5, opened)]
     whole = ask(engine, tmp_path / "whole", asked)
-    monkeypatch.setattr(Server, "streams", True)
-    streamed = ask(replace(engine, base_url=proxy.url), tmp_path / "streamed", asked)
+    card = replace(engine.card, streams=True)
+    streamed = ask(replace(engine, base_url=proxy.url, card=card), tmp_path / "streamed", asked)
     assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in proxy.bodies)
     for one, other in zip(whole, streamed, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)

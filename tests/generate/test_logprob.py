@@ -68,14 +68,12 @@ def test_it_is_given_where_it_is_asked_for_alone_and_kept(engine: Server, proxy:
     assert again == [plain, summed] and all(one.reused for one in again) and len(proxy.bodies) == 2
 
 
-def test_a_streamed_reply_has_the_same_sum(
-    engine: Server, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_streamed_reply_has_the_same_sum(engine: Server, proxy: Proxy, tmp_path: Path) -> None:
     """But for thinking that llama.cpp keeps apart: its end is in no event of the stream."""
     asked = [(5, SUMMED), (6, LINE), (7, OPENED), (5, replace(SUMMED, max_tokens=7))]
     whole = ask(engine, tmp_path / "whole", asked)
-    monkeypatch.setattr(Server, "streams", True)
-    streamed = ask(replace(engine, base_url=proxy.url), tmp_path / "streamed", asked)
+    card = replace(engine.card, streams=True)
+    streamed = ask(replace(engine, base_url=proxy.url, card=card), tmp_path / "streamed", asked)
     assert all(body["stream"] for body in proxy.bodies)
     assert [(one.thinking, one.text) for one in whole] == [(one.thinking, one.text) for one in streamed]
     assert whole[0].logprob is not None and streamed[0].logprob is None

@@ -140,7 +140,7 @@ def test_openais_reasoning_models_are_asked_for_what_they_take(provider: Any, tm
     (made,) = ask(server, tmp_path, answer_tokens=5, top_k=20)
     assert sorted(place.bodies[0]) == ["max_completion_tokens", "messages", "model", "stream", "stream_options"]
     assert made.not_forced == CANNOT and made.forced is None and len(place.bodies) == 1, "nothing is begun for it"
-    assert server.model_info()["card"]["never"] and server.told["never"]
+    assert server.model_info()["card"]["never"] and server.key_fields["never"]
     ask(server, tmp_path, answer_tokens=5, top_k=7, temperature=0.1)
     assert len(place.bodies) == 1, "what is never sent changes nothing, and is not paid for twice"
 
