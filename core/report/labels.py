@@ -2,25 +2,19 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from core.base.errors import one_line
 from core.base.terminal import cut
-from core.results.model import Head
+
+if TYPE_CHECKING:
+    from core.report.compare import Result
+    from core.report.page import Run
 
 ONE_RUN = {"RUNS": 1}  # the constant that single runs lack
 
 
-class Named(Protocol):
-    """A results file with its name."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def head(self) -> Head: ...
-
-
-def labels(results: Sequence[Named], most: int = 200) -> list[str]:
+def labels(results: "Sequence[Run | Result]", most: int = 200) -> list[str]:
     """Name `results` in at most `most` characters: by the file, or within one experiment by differing constants."""
     names = [
         cut(one_line(_label(each, [o for o in results if o.head.experiment == each.head.experiment])), most)
@@ -30,7 +24,7 @@ def labels(results: Sequence[Named], most: int = 200) -> list[str]:
     return [name if again[name] == 1 else cut(one_line(r.name), most) for r, name in zip(results, names, strict=True)]
 
 
-def _label(result: Named, alike: Sequence[Named]) -> str:
+def _label(result: "Run | Result", alike: "Sequence[Run | Result]") -> str:
     configs = [ONE_RUN | each.head.config for each in alike]
     names = dict.fromkeys(name for config in configs for name in config)
     differing = [name for name in names if len({repr(config.get(name)) for config in configs}) > 1]

@@ -99,7 +99,7 @@ def _points(run: Run) -> dict[str, Any] | None:
     if (proofs := run.document["metrics"].get("proofs")) is None:
         return None
     table = tables.worths(proofs)
-    notes = [*tables.of_runs(proofs), *tables.lacking(proofs), *tables.written_by(proofs)]
+    notes = [*tables.lacking(proofs), *tables.written_by(proofs)]
     return replace(table, about="; ".join([table.about, *notes])).page()
 
 

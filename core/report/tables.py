@@ -105,7 +105,8 @@ def worths(proofs: dict[str, Any]) -> Table:
         ),
     ]
     about = f"in %, with 95% intervals over problems, from {proofs['proofs']:,} proofs"
-    return Table("Points of the last populations", shown, about=about + (" of all runs" if runs else ""))
+    about += " of all runs; runs: mean ± standard deviation over them" if runs else ""
+    return Table("Points of the last populations", shown, about=about)
 
 
 def points_table(proofs: dict[str, Any]) -> str:
@@ -113,12 +114,7 @@ def points_table(proofs: dict[str, Any]) -> str:
     if not proofs["points"]["n"]:
         return ""
     table = worths(proofs)
-    return "\n".join([table.body(), "", wrapped(table.about), *of_runs(proofs), *written_by(proofs)])
-
-
-def of_runs(proofs: dict[str, Any]) -> list[str]:
-    """Explain the row of runs, if there is one."""
-    return ["runs: mean ± standard deviation over them"] if proofs.get("runs") else []
+    return "\n".join([table.body(), "", wrapped(table.about), *written_by(proofs)])
 
 
 def written_by(proofs: dict[str, Any]) -> list[str]:
@@ -208,8 +204,7 @@ def _has_points(document: dict[str, Any]) -> bool:
 
 
 def _has_runs(document: dict[str, Any]) -> bool:
-    steps = document["metrics"]["steps"]
-    return bool(steps) and all(step.get("runs") for step in steps) and not is_of_proofs(document)
+    return _has("runs")(document) and not is_of_proofs(document)
 
 
 def _name(step: dict[str, Any]) -> str:
@@ -337,14 +332,27 @@ def pass_table(document: dict[str, Any]) -> str:
 
 
 def text(document: dict[str, Any]) -> str:
-    """Format the tables of a run for the terminal: its steps, points or pass@k, answers after waits, and a legend."""
-    table, width, parts = steps_table(document), columns(), list[str]()
-    if proofs := document["metrics"].get("proofs"):
+    """Format a run for the terminal: its steps, points or pass@k, answers after waits, verification, and a legend."""
+    table, width, figures = steps_table(document), columns(), document["metrics"]
+    parts = [table.text(width)]
+    if proofs := figures.get("proofs"):
         parts.append("\n".join([points_table(proofs), *lacking(proofs)]))
-    elif len(document["metrics"]["steps"]) == 1 and not is_ungraded(document):
+    elif len(figures["steps"]) == 1 and not is_ungraded(document):
         parts.append(pass_table(document))
-    parts += [waits_table(document), wrapped(table.legend(width))]
-    return "\n\n".join(filter(None, [table.text(width), *parts]))
+    parts.append(waits_table(document))
+    if (checked := figures.get("verification")) and not is_ungraded(document):
+        parts.append(f"verification: {_verification(checked)}")
+    return "\n\n".join([*filter(None, parts), wrapped(table.legend(width))])
+
+
+def _verification(checked: dict[str, Any]) -> str:
+    if checked["auc"] is None:
+        return "no AUC, because it needs scores of both right and wrong candidates"
+    text = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
+    if (within := checked["auc_within"])["n"]:
+        spread = f"{within['value']:.3f} [{within['low']:.3f}, {within['high']:.3f}]"
+        text += f"; within a problem {spread} (n={within['n']})"
+    return text
 
 
 def title(document: dict[str, Any]) -> str:
