@@ -23,7 +23,7 @@ from core.results.warnings import is_ungraded
 def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
     """Print the tables of `runs` and compare them, `anyway` also across problem sets and models."""
     for run in runs:
-        print(tables.text(run.document))
+        print(tables.text(run.document, has_legend=run is runs[-1]))
         if len(run.head.metrics.steps) > 1 and not run.head.metrics.proofs and not is_ungraded(run.document):
             lost, won = fates(run)
             counted = ", counted in each run" if run.head.runs else ""

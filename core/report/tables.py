@@ -331,7 +331,7 @@ def pass_table(document: dict[str, Any]) -> str:
     return "\n".join(f"pass@{k}  {interval(estimate)}{n}" for k, estimate in found.items())
 
 
-def text(document: dict[str, Any]) -> str:
+def text(document: dict[str, Any], has_legend: bool = True) -> str:
     """Format a run for the terminal: its steps, points or pass@k, answers after waits, verification, and a legend."""
     table, width, figures = steps_table(document), columns(), document["metrics"]
     parts = [table.text(width)]
@@ -342,7 +342,7 @@ def text(document: dict[str, Any]) -> str:
     parts.append(waits_table(document))
     if (checked := figures.get("verification")) and not is_ungraded(document):
         parts.append(f"verification: {_verification(checked)}")
-    return "\n\n".join([*filter(None, parts), wrapped(table.legend(width))])
+    return "\n\n".join(filter(None, [*parts, wrapped(table.legend(width)) if has_legend else ""]))
 
 
 def _verification(checked: dict[str, Any]) -> str:
