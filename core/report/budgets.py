@@ -1,4 +1,4 @@
-"""What budgets buy of results: the rows and tables of a comparison at equal compute."""
+"""Compute the rows and tables of a comparison at equal compute: the results that each budget buys."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,40 +17,37 @@ from core.results import read
 from core.results.model import CallCost, MemberResult, StepResult
 from core.results.spending import TOKENS, Meter
 
-UNCOUNTED = "the server counts no tokens, so that scaffolds can't be compared at equal tokens"
+UNCOUNTED = "the server counts no tokens, so scaffolds can't be compared at equal tokens"
 
 
 @dataclass
 class Bought:
-    """What a budget bought on one problem: the number of the `step` that is its answer (None: not even a first one),
-    the score of that (of its vote, or the mean worth of its proofs; None: not graded), and what it took. `path`:
-    seconds of the longest chain of requests that waited for each other. `cut`: tokens of the step that did not fit."""
+    """The part of a problem's results that a budget buys."""
 
-    score: float | None = None
+    score: float | None = None  # of the vote, or the mean worth of proofs; None: not graded
     tokens: int = 0
     prompt: int = 0
     cached: int = 0
     calls: int = 0
-    path: float = 0.0
-    cut: int = 0
-    spent: dict[str, float] = field(default_factory=dict)  # in the other units; nan where not all is known
-    step: int | None = field(default=None, compare=False)
+    path: float = 0.0  # seconds of the longest chain of requests that waited for each other
+    cut: int = 0  # tokens of the step that did not fit into the budget
+    spent: dict[str, float] = field(default_factory=dict)  # in the other units; nan if not all is known
+    step: int | None = field(default=None, compare=False)  # its number; None: not even the first step was bought
 
 
 def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) -> Bought:
-    """What a `budget`, counted by `meter`, buys of the `steps` of a problem.
+    """Return the part of the `steps` of a problem that a `budget` buys, as `meter` counts.
 
-    A step waits for all of the one before: for what it was chosen by too, which its parents do not say. Within it,
-    the side calls of a member wait for that member alone. Plain samples wait for nobody. A step of which not all tokens
-    are known may not be paid for, and so ends what was bought.
+    A step waits for the whole step before it, and the side calls of a member for that member. Plain samples do not
+    wait. A step with unknown tokens can't be paid for, so it ends the results.
     """
     found, is_plain = Bought(spent=dict.fromkeys(meter.units[1:], 0.0)), True
     paid = 0.0
     for step in steps:
         members = step.members
-        made = [call for m in members for call in (m.side_calls if m.carried_over else m.calls)]
-        tokens = sum(call.completion_tokens or 0 for call in made)
-        costs = {each: [meter.cost(_counted(call), each) for call in made] for each in meter.units}
+        calls = [call for m in members for call in (m.side_calls if m.carried_over else m.calls)]
+        tokens = sum(call.completion_tokens or 0 for call in calls)
+        costs = {each: [meter.cost(_counted(call), each) for call in calls] for each in meter.units}
         cost = math.inf if None in costs[meter.unit] else sum(of or 0 for of in costs[meter.unit])
         if paid + cost > budget:
             found.cut = tokens
@@ -59,13 +56,13 @@ def bought(steps: Sequence[StepResult], budget: float, meter: Meter = TOKENS) ->
         found.tokens += tokens
         for each in found.spent:
             found.spent[each] += math.nan if None in costs[each] else sum(of or 0 for of in costs[each])
-        found.prompt += sum(call.prompt_tokens or 0 for call in made)
-        found.cached += sum(call.cached_tokens or 0 for call in made)
-        found.calls += len(made)
-        if tokens or len(members) == 1 or found.step is None:  # else it only shows what the next step is made of
+        found.prompt += sum(call.prompt_tokens or 0 for call in calls)
+        found.cached += sum(call.cached_tokens or 0 for call in calls)
+        found.calls += len(calls)
+        if tokens or len(members) == 1 or found.step is None:  # else it is only the input of the next step
             found.score, found.step = step.majority_correct, step.step
         is_plain = is_plain and not any(m.side_calls or (m.parents and not m.carried_over) for m in members)
-        seconds = max(m.cost.seconds + _waits(m) for m in members)
+        seconds = max(m.seconds + _waits(m) for m in members)
         found.path = max(found.path, seconds) if is_plain else found.path + seconds
     return found
 
@@ -75,26 +72,23 @@ def _counted(call: CallCost) -> Counted:
 
 
 def _waits(member: MemberResult) -> float:
-    """Seconds of a member's side calls: verdicts on one text are asked for at once, others one after the other."""
+    """Return the seconds of a member's side calls: verdicts are asked in parallel, others one after the other."""
     seconds = [0.0, *(call.seconds for call in member.side_calls)]
     return max(seconds) if member.verdicts is not None else sum(seconds)
 
 
 @dataclass
 class Row:
-    """A scaffold at one budget, over problems (each the mean of its seeds; of proofs, nan where no grade is there).
-    `accuracy`: of the vote, or of proofs mean points / 7. `means`: of what it took, nan where that is not known.
-    `against`: the reference at that budget, where both answered anything; `p_holm`: its p, corrected for all those of
-    the table."""
+    """A scaffold at one budget, over problems."""
 
     name: str
     budget: float
-    accuracy: Estimate
+    accuracy: Estimate  # of the vote, or the mean worth of proofs
     unanswered: float
-    means: dict[str, float]
-    scores: list[float] = field(repr=False)
-    against: Paired | None = None
-    p_holm: float | None = None
+    means: dict[str, float]  # of tokens, calls and seconds; nan if they are not known
+    scores: list[float] = field(repr=False)  # of each problem, the mean of its seeds; nan without a grade
+    against: Paired | None = None  # the reference at this budget, if both have answers
+    p_holm: float | None = None  # its p, corrected for all p of the table
 
     @property
     def answered(self) -> bool:
@@ -102,15 +96,14 @@ class Row:
 
 
 def rows(
-    runs: Mapping[str, Sequence[Path]],
-    budgets: Sequence[float],
-    reference: str,
-    meter: Meter = TOKENS,
+    runs: Mapping[str, Sequence[Path]], budgets: Sequence[float], reference: str, meter: Meter = TOKENS
 ) -> list[Row]:
-    """The table: for each scaffold the results of its seeds, which share their problems in order, under `budgets`
-    counted by `meter`; differences are paired with `reference` at the same budget. A problem without an answer scores
-    0; where a budget bought not one answer, there is nothing to compare. Missing grades of proofs are in no mean."""
-    made = []
+    """Return a row for each scaffold and budget, paired with the scaffold `reference` at the same budget.
+
+    `runs` has the results of each scaffold, one for each seed, which share their problems in order. A problem without
+    an answer scores 0. Missing grades of proofs are in no mean.
+    """
+    found = []
     for name, paths in runs.items():
         by_seed = [[problem.steps for problem in read.read(path)[1]] for path in paths]
         for budget in budgets:
@@ -124,37 +117,36 @@ def rows(
             } | {what: float(np.mean([b.spent[what] for b in all_of])) for what in meter.units[1:]}
             unanswered = float(np.mean([b.step is None for b in all_of]))
             known = [score for score in scores if not math.isnan(score)]
-            made.append(Row(name, budget, mean_by_problem(known), unanswered, means, scores))
-    for row in made:
-        base = next(other for other in made if (other.name, other.budget) == (reference, row.budget))
+            found.append(Row(name, budget, mean_by_problem(known), unanswered, means, scores))
+    for row in found:
+        base = next(other for other in found if (other.name, other.budget) == (reference, row.budget))
         both = [pair for pair in zip(base.scores, row.scores, strict=True) if not math.isnan(sum(pair))]
         if row is not base and row.answered and base.answered and both:
             row.against = paired([a for a, _ in both], [b for _, b in both])
-    compared = [(row, row.against.p) for row in made if row.against]
+    compared = [(row, row.against.p) for row in found if row.against]
     for (row, _), corrected in zip(compared, holm([p for _, p in compared]), strict=True):
         row.p_holm = corrected
-    return made
+    return found
 
 
 def _mean(scores: Sequence[float | None]) -> float:
-    """Of those that are known; nan where none is."""
+    """Average the known scores. The mean is nan if there are none."""
     known = [score for score in scores if score is not None]
     return float(np.mean(known)) if known else math.nan
 
 
 def counting(steps: Sequence[StepResult], budgets: Sequence[float], meter: Meter = TOKENS) -> set[int]:
-    """The numbers of the steps that are the answer at any of the `budgets`."""
+    """Return the numbers of the steps that are the answer at any of the `budgets`."""
     return {found for budget in budgets if (found := bought(steps, budget, meter).step) is not None}
 
 
 def in_unit(budgets: Sequence[float], paths: Sequence[Path], meter: Meter = TOKENS) -> list[float]:
-    """`budgets`, given in samples, as `meter` counts: a sample is the mean of the results in `paths`. Raises UserError
-    where those hold no tokens."""
+    """Convert `budgets` from samples, by the mean sample in `paths`. Raises UserError if these have no tokens."""
     steps = (step for path in paths for problem in read.read(path)[1] for step in problem.steps)
     calls = (call for step in steps for m in step.members if not m.carried_over for call in m.calls)
     costs = [cost for call in calls if (cost := meter.cost(_counted(call))) is not None]
     if not sum(costs):
-        raise UserError(f"all samples failed, or {UNCOUNTED}: there is nothing to measure budgets by")
+        raise UserError(f"all samples failed, or {UNCOUNTED}. Start a server that reports usage")
     found = [budget * sum(costs) / len(costs) for budget in budgets]
     return found if meter.unit == "dollars" else [round(budget) for budget in found]
 
@@ -165,15 +157,11 @@ def _accuracy(row: Row) -> str:
     return interval(row.accuracy.to_json()) if row.accuracy.n else NOT_GRADED
 
 
-def _difference(row: Row) -> str:
-    return shift(d.difference, d.low, d.high) if (d := row.against) else NONE
-
-
 HOLM = "corrected for all p of the table; the other figures are means over problems and seeds"
 
 
 def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
-    """Declare the columns of the table. Budgets are as `meter` counts. `what` is accuracy, or mean points / 7."""
+    """Declare the columns of the table. `what` is accuracy or mean points."""
 
     def figure(head: str, rank: int, meaning: str = "", name: str = "", form: str = ",.0f") -> Metric:
         return Metric(head, meaning, lambda row: f"{row.means[name or head]:{form}}", rank=rank)
@@ -187,18 +175,18 @@ def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
         Metric("scaffold", "", lambda row: row.name),
         Metric("budget", "", lambda row: meter.shown(row.budget)),
         Metric(what, "", _accuracy),
-        Metric(f"minus {reference}", "", _difference),
+        Metric(f"minus {reference}", "", lambda of: shift(d.difference, d.low, d.high) if (d := of.against) else NONE),
         Metric("p", "", lambda row: chance(row.against.p) if row.against else NONE, rank=2),
         Metric("p (Holm)", HOLM, lambda row: chance(row.p_holm) if row.p_holm is not None else NONE, rank=1),
         Metric("unanswered", "", lambda row: f"{row.unanswered:.0%}", rank=2),
         figure("tokens", 2),
-        figure("cut", 3, "tokens of the step that did not fit"),
+        figure("unused", 3, "tokens of the step that did not fit into the budget", "cut"),
         figure("calls", 3, form=".1f"),
         figure("path s", 3, "seconds of requests that waited for each other", "path", ".1f"),
         figure("prompt", 4),
         figure("cached", 4),
-        in_unit("read", "tokens written and prompt tokens that no cache held"),
-        in_unit("read_cold", "tokens written and all prompt tokens"),
+        in_unit("read", "completion tokens and prompt tokens without a cache hit"),
+        in_unit("read_cold", "completion tokens and all prompt tokens"),
         in_unit("flops", "computed from the model's shape"),
         in_unit("dollars"),
     ]
@@ -207,13 +195,13 @@ def columns_of(reference: str, meter: Meter, what: str) -> list[Metric]:
 LEGEND = f"in brackets: 95% intervals over problems; {legend(columns_of('', TOKENS, ''))}"
 
 
-def table(made: Sequence[Row], reference: str, meter: Meter = TOKENS, what: str = "accuracy") -> Table:
+def table(found: Sequence[Row], reference: str, meter: Meter = TOKENS, what: str = "accuracy") -> Table:
     """Tabulate the rows, the smallest budget first."""
-    return Table("", filled(columns_of(reference, meter, what), sorted(made, key=lambda row: row.budget), made[0]))
+    return Table("", filled(columns_of(reference, meter, what), sorted(found, key=lambda row: row.budget), found[0]))
 
 
 def shown(row: Row) -> dict[str, Any]:
-    """A row as it stands in table.jsonl; what is not known is None."""
+    """Return a row as an object of table.jsonl. Unknown figures are None."""
     return {
         "scaffold": row.name,
         "budget": row.budget,

@@ -1,6 +1,6 @@
-"""Compare results, each against the first: python -m core.report.compare 01_baseline 02_rsa_basic
+"""Compare results, each against the first: `python -m core.report.compare 01_baseline 02_rsa_basic`.
 
-Differences are paired by problem: two runs share the problems, and most of what varies is which problems are hard.
+Differences are paired by problem, because most variation comes from hard and easy problems that both runs share.
 """
 
 import math
@@ -26,20 +26,18 @@ from core.results.model import Head, ProblemResult, StepResult
 METRICS = ("mean accuracy", "majority accuracy")
 OF_PROOFS = tuple(tables.SHARES.values())
 MERGES: dict[str, Callable[..., float]] = {"mean": fmean, "max": max, "min": min}
+KEYS = (("model", "name"), ("engine", "kind"), ("model", "told"))  # the last: a server's description of its model
 
 
 @dataclass(frozen=True)
 class Result:
-    """The figures of a results file. `step`: its last one. `final`: the values of its `metrics` then, by problem (its
-    id and reference answer), for the problems that reached it or ended before. `tokens`: generated for each of them,
-    side calls included; None if not all are known. Of merged runs, a problem has one value: of accuracies by the merge
-    of the runs, of tokens the mean."""
+    """The figures of a results file, by problem (its id and reference answer). Merged runs have one value for each."""
 
     name: str
     head: Head
-    step: int
-    final: dict[tuple[str, str], tuple[float, ...]]
-    tokens: dict[tuple[str, str], float | None]
+    step: int  # the last one
+    final: dict[tuple[str, str], tuple[float, ...]]  # its `metrics`, for problems that reached it or ended before
+    tokens: dict[tuple[str, str], float | None]  # of all calls; None if some are not known
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -51,25 +49,24 @@ class Result:
 
     @property
     def completion_tokens(self) -> int | None:
-        """Return the tokens of a run; None if the server counted none."""
+        """The tokens of a run, or None if the server counted none."""
         count = self.head.metrics.tokens["completion"]
         return None if count is None else round(count / self.runs)
 
     @property
     def cost(self) -> str:
-        """Return the cost of a run as it is shown; "" if prices are not known."""
+        """The cost of a run as text, or "" if prices are not known."""
         cost, is_partly = self.head.metrics.cost, any(step.uncounted for step in self.head.metrics.steps)
         return tables.spent_dollars(cost and cost / self.runs, is_partly) if self.head.prices else ""
 
-    def says(self, part: str, key: str) -> str | None:
-        """Return a word of the head's model, engine or problem set as it can be shown; None if it is not known."""
+    def shown(self, part: str, key: str) -> str | None:
+        """Return a field of the head's model, engine or problem set as text, or None if it is not known."""
         word = getattr(self.head, part).get(key)
         return None if word in (None, "{}") else one_line(str(word), 300)
 
 
 def read(name: str, folder: Path) -> Result:
-    """Read the results `name`, found as by path_of. Raises UserError if there are none, or they can't be read, or are
-    no results file of schema 1."""
+    """Read the results `name`. Raises UserError if there are none, or they can't be read or are not results."""
     path = path_of(name, folder)
     return _result(one_line(path.stem), *stored.read(path))
 
@@ -90,7 +87,7 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
             values.setdefault(id, []).append(found)
             counts.setdefault(id, []).append(_generated(steps))
     if ungraded and not values:
-        raise UserError(f"{name} is not graded, so that there is nothing to compare")
+        raise UserError(f"{name} is not graded, so it can't be compared. Grade it first (scripts/grade.sh)")
     by = MERGES[head.runs.by] if head.runs else fmean
     ended = [id for id in values if reached[id] >= step]
     final = {id: tuple(map(by, zip(*values[id], strict=True))) for id in ended}
@@ -99,53 +96,50 @@ def _result(name: str, head: Head, problems: Iterable[ProblemResult]) -> Result:
 
 
 def _values(step: StepResult) -> tuple[float, ...] | None:
-    """Return the metrics of a problem's last population, as METRICS or OF_PROOFS name them; None if it has no grade."""
-    if any(m.points for m in step.members):
-        return worth.values(m.points.worth for m in step.members if m.points)
+    """Return the metrics of a problem's last population, as METRICS or OF_PROOFS name them, or None without grades."""
+    if any(m.is_proof for m in step.members):
+        return worth.values(m.worth for m in step.members if m.is_proof)
     if step.mean_accuracy is None or step.majority_correct is None:
         return None
     return step.mean_accuracy, step.majority_correct
 
 
 def _generated(steps: Sequence[StepResult]) -> int | None:
-    """Sum the tokens generated in all steps of a problem; None if the server did not count all of them."""
+    """Sum the tokens generated in all steps of a problem, or return None if some were not counted."""
     counts = [call.completion_tokens for step in steps for member in step.members for call in member.calls]
     return None if None in counts else sum(count for count in counts if count)
 
 
 def _check(first: Result, other: Result, anyway: bool, is_trained: bool) -> list[str]:
-    """Notes on what differs between two results. Raises UserError where that makes comparing them meaningless: other
-    problems or another model, unless `anyway`; no problem in common, always. `is_trained`: the weights of one were
-    made of the other's, so that models differ on purpose."""
-    both, model, told = f"{first.name} and {other.name}", first.says("model", "name"), first.says("model", "told")
-    is_alike, theirs = model == other.says("model", "name"), other.says("model", "told")
+    """Return notes on the differences of two results. Raises UserError if `pair` can't compare them."""
+    both, results = f"{first.name} and {other.name}", (first, other)
+    models, engines, servers = ([each.shown(*key) for each in results] for key in KEYS)
+    is_alike = models[0] == models[1]
     differences = []
-    if first.says("problem_set", "sha256") != other.says("problem_set", "sha256"):
-        sets = (each.says("problem_set", "name") for each in (first, other))
-        differences.append(f"{both} have different problem sets ({'; '.join(map(str, sets))})")
+    if first.shown("problem_set", "sha256") != other.shown("problem_set", "sha256"):
+        sets = "; ".join(str(each.shown("problem_set", "name")) for each in results)
+        differences.append(f"{both} have different problem sets ({sets})")
     if not is_alike and not is_trained:
-        differences.append(f"{both} have different models ({model}; {other.says('model', 'name')})")
+        differences.append(f"{both} have different models ({models[0]}; {models[1]})")
     for key in ("revision", "sha256") if is_alike else ():
-        one, two = (each.says("model", key) for each in (first, other))
+        one, two = (each.shown("model", key) for each in results)
         if one and two and one != two:
-            differences.append(f"{both} have different models ({model} at {key} {one}; {two})")
+            differences.append(f"{both} have different models ({models[0]} at {key} {one}; {two})")
     if first.metrics != other.metrics:
-        raise UserError(f"{both} can't be compared: one holds answers, the other proofs")
+        raise UserError(f"{both} can't be compared: one contains answers, the other proofs")
     if differences and not anyway:
-        raise UserError(f"{differences[0]}. To compare the problems they share all the same, add --anyway")
+        raise UserError(f"{differences[0]}. To compare the problems that they share, add --anyway")
     if not first.final.keys() & other.final.keys():
-        raise UserError(f"{both} have no finished problem in common")
-    engines = [each.says("engine", "kind") for each in (first, other)]
-    if told and theirs and told != theirs and is_alike:
-        differences.append(f"{both} had different servers of {model} ({told}; {theirs})")
+        raise UserError(f"{both} have no finished problem in common. Complete the runs first")
+    if all(servers) and servers[0] != servers[1] and is_alike:
+        differences.append(f"{both} had different servers of {models[0]} ({servers[0]}; {servers[1]})")
     elif engines[0] != engines[1]:
         differences.append(f"{both} ran on different engines ({engines[0]}; {engines[1]})")
     return differences
 
 
 def table(results: Sequence[Result], anyway: bool = False) -> str:
-    """The comparison as text: a row for each result, then each against the first. `anyway`: across problem sets and
-    models too, over the problems in common. Raises UserError for results that can't be compared."""
+    """Format a comparison with the first result, `anyway` also of other problem sets and models. Raises UserError."""
     first, *others = results
     notes = [
         f"{r.name} is partial: {len(r.final)} of {r.head.problem_set['n']} problems reached step {r.step}"
@@ -154,17 +148,18 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
     ]
     for r in results:
         if r.head.runs:
-            proofs, steps = r.head.metrics.proofs, r.head.metrics.steps
-            over = (proofs.runs if proofs else steps[-1].runs if steps else None) or {}
-            of_runs = [f"{m} {tables.over_runs(of.to_dict())}" for m, of in zip(r.metrics, over.values(), strict=False)]
-            notes.append("; ".join([f"{r.name} is the {tables.merged(r.head.document)}", *of_runs]))
+            document = r.head.document
+            final = document["metrics"]["proofs"] or (document["metrics"]["steps"] or [{}])[-1]
+            over = (final.get("runs") or {}).values()
+            of_runs = [f"{metric} {tables.over_runs(each)}" for metric, each in zip(r.metrics, over, strict=False)]
+            notes.append("; ".join([f"{r.name} is the {tables.merged(document)}", *of_runs]))
     pairs = [pair(first, other, anyway) for other in others]
     corrected = iter(holm([d.p for p in pairs for d in p.metrics.values()]))
     for p in pairs:
         notes += p.notes
     names, has_cost = labels(results), any(r.cost for r in results)
     figures = [[interval(mean_by_problem(v).to_json()) for v in zip(*r.final.values(), strict=True)] for r in results]
-    made = [
+    shown = [
         Column("result", names),
         Column("n", [str(len(r.final)) for r in results]),
         Column("step", [str(r.step) for r in results], rank=3),
@@ -173,22 +168,21 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
         *([Column("cost", [r.cost or "unknown" for r in results], rank=2)] if has_cost else []),
     ]
     what = (
-        f"{first.says('problem_set', 'name')}, {first.says('model', 'name')}; "
-        f"{'accuracies ' if first.metrics == METRICS else ''}in % of n problems, with 95% intervals over them; "
-        f"tokens: completion tokens{', whose cost is with that of prompts' if has_cost else ''}"
-        f"{'; of merged runs, the mean of a run' if any(r.head.runs for r in results) else ''}"
+        f"{first.shown('problem_set', 'name')}, {first.shown('model', 'name')}; "
+        f"{'accuracies ' if first.metrics == METRICS else ''}in % of n problems, with 95% intervals over problems; "
+        f"tokens: completion tokens{'; cost: of these and of prompts' if has_cost else ''}"
+        f"{'; merged runs show the mean of a run' if any(r.head.runs for r in results) else ''}"
     )
-    lines = [Table(what, made).text(columns())]
+    lines, wide = [Table(what, shown).text(columns())], max(map(len, METRICS + first.metrics))
     for p, name in zip(pairs, names[1:], strict=True):
         lines += ["", wrapped(f"{name} minus {names[0]}, paired over {p.problems} problems")]
         for metric, d in p.metrics.items():
             difference, ps = shift(d.difference, d.low, d.high), f"p {chance(d.p):<7}"
             if len(pairs) > 1:
                 ps += f"  Holm {chance(next(corrected)):<7}"
-            row = f"{metric:<17}  {difference:<22}  {ps}  {d.wins} wins, {d.losses} losses, {d.ties} ties"
-            lines.append(wrapped(row, " " * 19))
-        change = f"{shift(p.tokens.value, p.tokens.low, p.tokens.high)} %" if p.tokens else "unknown"
-        lines.append(f"completion tokens  {change}")
+            row = f"{metric:<{wide}}  {difference:<22}  {ps}  {d.wins} wins, {d.losses} losses, {d.ties} ties"
+            lines.append(wrapped(row, " " * (wide + 2)))
+        lines.append(f"{'completion tokens':<{wide}}  {p.change}")
     if len(pairs) > 1:
         notes.append("Holm: p corrected for all p-values of this table")
     return "\n".join([*lines, *([""] if notes else []), *(wrapped(f"note: {note}", "  ") for note in notes)])
@@ -196,19 +190,25 @@ def table(results: Sequence[Result], anyway: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Pair:
-    """A result against the first, over the `problems` they share: differences by the names of their metrics; `tokens`:
-    the change in completion tokens of a problem, as a share of the first's mean (None where one is not known)."""
+    """A result against the first, over the `problems` they share."""
 
     name: str
     problems: int
-    metrics: dict[str, Paired]
-    tokens: Estimate | None
+    metrics: dict[str, Paired]  # the differences by the names of their metrics
+    tokens: Estimate | None  # the change in a problem's completion tokens, as a share of the first's; None: not known
     notes: list[str]
+
+    @property
+    def change(self) -> str:
+        """The change in tokens as text."""
+        return f"{shift(self.tokens.value, self.tokens.low, self.tokens.high)} %" if self.tokens else "unknown"
 
 
 def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = False) -> Pair:
-    """Raises UserError for results that can't be compared; `anyway` as in `table`, `is_trained`: their models differ
-    on purpose."""
+    """Pair two results by problem. Raises UserError if they share no problem, or differ in problem set or model.
+
+    With `is_trained`, the models may differ, and with `anyway`, so may the problem sets.
+    """
     notes = _check(first, other, anyway, is_trained)
     shared = sorted(first.final.keys() & other.final.keys())
     metrics = {
@@ -220,8 +220,8 @@ def pair(first: Result, other: Result, anyway: bool = False, is_trained: bool = 
 
 
 ABOUT = (
-    "paired by problem; differences in points with 95% intervals; p: two-sided sign-flip permutation test, with which "
-    "the intervals agree"
+    "paired by problem; differences in points with 95% intervals; p: two-sided sign-flip permutation test, which "
+    "agrees with the intervals"
 )
 
 
@@ -234,36 +234,33 @@ def differences(pairs: Sequence[Pair], first: str) -> Table:
             counts = [str(count) for count in (d.n, d.wins, d.losses, d.ties)]
             change = shift(d.difference, d.low, d.high)
             rows.append([pair.name, metric, change, chance(d.p), chance(next(corrected)), *counts])
-        change = f"{shift(t.value, t.low, t.high)} %" if (t := pair.tokens) else "unknown"
-        rows.append([pair.name, "completion tokens", change, "", "", str(pair.problems), "", "", ""])
+        rows.append([pair.name, "completion tokens", pair.change, "", "", str(pair.problems), "", "", ""])
     heads = ("result", "metric", "difference", "p", "p (Holm)", "problems", "wins", "losses", "ties")
     meanings = {"p (Holm)": "corrected for all p-values of this table"}
-    made = [
-        Column(head, cells, meanings.get(head, "")) for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
+    shown = [
+        Column(head, cells, meanings.get(head, ""))
+        for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
+        if len(pairs) > 1 or head != "p (Holm)"
     ]
-    shown = [column for column in made if len(pairs) > 1 or column.head != "p (Holm)"]
     return Table(f"Each against {first}", shown, about=ABOUT)
 
 
 def _tokens_against(of_a: Sequence[float | None], of_b: Sequence[float | None]) -> Estimate | None:
-    """The change from a to b in tokens of a problem, as a share of a's mean, with its interval over problems; None
-    where not all are known."""
+    """Estimate the change from a to b in tokens of a problem, as a share of a's mean. None: some are not known."""
     a, b = ([count for count in counts if count is not None] for counts in (of_a, of_b))
     return relative_change(a, b) if len(a) == len(of_a) and len(b) == len(of_b) else None
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser(prog="compare.sh", description="Compare results, each against the first.")
-    parser.add_argument("results", nargs="+", help="names of results, or paths of .json files; two or more")
-    parser.add_argument("--anyway", action="store_true", help="across problem sets and models, over shared problems")
+    parser.add_argument("results", nargs="+", help="two or more names of results, or paths of .json files")
+    parser.add_argument("--anyway", action="store_true", help="compare across problem sets and models")
     with command():
         args = parser.parse_args(argv)
         if len(args.results) < 2:
-            raise UserError("give two or more results to compare, such as: 01_baseline 02_rsa_basic")
+            raise UserError("name two or more results, for example: 01_baseline 02_rsa_basic")
         folder = results_dir()
         print(table([read(name, folder) for name in args.results], args.anyway))
-        if len({path_of(name, folder).resolve() for name in args.results}) < len(args.results):
-            print("note: a result is named twice, and compared with itself")
 
 
 if __name__ == "__main__":

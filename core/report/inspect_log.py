@@ -1,7 +1,7 @@
-"""Results as logs of inspect_ai, written by inspect_ai's own writer, for people who live in `inspect view`.
+"""Write results as logs of inspect_ai, with its own writer, for users of `inspect view`.
 
-A log for each step of a run: a problem is a sample, a member of its population an epoch of it. Inspect's own figures
-(accuracy over epochs) are then the mean accuracy of that step. inspect_ai is optional: requirements-inspect.txt.
+Each step of a run has a log: a problem is a sample, a member of its population an epoch. Inspect's accuracy over epochs
+then equals the mean accuracy of the step. inspect_ai is optional: requirements-inspect.txt.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from core.report import texts
 from core.report.page import Run
 from core.report.tables import POINTS
 from core.report.texts import Texts
-from core.results.data import archive
+from core.results.find import archive
 from core.results.model import MemberResult
 
 MESSAGES: dict[str, Any] = {
@@ -86,7 +86,7 @@ def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> log.EvalSamp
     problem, name = run.problems[number], run.head.model["name"]
     member = problem.steps[t].members[i]
     answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in texts.TIERS)
-    sent = texts.messages_of(found, t, i)  # if the journal lacks them, the problem stands for them
+    sent = texts.messages_of(found, t, i)  # if the journal lacks them, the log has the problem instead
     statement = problem.statement or f"(the statement of {problem.id} is not in these results)"
     question = [
         MESSAGES.get(message["role"], model.ChatMessageUser)(content=message["content"], source="input")
@@ -113,7 +113,7 @@ def _sample(run: Run, number: int, t: int, i: int, found: Texts) -> log.EvalSamp
 
 
 def _usage(member: MemberResult) -> model.ModelUsage | None:
-    """Return the tokens of a member; None, for inspect has no other word for it, if the server did not count them."""
+    """Return the tokens of a member, or None if the server did not count them: inspect can't express that."""
     read, written = member.prompt_tokens, member.completion_tokens
     if read is None or written is None:
         return None
@@ -124,10 +124,10 @@ def _usage(member: MemberResult) -> model.ModelUsage | None:
 
 
 def _scores(member: MemberResult) -> dict[str, scorer.Score]:
-    """Return the grade of a member; none if it has none."""
-    if points := member.points:
-        words = "\n\n".join(points.reasons) or None
-        return {} if points.worth is None else {"points": scorer.Score(value=points.worth, explanation=words)}
+    """Return the grade of a member, if it has one."""
+    if member.is_proof:
+        words = "\n\n".join(member.reasons) or None
+        return {} if member.worth is None else {"points": scorer.Score(value=member.worth, explanation=words)}
     if member.correct is None:
         return {}
     doubt = ", ".join(member.doubts)

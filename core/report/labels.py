@@ -1,37 +1,30 @@
-"""Names that tell results apart, also those of one experiment."""
+"""Name results so that they differ, also within one experiment."""
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from core.base.errors import one_line
 from core.base.terminal import cut
-from core.results.model import Head
+
+if TYPE_CHECKING:
+    from core.report.compare import Result
+    from core.report.page import Run
 
 ONE_RUN = {"RUNS": 1}  # the constant that single runs lack
 
 
-class Named(Protocol):
-    """Results under the name of their file."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def head(self) -> Head: ...
-
-
-def labels(results: Sequence[Named], most: int = 200) -> list[str]:
-    """Name each of `results` in at most so many characters: by its file, or if several are of one experiment, by the
-    constants in which these differ."""
-    made = [
+def labels(results: "Sequence[Run | Result]", most: int = 200) -> list[str]:
+    """Name `results` in at most `most` characters: by the file, or within one experiment by differing constants."""
+    names = [
         cut(one_line(_label(each, [o for o in results if o.head.experiment == each.head.experiment])), most)
         for each in results
     ]
-    again = Counter(made)
-    return [label if again[label] == 1 else cut(one_line(r.name), most) for r, label in zip(results, made, strict=True)]
+    again = Counter(names)
+    return [name if again[name] == 1 else cut(one_line(r.name), most) for r, name in zip(results, names, strict=True)]
 
 
-def _label(result: Named, alike: Sequence[Named]) -> str:
+def _label(result: "Run | Result", alike: "Sequence[Run | Result]") -> str:
     configs = [ONE_RUN | each.head.config for each in alike]
     names = dict.fromkeys(name for config in configs for name in config)
     differing = [name for name in names if len({repr(config.get(name)) for config in configs}) > 1]

@@ -1,4 +1,4 @@
-"""The report while a run goes on, renewed from its partial results: `bash scripts/report.sh --live`."""
+"""Serve the report of a run in progress, from its partial results: `bash scripts/report.sh --live`."""
 
 import hashlib
 import html
@@ -22,20 +22,19 @@ from core.base.errors import UserError
 from core.report import page, texts
 from core.report.page import Run
 from core.results import labs
-from core.results.data import archive
-from core.results.find import NoResults, comparison, found
+from core.results.find import NoResults, archive, comparison, found
 
-EVERY = 3.0  # seconds between a page's looks at the server
+EVERY = 3.0  # seconds between requests of a page
 WAITING = """<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="3">
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <title>qed-rsa: waiting</title><body style="font: 16px/1.5 system-ui, sans-serif; margin: 3rem auto; max-width: 40rem">
-<h1>Waiting for the first results of a run</h1><p>{told}</p><p>This page looks again every 3 seconds.</p></body></html>
+<h1>Waiting for the first results of a run</h1><p>{why}</p><p>This page reloads every 3 seconds.</p></body></html>
 """
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
 
 
 class Live:
-    """Results that may change; read again when their files have. A run's newest results are those it writes now."""
+    """Results that may change. They are read again if their files have changed."""
 
     def __init__(self, names: Sequence[str], folder: Path) -> None:
         self._names, self._folder = names, folder
@@ -48,39 +47,33 @@ class Live:
         self.body = b""
 
     def renew(self) -> None:
-        """Read what has changed. Raises UserError if there is nothing to show, or it can't be read."""
+        """Read the files that have changed. Raises UserError if there are no results, or they can't be read."""
         with self._lock:
-            self._renew()
-
-    def _renew(self) -> None:
-        paths = [_newest(path) for path in found(self._names, self._folder)]
-        compared = comparison(self._names, self._folder)
-        lab = labs.report_of(compared) if compared else None
-        told = lab.records(compared) if lab and compared else []
-        seen = [(path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in (*paths, *told)]
-        if seen == self._seen:
-            return
-        known = {run.path: run for path, run in zip(self._seen, self.runs, strict=False) if path in seen}
-        self.runs = [known.get(path) or page.read(path) for path in paths]
-        self.view = lab.page(compared, self.runs) if lab and compared and told else None
-        self.known = page.data(self.runs, view=self.view)
-        self.body = json.dumps(self.known, ensure_ascii=True).encode()
-        self.tag = f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
-        self._seen = seen
+            paths = [_newest(path) for path in found(self._names, self._folder)]
+            compared = comparison(self._names, self._folder)
+            lab = labs.report_of(compared) if compared else None
+            records = lab.records(compared) if lab and compared else []
+            seen = [(path, (stat := path.stat()).st_mtime_ns, stat.st_size) for path in (*paths, *records)]
+            if seen == self._seen:
+                return
+            known = {run.path: run for path, run in zip(self._seen, self.runs, strict=False) if path in seen}
+            self.runs = [known.get(path) or page.read(path) for path in paths]
+            self.view = lab.page(compared, self.runs) if lab and compared and records else None
+            self.known = page.data(self.runs, view=self.view)
+            self.body = json.dumps(self.known, ensure_ascii=True).encode()
+            self.tag = f'"{hashlib.sha256(self.body).hexdigest()[:16]}"'
+            self._seen = seen
 
 
 def _newest(path: Path) -> Path:
-    """The partial results beside `path` where a run has written them since."""
+    """Return the newer of the complete and the partial results of a run."""
     stem = path.name.removesuffix(".json").removesuffix(".partial")
-    both = [
-        other for other in (path.with_name(f"{stem}.json"), path.with_name(f"{stem}.partial.json")) if other.exists()
-    ]
-    return max(both, key=lambda other: other.stat().st_mtime_ns, default=path)
+    both = [path.with_name(f"{stem}{ending}") for ending in (".json", ".partial.json")]
+    return max(filter(Path.exists, both), key=lambda other: other.stat().st_mtime_ns, default=path)
 
 
 def application(live: Live) -> Starlette:
-    """Return the pages of `live`, for browsers that ask by a name of this machine: a page elsewhere whose name points
-    here gets nothing."""
+    """Return the pages of `live`. They are only for requests to a name of this machine, against DNS rebinding."""
 
     def answer(request: Request) -> Response:
         try:
@@ -88,7 +81,7 @@ def application(live: Live) -> Starlette:
         except NoResults as missing:
             if request.url.path != "/":
                 return Response(f"{missing}\n", 503, HEADERS, "text/plain")
-            return Response(WAITING.format(told=html.escape(str(missing))), 200, HEADERS, "text/html")
+            return Response(WAITING.format(why=html.escape(str(missing))), 200, HEADERS, "text/html")
         except (UserError, OSError) as error:
             return Response(f"{error}\n", 503, HEADERS, "text/plain")
         if request.url.path == "/":
@@ -111,8 +104,7 @@ def application(live: Live) -> Starlette:
 
 
 def serve(names: Sequence[str], folder: Path, port: int) -> None:
-    """Serve until Ctrl-C; before the first results, a page that waits for them. Raises UserError where one can't be
-    read, or the port is taken."""
+    """Serve until Ctrl-C, before the first results a page that waits. Raises UserError, also if the port is taken."""
     live = Live(names, folder)
     with suppress(NoResults):
         live.renew()
@@ -122,9 +114,7 @@ def serve(names: Sequence[str], folder: Path, port: int) -> None:
         listener.bind(("127.0.0.1", port))
         listener.listen()  # from here on a browser waits instead of being refused
     except (OSError, OverflowError):
-        raise UserError(f"port {port} of 127.0.0.1 can't be had. Give --port another, or 0 for any") from None
+        raise UserError(f"port {port} of 127.0.0.1 is not free. Set --port to another, or to 0 for any") from None
     print(f"report  http://127.0.0.1:{listener.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
-    if not live.runs:
-        print("there are no results yet; the page shows a run's as soon as there are", flush=True)
     server = uvicorn.Server(uvicorn.Config(application(live), log_level="warning", timeout_graceful_shutdown=1))
     server.run(sockets=[listener])

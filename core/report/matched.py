@@ -1,8 +1,4 @@
-"""A comparison at equal compute as its folder keeps it: what it ran and its budgets, from which its table and figure
-are made, and made again when its proofs are graded.
-
-The first line of table.jsonl says all of that; the others are the rows, and table.txt is the same for people.
-"""
+"""Keep a comparison at equal compute in its folder, and write its table and figure, again once proofs are graded."""
 
 import json
 from collections.abc import Sequence
@@ -23,87 +19,83 @@ from core.results.spending import UNITS, Meter
 
 AGAIN = "Run the comparison again"
 TABLE = "table.txt"
+# Fields of the first line of table.jsonl. The others are the rows.
 KEPT = ("runs", "reference", "budgets", "seeds", "about", "doubts", "of_proofs")
 
 
 @dataclass(frozen=True)
 class Matched:
-    """`runs`: of each scaffold the names of its results in `folder`, one for each of `seeds`; all are compared with
-    `reference`. `budgets`: as `meter` counts, for a problem. `about`: what was run on what; `doubts`: what was left
-    out, and what is doubtful. `of_proofs`: they are worth points, once they are graded."""
+    """A comparison at equal compute."""
 
     folder: Path
-    runs: dict[str, list[str]]
-    reference: str
-    budgets: list[float]
+    runs: dict[str, list[str]]  # by scaffold: the names of its results in `folder`, one for each of `seeds`
+    reference: str  # the scaffold that the others are compared with
+    budgets: list[float]  # for a problem, as `meter` counts
     seeds: list[int]
     meter: Meter
-    about: str
-    doubts: list[str]
-    of_proofs: bool = False
+    about: str  # model and problems
+    doubts: list[str]  # notes on missing or doubtful results
+    of_proofs: bool = False  # proofs have points once they are graded
 
     @classmethod
     def kept(cls, folder: Path) -> "Matched":
-        """That in `folder`. Raises UserError where it is not as this version writes it."""
+        """Read the comparison in `folder`. Raises UserError if another version wrote it."""
         path = folder / "table.jsonl"
         first = read_text(path, "the table", AGAIN).partition("\n")[0]
-        told = parse_json(first, f"the table {path}", AGAIN)
+        fields = parse_json(first, f"the table {path}", AGAIN)
         try:
-            shape, prices = told["shape"], told["prices"]
-            meter = Meter(told["unit"], shape and Shape(**shape), prices and Prices(**prices))
-            made = cls(folder, meter=meter, **{name: told[name] for name in KEPT})
+            shape, prices = fields["shape"], fields["prices"]
+            meter = Meter(fields["unit"], shape and Shape(**shape), prices and Prices(**prices))
+            found = cls(folder, meter=meter, **{name: fields[name] for name in KEPT})
         except (KeyError, TypeError):
-            raise UserError(f"{path} does not say what its table is made of. {AGAIN}") from None
-        if any(Path(name).name != name for names in made.runs.values() for name in names):
+            raise UserError(f"the first line of {path} lacks fields of a comparison. {AGAIN}") from None
+        if any(Path(name).name != name for names in found.runs.values() for name in names):
             raise UserError(f"the table {path} names results outside its folder. {AGAIN}")
-        return made
+        return found
 
     def paths(self) -> dict[str, list[Path]]:
         return {name: [self.folder / each for each in of] for name, of in self.runs.items()}
 
     def show(self) -> str:
-        """Write the table, and draw the figure if anything is graded. Return as much of the table as the terminal has
-        room for. Raises UserError for results that can't be read."""
-        made = rows(self.paths(), self.budgets, self.reference, self.meter)
-        is_graded = any(row.answered and row.accuracy.n for row in made)
+        """Write the table and the figure, and return the part of the table that fits. Raises UserError."""
+        found = rows(self.paths(), self.budgets, self.reference, self.meter)
+        graded = [row for row in found if row.answered and row.accuracy.n]
         what = POINTS if self.of_proofs else "accuracy"
-        notes = self._notes(made, is_graded)
-        drawn, width = table(made, self.reference, self.meter, what), columns()
+        notes = self._notes(found, bool(graded))
+        drawn, width = table(found, self.reference, self.meter, what), columns()
         below = "\n".join(f"note: {note}" for note in (*notes, LEGEND))
         write_atomically(self.folder / TABLE, f"{drawn.body()}\n\n{below}\n".encode())
         summary: dict[str, Any] = {"experiment": self.folder.name, "made": write.now(), "unit": self.meter.unit}
         summary |= {name: getattr(self, name) for name in KEPT} | {"notes": notes}
         for name, of in (("shape", self.meter.shape), ("prices", self.meter.prices)):
             summary[name] = of and asdict(of)
-        lines = [json.dumps(line) for line in (summary, *map(shown, made))]
+        lines = [json.dumps(line) for line in (summary, *map(shown, found))]
         write_atomically(self.folder / "table.jsonl", ("\n".join(lines) + "\n").encode())
-        if is_graded:
+        if graded:
             document = read.read(next(iter(self.paths().values()))[0])[0].document
-            points = [(row.name, row.budget, row.accuracy.to_json()) for row in made if row.answered and row.accuracy.n]
+            points = [(row.name, row.budget, row.accuracy.to_json()) for row in graded]
             unit, amount = UNITS[self.meter.unit], self.meter.shown
-            label = POINTS if self.of_proofs else "accuracy of the vote"
+            label = POINTS if self.of_proofs else "accuracy of the vote, %"
             plot.matched(document | {"config": {}}, points, self.folder / "frontier.png", unit, amount, label)
         whole = f"\nall figures: {self.folder / TABLE}" if width else ""
         return f"{drawn.body(width)}\n\n{wrapped(below, '  ', width)}{whole}"
 
-    def _notes(self, made: Sequence[Row], is_graded: bool) -> list[str]:
-        worth, one = (f"{POINTS} of the proofs", "proof") if self.of_proofs else ("accuracy of the vote", "answer")
+    def _notes(self, found: Sequence[Row], is_graded: bool) -> list[str]:
+        worth, one = (POINTS, "proof") if self.of_proofs else ("accuracy of the vote in %", "answer")
         notes = [
-            f"{self.about}, seeds {', '.join(map(str, self.seeds))}; budgets in {UNITS[self.meter.unit]}, for a "
-            f"problem; {worth} in %, 0 where a budget bought no {one}, and - where it bought none at all; scaffolds "
-            "that begin with plain samples share them"
+            f"{self.about}, seeds {', '.join(map(str, self.seeds))}; budgets for a problem in "
+            f"{UNITS[self.meter.unit]}; {worth}: 0 for a problem without {one}, - if the budget bought no {one} at "
+            "all; scaffolds that begin with plain samples share them"
         ]
         if not is_graded and self.of_proofs:
-            notes.append(
-                f"not graded: bash scripts/grade.sh {self.folder.name} GRADER=card grades what each budget bought, and "
-                "makes this table again"
-            )
-        lacking = [row for row in made if is_graded and row.answered and row.accuracy.n < len(row.scores)]
+            grade = f"bash scripts/grade.sh {self.folder.name} GRADER=card"
+            notes.append(f"not graded: {grade} grades the proofs of each budget and writes this table again")
+        lacking = [row for row in found if is_graded and row.answered and row.accuracy.n < len(row.scores)]
         if lacking:
             of_each = ", ".join(f"{row.name} at {self.meter.shown(row.budget)} n={row.accuracy.n}" for row in lacking)
-            notes.append(f"grades are missing, and these are of the other problems: {of_each}")
+            notes.append(f"grades of some problems are missing, so these rows have fewer: {of_each}")
         notes += self.doubts
-        answered = {row.name for row in made if row.answered}
-        if none := [name for name in dict.fromkeys(row.name for row in made) if name not in answered]:
+        answered = {row.name for row in found if row.answered}
+        if none := [name for name in dict.fromkeys(row.name for row in found) if name not in answered]:
             notes.append(f"no budget bought a{'' if self.of_proofs else 'n'} {one} of: {', '.join(none)}")
         return notes

@@ -1,9 +1,8 @@
-"""The report: one HTML file that needs no network, from results and journal alone.
+"""Write the report: one HTML file that needs no network, from results and journal alone.
 
-Figures and members are packed into the page (gzipped JSON), and so are the texts of a small run. Of a larger one,
-thinking lies beside the page, a file for each problem that is loaded when someone opens it; so do answers where even
-they are too much (core/report/texts.py). What a model wrote is data to the page and nothing else: it goes in as packed
-JSON, comes out as text nodes, and the Content-Security-Policy lets nothing run but the scripts of core/report/web.
+Figures, members and texts are packed into the page as gzipped JSON. Texts that do not fit are in a folder next to it,
+in a file for each problem (core/report/texts.py). The texts of models are only data: they are packed, they are shown as
+text nodes, and the Content-Security-Policy allows only the scripts of core/report/web.
 """
 
 import base64
@@ -26,29 +25,29 @@ from core.report import compare, tables, texts
 from core.report.labels import labels
 from core.results import read as stored
 from core.results import write as results
-from core.results.data import archive
+from core.results.find import archive
 from core.results.labs import View
 from core.results.model import TEXT, Head, MemberResult, ProblemResult
 from core.types import GOOD, MAX_POINTS
 
 WEB = Path(__file__).resolve().parent / "web"
 SCRIPTS = ("base", "charts", "map", "overview", "lineage", "reading", "compare", "search", "tables")
-PAGE_BYTES = 4_900_000  # what goes into the page itself; what does not fit lies beside it
+PAGE_BYTES = 4_900_000  # of the page itself, without the folder of texts
 
 
 @dataclass
 class Run:
-    """A results file. `missing`: the number of its completions that no journal holds."""
+    """A results file."""
 
     name: str
     path: Path
     head: Head
     problems: list[ProblemResult]
-    missing: int = 0
+    missing: int = 0  # completions that no journal contains
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """The head under the file's name: an experiment may have several results."""
+        """The head, with the name of the file: an experiment may have several results."""
         return self.head.document | {"experiment": self.name}
 
     @property
@@ -61,12 +60,9 @@ class Run:
 
 
 def read(path: Path) -> Run:
-    """The results in `path`. Raises UserError where they can't be read or are none of this project's."""
+    """Read the results in `path`. Raises UserError if they can't be read or are not a results file."""
     head, problems = stored.read(path)
     return Run(one_line(path.stem, 80), path, head, list(problems))
-
-
-# The page
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:
@@ -75,8 +71,7 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
 
 
 def data(runs: Sequence[Run], table: str = "", view: View | None = None) -> dict[str, Any]:
-    """Return what the page knows before anyone opens a text. `table`: that of a comparison at equal budgets, if the
-    runs are one; `view`: what a lab shows before them."""
+    """Return the data of the page without texts, with the `table` of a comparison and the `view` of a lab, if any."""
     names = labels_of(runs)
     return {
         "made": results.now(),
@@ -104,7 +99,7 @@ def _points(run: Run) -> dict[str, Any] | None:
     if (proofs := run.document["metrics"].get("proofs")) is None:
         return None
     table = tables.worths(proofs)
-    notes = [*tables.of_runs(proofs), *tables.lacking(proofs), *tables.written_by(proofs)]
+    notes = [*tables.lacking(proofs), *tables.written_by(proofs)]
     return replace(table, about="; ".join([table.about, *notes])).page()
 
 
@@ -134,20 +129,20 @@ SHOWN = (
 
 
 def _member(member: MemberResult) -> dict[str, Any]:
-    """Return a member as an object of the page. A field that is None is left out: there are many members."""
+    """Return a member as an object of the page, without fields that are None: there are many members."""
     fields = {name: getattr(member, name) for name in SHOWN}
     fields |= {"doubt": ", ".join(member.doubts) or None, "notes": member.notes or None}
     earlier = [{"answer": each.answer, "correct": each.correct} for each in member.before_waits]
     unforced = member.unforced and {"answer": member.unforced.answer, "correct": member.unforced.correct}
     fields |= {"unforced": unforced, "before_waits": earlier or None}
-    if points := member.points:
-        fields |= {"worth": points.worth, "ungraded": points.ungraded}
-        fields |= {"grades": points.grades or None, "left_out": points.left_out or None}
+    if member.is_proof:
+        fields |= {"worth": member.worth, "ungraded": member.ungraded}
+        fields |= {"grades": member.grades or None, "left_out": member.left_out or None}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | None:
-    """Compare each result with the first. A note says why results can't be compared. None: there is one result."""
+    """Compare each result with the first. Notes explain missing comparisons. Returns None for a single result."""
     if len(runs) < 2:
         return None
     notes: list[str] = []
@@ -174,14 +169,14 @@ def template(path: Path = WEB / "report.html") -> jinja2.Template:
 
 @cache
 def scripts(more: tuple[Path, ...] = ()) -> tuple[str, str]:
-    """Return the scripts of the page, in order: KaTeX, and ours in one, with those of a lab."""
+    """Return the scripts of the page, in order: KaTeX, then ours with the scripts of a lab."""
     paths = [*(WEB / f"{name}.js" for name in SCRIPTS), *more, WEB / "main.js"]
     return (WEB / "katex" / "katex.min.js").read_text(), "\n".join(path.read_text() for path in paths)
 
 
 @cache
 def style(more: tuple[Path, ...] = ()) -> str:
-    """Return KaTeX's style sheet with its fonts inside, ours, and those of a lab."""
+    """Return the style sheets of KaTeX (with its fonts), of the page, and of a lab."""
 
     def inside(found: re.Match[str]) -> str:
         font = base64.b64encode((WEB / "katex" / "fonts" / found[1]).read_bytes()).decode()
@@ -194,7 +189,7 @@ def style(more: tuple[Path, ...] = ()) -> str:
 
 @cache
 def policy(inline: tuple[str, ...], css: str, extra: str, connect: str) -> str:
-    """The Content-Security-Policy: these very scripts and styles, pictures and fonts from the page itself, no more."""
+    """Return the Content-Security-Policy: only these scripts and styles, and pictures and fonts of the page itself."""
 
     def hashed(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -210,12 +205,11 @@ def html(
     runs: Sequence[Run],
     known: dict[str, Any],
     parts: Iterable[tuple[str, str]] = (),
-    live: float = 0,
-    beside: str = "",
+    live: float = 0,  # seconds between requests for newer results
+    folder: str = "",
     view: View | None = None,
 ) -> Iterator[bytes]:
-    """Yield the page, piece by piece. `known`: the data of `runs` and `view`; `parts`: ids and packed texts to put
-    inside; `live`: seconds between looks at the server for newer results; `beside`: the folder with the other parts."""
+    """Yield the page in pieces, from its data (`known`), packed texts by id (`parts`) and a `folder` of other texts."""
     inline, css = (scripts(view.scripts), style(view.styles)) if view else (scripts(), style())
     pieces = template().generate(
         runs=runs,
@@ -226,29 +220,21 @@ def html(
         scripts=inline,
         style=css,
         live=live,
-        beside=beside,
-        policy=policy(inline, css, "'self' file:" if beside else "", "'self'" if live else "'none'"),
+        texts=folder,
+        policy=policy(inline, css, "'self' file:" if folder else "", "'self'" if live else "'none'"),
     )
     return (piece.encode(errors="replace") for piece in pieces)  # halves of surrogate pairs can't be encoded
 
 
 def write(
-    runs: Sequence[Run],
-    path: Path,
-    everything: bool = False,
-    table: str = "",
-    view: View | None = None,
+    runs: Sequence[Run], path: Path, everything: bool = False, table: str = "", view: View | None = None
 ) -> list[Path]:
-    """Write the page to `path`. Return the page, and the folder beside it if texts lie there. `table`, `view`: as in
-    `data`.
-
-    Texts that would make the page larger than PAGE_BYTES go beside it, thinking first; `everything` puts all inside.
-    """
-    beside = path.with_name(f"{path.stem}.texts")
-    shutil.rmtree(beside, ignore_errors=True)
+    """Write the page, and texts beyond PAGE_BYTES to a folder unless `everything` is inside. Return the paths."""
+    folder = path.with_name(f"{path.stem}.texts")
+    shutil.rmtree(folder, ignore_errors=True)
     known = data(runs, table, view)
     taken = sum(len(piece) for piece in html(runs, known, view=view))
-    parts = texts.Parts(beside, math.inf if everything else PAGE_BYTES - taken)
+    parts = texts.Parts(folder, math.inf if everything else PAGE_BYTES - taken)
     for r, run in enumerate(runs):
         run.missing = 0
         with archive(run.path, run.head.experiment) as journals:
@@ -258,6 +244,5 @@ def write(
                 parts.add(r, n, found)
         known["runs"][r]["missing"] = run.missing
     inside = (each for tier in parts.inside.values() for each in tier.items())
-    folder = beside.name if beside.exists() else ""
-    write_atomically(path, html(runs, known, inside, beside=folder, view=view))
-    return [path, beside] if beside.exists() else [path]
+    write_atomically(path, html(runs, known, inside, folder=folder.name if folder.exists() else "", view=view))
+    return [path, folder] if folder.exists() else [path]

@@ -1,4 +1,4 @@
-"""Figures for papers and READMEs, by matplotlib: PNG or SVG, as the path ends."""
+"""Draw figures for papers and READMEs with matplotlib: PNG or SVG, by the end of the path."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +13,11 @@ from core.report.tables import POINTS, SHARES, is_of_proofs, over, runs_of, titl
 
 BLUE, ORANGE = "#1f5fa8", "#b35806"
 COLORS = (BLUE, ORANGE, "#3a7d44", "#7b4fa3", "#8a6d00", "#b3325f")
-MARKS, DASHES = "os^Dv*P", ("-", "--", ":")  # with COLORS they set 18 results apart, also in grey
+MARKS, DASHES = "os^Dv*P", ("-", "--", ":")  # with COLORS, these distinguish 18 results, also in grey
 
 
 def plot(document: dict[str, Any], path: Path) -> None:
-    """Accuracy over steps (of a single step: over waits, where there are any; else pass@k over k) with 95% bands; of
-    graded proofs, their points."""
+    """Draw the points of graded proofs, or accuracy over steps, waits or samples (pass@k), with 95% bands."""
     if is_of_proofs(document):
         return worth(document, path)
     steps = document["metrics"]["steps"]
@@ -49,8 +48,7 @@ def plot(document: dict[str, Any], path: Path) -> None:
 
 
 def worth(document: dict[str, Any], path: Path) -> None:
-    """Draw the worth of proofs: points over the steps that are graded; of a single one also the shares of good and of
-    full ones."""
+    """Draw the points of proofs over steps, or of a single step with the shares of good and of full proofs."""
     proofs = document["metrics"]["proofs"]
     steps = [step for step in document["metrics"]["steps"] if step["mean_accuracy"]["n"]]
     with _figure([document], path) as axes:
@@ -68,14 +66,13 @@ def worth(document: dict[str, Any], path: Path) -> None:
 
 
 def frontier(documents: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw the accuracy of the vote (of graded proofs, their mean points) against completion tokens per problem, a line
-    for each of `documents`."""
-    has_bands = len(documents) <= len(COLORS)  # more would hide each other
+    """Draw the accuracy of the vote (or the points of proofs) against completion tokens per problem, by document."""
+    has_bands = len(documents) <= len(COLORS)  # more bands would hide each other
     with _figure(documents, path, has_bands=has_bands) as axes:
         for n, document in enumerate(documents):
             steps = document["metrics"]["steps"]
             if any(step[kind] is None for step in steps for kind in ("completion_tokens", "verification_tokens")):
-                continue  # the server counted none: its accuracies have no place here
+                continue  # the server did not count tokens
             sums: list[float] = []
             for step in steps:
                 spent = step["completion_tokens"] + step["verification_tokens"]
@@ -86,7 +83,7 @@ def frontier(documents: Sequence[dict[str, Any]], path: Path) -> None:
             graded = [(x, of) for x, of in zip(sums, found, strict=True) if of["n"]]
             _curve(axes, [x for x, _ in graded], [of for _, of in graded], label, color, style, has_bands)
         axes.set_xlabel("completion tokens per problem")
-        axes.set_ylabel(f"{POINTS if all(map(is_of_proofs, documents)) else 'majority accuracy'}, %")
+        axes.set_ylabel(POINTS if all(map(is_of_proofs, documents)) else "majority accuracy, %")
 
 
 def matched(
@@ -95,11 +92,9 @@ def matched(
     path: Path,
     unit: str,
     amount: Callable[[float], str],
-    what: str = "accuracy of the vote",
+    what: str,
 ) -> None:
-    """`what` against the budget, a line for each scaffold. `rows`: (scaffold, budget, estimate); of all of them,
-    model and problem set are those of `document`. `unit`: of the budgets, which `amount` puts in words. With so many,
-    intervals are bars side by side."""
+    """Draw `what` against the budget for each scaffold, from `rows` of (scaffold, budget, estimate)."""
     with _figure([document] * 2, path) as axes:
         for n, name in enumerate(dict.fromkeys(name for name, *_ in rows)):
             of = [(budget * 1.025**n, estimate) for other, budget, estimate in rows if other == name]
@@ -111,14 +106,13 @@ def matched(
         axes.set_xticks(budgets, [amount(budget) for budget in budgets], parse_math=False)
         axes.minorticks_off()
         axes.set_xlabel(f"budget per problem, {unit}")
-        axes.set_ylabel(f"{what}, %")
+        axes.set_ylabel(what)
 
 
 def rounds(
     document: dict[str, Any], lines: Sequence[tuple[str, Sequence[tuple[int, dict[str, Any]]]]], path: Path
 ) -> None:
-    """Accuracy over rounds of training, a line for each run. `lines`: of each its name, and (round, estimate); of all
-    of them the problem set is that of `document`."""
+    """Draw accuracy over rounds of training. `lines` contain, for each run, its name and (round, estimate) pairs."""
     has_bands = len(lines) <= len(COLORS)
     with _figure([document], path, has_bands=has_bands) as axes:
         for n, (name, of) in enumerate(lines):
@@ -130,8 +124,10 @@ def rounds(
 
 
 def points(document: dict[str, Any], way: str, table: Sequence[Sequence[int]], path: Path) -> None:
-    """A grader's points against people's. `table`: for each of people's points (0 to 7) the proofs that got so many of
-    the grader; `way`: how it was asked. Right on the diagonal; too kind above it."""
+    """Draw the points of a grader, asked with the prompt `way`, against those by people.
+
+    `table[people][grader]` counts proofs. On the diagonal the two agree, and above it the grader is too kind.
+    """
     with _figure([document] * 2, path, map_height=5.2, has_bands=False) as axes:
         most = max(map(max, table)) or 1
         axes.imshow([[row[given] for row in table] for given in range(len(table))], "Blues", origin="lower", vmax=most)
@@ -145,12 +141,12 @@ def points(document: dict[str, Any], way: str, table: Sequence[Sequence[int]], p
 
 
 def _bars(estimates: Sequence[dict[str, Any]]) -> list[list[float]]:
-    """Return how far intervals reach below and above their estimates, in percent."""
+    """Return the lengths of the intervals below and above their estimates, in percent."""
     return [[100 * abs(e["value"] - e[end]) for e in estimates] for end in ("low", "high")]
 
 
 def _style(n: int) -> tuple[str, str]:
-    """Mark and dash, and color, of the line number `n`."""
+    """Return the format (mark and dash) and the color of line number `n`."""
     return MARKS[n % len(MARKS)] + DASHES[n // len(COLORS) % len(DASHES)], COLORS[n % len(COLORS)]
 
 
@@ -158,8 +154,7 @@ def _style(n: int) -> tuple[str, str]:
 def _figure(
     documents: Sequence[dict[str, Any]], path: Path, map_height: float = 0, has_bands: bool = True
 ) -> Iterator[Any]:
-    """The axes of a figure that is named, captioned and written to `path` at the end: of curves of accuracy, or of a
-    map `map_height` inches high."""
+    """Yield the axes of a figure, then add title and caption and write it. A map is `map_height` inches high."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -175,15 +170,15 @@ def _figure(
             axes.grid(alpha=0.25)
             axes.spines[["top", "right"]].set_visible(False)
             if names := axes.get_legend_handles_labels()[1]:
-                beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-                axes.legend(frameon=False, **(beside if len(names) > 4 else {"loc": "best"}))
-        axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)  # a name's dollars are no formula
+                outside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+                axes.legend(frameon=False, **(outside if len(names) > 4 else {"loc": "best"}))
+        axes.set_title(_heading(documents), fontsize=9, loc="left", parse_math=False)  # names may contain dollars
         figure.supxlabel(_caption(documents, has_bands=has_bands and not map_height), fontsize=7, color="#555555")
         drawn = BytesIO()
-        # An SVG without a date, and with ids that do not change: the same results, the same file.
+        # Without a date and with fixed ids, the same results give the same SVG.
         with matplotlib.rc_context({"svg.hashsalt": "qed-rsa", "svg.fonttype": "none"}):
-            made = {"Date": None} if path.suffix == ".svg" else {}
-            figure.savefig(drawn, format=path.suffix[1:], metadata=made)
+            metadata = {"Date": None} if path.suffix == ".svg" else {}
+            figure.savefig(drawn, format=path.suffix[1:], metadata=metadata)
     finally:
         pyplot.close(figure)
     write_atomically(path, drawn.getvalue())
@@ -211,7 +206,7 @@ def _whole_steps(axes: Any) -> None:
 
 
 def _heading(documents: Sequence[dict[str, Any]]) -> str:
-    """What was run on what; of several results, whose names are in the legend, what they have in common."""
+    """Return the title: the one of a result, or what several results, named in the legend, have in common."""
     titles = {title(document) for document in documents}
     if len(documents) > 1:
         titles = {heading.partition(": ")[2] for heading in titles}

@@ -1,6 +1,6 @@
-"""Look at results: one HTML file, and the same figures as text. `bash scripts/report.sh [RESULTS …]`.
+"""Show results as one HTML file and as text: `bash scripts/report.sh [RESULTS …]`.
 
-Without names, the newest results of each experiment are taken (the partial ones of runs that have no complete ones).
+Without names, it takes the newest results of each experiment, or the partial ones of runs without complete ones.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from core.base.arguments import Parser
 from core.base.errors import UserError, command, one_line
 from core.base.files import read_text, results_dir
-from core.base.terminal import columns, wrapped
+from core.base.terminal import wrapped
 from core.report import compare, jsonl, page, plot, tables
 from core.report.labels import labels
 from core.report.page import Run
@@ -21,22 +21,14 @@ from core.results.warnings import is_ungraded
 
 
 def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
-    """Print the tables of `runs`; `anyway`: compare them across problem sets and models, too."""
+    """Print the tables of `runs` and compare them, `anyway` also across problem sets and models."""
     for run in runs:
-        print(tables.steps_table(run.document).text(columns()))
-        if is_ungraded(run.document):
-            pass  # the table says so
-        elif proofs := run.document["metrics"]["proofs"]:
-            print("\n".join(["", tables.points_table(proofs), *tables.lacking(proofs)]))
-        elif len(run.head.metrics.steps) == 1:
-            print(f"\n{tables.pass_table(run.document)}")
-        else:
+        print(tables.text(run.document, has_legend=run is runs[-1]))
+        if len(run.head.metrics.steps) > 1 and not run.head.metrics.proofs and not is_ungraded(run.document):
             lost, won = fates(run)
             counted = ", counted in each run" if run.head.runs else ""
-            came = f"majority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}"
-            print(f"\n{wrapped(came)}")
-        if waits := tables.waits_table(run.document):
-            print(f"\n{waits}")
+            text = f"majority right at t=0 and wrong at the end: {lost} problems; the reverse: {won}{counted}"
+            print(f"\n{wrapped(text)}")
         for warning in run.head.warnings:
             print(wrapped(f"note: {one_line(warning)}", "  "))
         print()
@@ -48,18 +40,17 @@ def show(runs: Sequence[Run], path: Path, anyway: bool = False) -> None:
 
 
 def fates(run: Run) -> tuple[int, int]:
-    """(lost, won): problems whose majority was right at t=0 and is not at the end, and the reverse."""
+    """Count the problems that were lost (the majority was right at t=0 and is wrong at the end), and won."""
     ends = [[(step.majority_correct or 0) > 0.5 for step in (p.steps[0], p.steps[-1])] for p in run.problems if p.steps]
     return sum(first and not last for first, last in ends), sum(last and not first for first, last in ends)
 
 
 def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
-    """Draw accuracy and, of several runs, the frontier, each as PNG and SVG. Results without grades are left out, and
-    a note says so."""
+    """Draw the accuracy of each graded run, and the frontier of several, as PNG and SVG."""
     drawn = []
     for run in runs:
         if is_ungraded(run.document):
-            print(f"note: {run.name} is not graded, so that there is nothing to draw of it", file=sys.stderr)
+            print(f"note: {run.name} is not graded, so it has no figure", file=sys.stderr)
     runs = [run for run in runs if not is_ungraded(run.document) and run.head.metrics.steps]
     for ending in ("png", "svg"):
         for run in runs:
@@ -75,11 +66,9 @@ def figures(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 
 def lines(paths: Sequence[Path], to: str) -> None:
-    """Results as lines of JSON, each beside its own file, or those of one in `to`."""
+    """Write results as lines of JSON, each next to its own file, or one to the file `to`."""
     if to and len(paths) > 1:
-        raise UserError(
-            f"{len(paths)} results are meant, and one file is named. Name one of the results: NAME --jsonl {to}"
-        )
+        raise UserError(f"--jsonl {to} takes one of the {len(paths)} results files. Name it: NAME --jsonl {to}")
     for path in paths:
         out, count, notes = jsonl.write(path, to)
         for note in notes:
@@ -89,39 +78,31 @@ def lines(paths: Sequence[Path], to: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = Parser(prog="report.sh", description="Look at results: an HTML page, and tables.")
-    parser.add_argument(
+    parser = Parser(prog="report.sh", description="Show results as an HTML page and as tables.")
+    add = parser.add_argument
+    add(
         "results",
         nargs="*",
         help="names of results, or paths of .json files; default: the newest of each experiment (older have a date); "
         + "; ".join(entry["named"] for entry in labs.registry().values() if "named" in entry),
     )
-    parser.add_argument("--out", type=Path, help="the HTML file (default: beside the results)")
-    parser.add_argument("--all-inside", action="store_true", help="put all texts into the page, however large it gets")
-    parser.add_argument("--anyway", action="store_true", help="compare across problem sets and models, too")
-    parser.add_argument("--live", action="store_true", help="serve the page on 127.0.0.1 and refresh it during a run")
-    parser.add_argument("--port", type=int, default=30200, help="for --live (default: 30200; 0 takes any)")
-    parser.add_argument(
-        "--figures",
-        type=Path,
-        nargs="?",
-        const=Path(),
-        metavar="DIR",
-        help="PNG and SVG instead (default: in figures)",
-    )
-    parser.add_argument(
+    add("--out", type=Path, help="the HTML file (default: next to the results)")
+    add("--all-inside", action="store_true", help="put all texts into the page, at any size")
+    add("--anyway", action="store_true", help="also compare across problem sets and models")
+    add("--live", action="store_true", help="serve the page on 127.0.0.1 and refresh it during a run")
+    add("--port", type=int, default=30200, help="for --live (default: 30200; 0 takes any)")
+    add("--figures", type=Path, nargs="?", const=Path(), metavar="DIR", help="only draw PNG and SVG (default: figures)")
+    add(
         "--jsonl",
         nargs="?",
         const="",
         metavar="FILE",
-        help="instead, a line of JSON for each problem: columns of the problem file, model_solution (the text of the "
-        "member that the last vote chose), cost_run, and history, with every candidate and whether it is right "
-        "(default: NAME.jsonl beside the results; - is standard output)",
+        help="only write a line of JSON for each problem: columns of the problem file, model_solution (the text of the "
+        "member that the last vote chose), cost_run, and history (every candidate with its grade); - is standard "
+        "output (default: NAME.jsonl next to the results)",
     )
-    parser.add_argument(
-        "--markdown", action="store_true", help="of STaR and of lean, the tables for a document instead"
-    )
-    parser.add_argument("--inspect", type=Path, metavar="DIR", help="logs for inspect_ai's viewer instead")
+    add("--markdown", action="store_true", help="only print tables in Markdown (STaR and lean)")
+    add("--inspect", type=Path, metavar="DIR", help="only write logs for inspect_ai's viewer")
     with command():
         args = parser.parse_args(argv)
         folder = results_dir()
@@ -134,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.jsonl is not None:
             return lines(found(args.results, folder), args.jsonl)
         if args.markdown:
-            raise UserError("--markdown is of experiments in rounds. Name one, such as 21_star")
+            raise UserError("--markdown needs an experiment in rounds. Name one, for example 21_star")
         runs, compared = [page.read(path) for path in found(args.results, folder)], comparison(args.results, folder)
         lab = labs.report_of(compared) if compared else None
         if args.figures is not None:
@@ -150,27 +131,27 @@ def main(argv: Sequence[str] | None = None) -> None:
                 ) from None
             for path in inspect_log.write(runs, args.inspect):
                 print(f"log     {path}")
-            print(f"look at them with: inspect view --log-dir {args.inspect}")
+            print(f"view them with: inspect view --log-dir {args.inspect}")
         else:
             one = compared.name if compared else runs[0].name if len(runs) == 1 else "report"
             out = args.out or (folder if compared else runs[0].path.parent) / f"{one}.html"
             if lab and compared:
-                made = page.write(runs, out, args.all_inside, view=lab.page(compared, runs))
+                paths = page.write(runs, out, args.all_inside, view=lab.page(compared, runs))
                 print(lab.show(compared))
             elif compared:
                 table = read_text(compared / "table.txt", "the table", "Run the comparison again")
-                made = page.write(runs, out, args.all_inside, table)
+                paths = page.write(runs, out, args.all_inside, table)
                 print(table.rstrip())
             else:
-                made = page.write(runs, out, args.all_inside)
+                paths = page.write(runs, out, args.all_inside)
                 show(runs, out, args.anyway)
             for run in runs:
                 if run.missing:
                     lacking = f"{run.missing} completions of {run.name} are in no journal; their texts are not shown"
                     print(wrapped(f"note: {lacking}", "  "))
-            print(f"report  {made[0]} ({os.path.getsize(made[0]) / 1e6:.1f} MB)")
-            if len(made) > 1:
-                print(f"texts   {made[1]} (keep it beside the report; --all-inside makes it one file)")
+            print(f"report  {paths[0]} ({os.path.getsize(paths[0]) / 1e6:.1f} MB)")
+            if len(paths) > 1:
+                print(f"texts   {paths[1]} (keep it next to the report; --all-inside makes one file)")
 
 
 if __name__ == "__main__":

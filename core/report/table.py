@@ -1,7 +1,7 @@
-"""One table for text, Markdown and the page: columns, each with its meaning beside it."""
+"""Declare tables once for text, Markdown and the page, with the meaning of each column."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from core.base.terminal import aligned, wrapped
@@ -12,19 +12,16 @@ Cell = str | tuple[str, str, bool]  # for the page: the text, or the text, a hin
 
 @dataclass(frozen=True)
 class Column:
-    """A column with its cells. `meaning` is for the legend, which may call it `named` (the name of several columns).
-    If there is little room, the column of the highest `rank` is left out first (0: never). The page may show
-    `cells_page` instead. `is_on_page` marks a column that only the page has room for, and `is_time` one of seconds,
-    which stay on the page if they are 0: what a page shows must not depend on the speed of a machine."""
+    """A column with its cells."""
 
     head: str
     cells: Sequence[str]
-    meaning: str = ""
-    rank: int = 0
-    named: str = ""
-    cells_page: Sequence[Cell] = ()
-    is_on_page: bool = False
-    is_time: bool = False
+    meaning: str = ""  # for the legend
+    rank: int = 0  # if there is little room, the highest one is left out first (0: never)
+    named: str = ""  # in the legend, if it explains several columns
+    cells_page: Sequence[Cell] = ()  # on the page
+    is_on_page: bool = False  # only the page has room for it
+    is_time: bool = False  # seconds of 0 stay on the page: its columns must not depend on the speed of a machine
 
     @property
     def is_nothing(self) -> bool:
@@ -33,13 +30,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Metric:
-    """A column before its rows are known: `read` returns the cell of a row, `read_page` the page's. `when` says whether
-    the subject of the table has such a column. The other fields are those of Column."""
+    """A column before its rows are known, with the fields of Column."""
 
     head: str
     meaning: str
-    read: Callable[[Any], str]
-    when: Callable[[Any], bool] = lambda subject: True
+    read: Callable[[Any], str]  # from a row to its cell
+    when: Callable[[Any], bool] = lambda subject: True  # whether the subject of the table has this column
     rank: int = 0
     named: str = ""
     read_page: Callable[[Any], Cell] | None = None
@@ -47,16 +43,9 @@ class Metric:
     is_time: bool = False
 
     def column(self, rows: Sequence[Any]) -> Column:
-        return Column(
-            self.head,
-            [self.read(row) for row in rows],
-            self.meaning,
-            self.rank,
-            self.named,
-            cells_page=[self.read_page(row) for row in rows] if self.read_page else (),
-            is_on_page=self.is_on_page,
-            is_time=self.is_time,
-        )
+        page = [self.read_page(row) for row in rows] if self.read_page else ()
+        cells, more = [self.read(row) for row in rows], (self.is_on_page, self.is_time)
+        return Column(self.head, cells, self.meaning, self.rank, self.named, page, *more)
 
 
 def filled(metrics: Iterable[Metric], rows: Sequence[Any], subject: Any = None) -> list[Column]:
@@ -72,14 +61,13 @@ def legend(columns: Iterable[Column | Metric], about: str = "") -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A title, and columns of equal length. For each row, `opens` names the results that it leads to on the page, by a
-    word, and `marks` what is special about it. `about` holds for all figures and ends the legend."""
+    """A title, and columns of equal length."""
 
     title: str
     columns: Sequence[Column]
-    opens: Sequence[Mapping[str, str]] = field(default_factory=list)
-    marks: Sequence[str] = field(default_factory=list)
-    about: str = ""
+    opens: Sequence[Mapping[str, str]] = ()  # for each row: results that the page opens, by a word
+    marks: Sequence[str] = ()  # for each row: a label on the page
+    about: str = ""  # the end of the legend, about all figures
 
     def text(self, width: int = 0) -> str:
         """Format the title and the body within `width` (0: any width)."""
@@ -90,7 +78,7 @@ class Table:
         return self._fitted(width)[1]
 
     def legend(self, width: int = 0) -> str:
-        """Say what the columns mean that fit into `width`."""
+        """Explain the columns that fit into `width`."""
         return legend(self._fitted(width)[0], self.about)
 
     def _fitted(self, width: int) -> tuple[list[Column], str]:
@@ -117,8 +105,7 @@ class Table:
         return f"**{self.title}**\n\n" + "\n".join(f"| {' | '.join(map(_in_markdown, line))} |" for line in lines)
 
     def page(self, numbers: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Return the table as the page draws it, without columns of zeros. `numbers`: those of the page's results, by
-        name. Other results have no link."""
+        """Return the table for the page, without columns of zeros. `numbers` of results by name make its links."""
         zeros = [column for column in self.columns if column.is_nothing and not column.is_time]
         named = [f"0 in all rows: {', '.join(column.head for column in zeros)}"] if zeros else []
         shown = [column for column in self.columns if column not in zeros]

@@ -1,4 +1,4 @@
-"""The figures of a run as text, from its results JSON alone."""
+"""Format the figures of a run as text and tables, from its results JSON alone."""
 
 import math
 from collections.abc import Callable
@@ -7,27 +7,27 @@ from typing import Any
 
 from core.base.errors import one_line
 from core.base.prices import shown as dollars
-from core.base.terminal import short, wrapped
+from core.base.terminal import columns, short, wrapped
 from core.report.table import NONE, Cell, Column, Metric, Table, filled
+from core.results.points import CUT_OFF
 from core.results.warnings import is_ungraded
 from core.types import GOOD, MAX_POINTS
 
 NOT_GRADED = "not graded"
-# What proofs are worth, by the names of core/results/points.py. Nobody votes on proofs, and none is accurate or not.
-POINTS = f"mean points / {MAX_POINTS}"
+# The metrics of graded proofs by their names in core/results/points.py. Proofs have no vote and no accuracy.
+POINTS = f"mean points, % of {MAX_POINTS}"
 SHARES = {"points": POINTS, "good": f"{GOOD} points or more", "full": f"{MAX_POINTS} points"}
 
 
 def interval(estimate: dict[str, Any]) -> str:
-    """A rate in percent with its 95% interval: "87.5 [78.1, 96.9]"."""
+    """Format a rate in percent with its 95% interval: "87.5 [78.1, 96.9]"."""
     if estimate["value"] is None:
-        return "-"
+        return NONE
     return f"{100 * estimate['value']:.1f} [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
 
 
 def numbers(document: dict[str, Any]) -> list[int]:
-    """By step, over how many problems its accuracies are, where that is not all problems at each step: of a partial
-    run, those that got so far. Else nothing."""
+    """Count the problems in the accuracies of each step, if a step lacks some. Else return nothing."""
     if is_ungraded(document):
         return []
     found = [step["mean_accuracy"]["n"] for step in document["metrics"]["steps"]]
@@ -35,9 +35,9 @@ def numbers(document: dict[str, Any]) -> list[int]:
 
 
 def over(document: dict[str, Any]) -> str:
-    """The same in words: "n=6 to 2"; "" where all problems are in each step."""
+    """Format the `numbers` of problems: "n=6 to 2", or "" if all problems are in each step."""
     counted = numbers(document)
-    if is_of_proofs(document):  # steps that nobody graded are not drawn
+    if is_of_proofs(document):  # ungraded steps are not drawn
         counted = [n for n in counted if n]
     if not set(counted) - {document["problem_set"]["n"]}:
         return ""
@@ -45,59 +45,58 @@ def over(document: dict[str, Any]) -> str:
 
 
 def shift(difference: float, low: float, high: float) -> str:
-    """A difference of rates in points with its interval, where it has one: "+1.5 [-0.3, +3.2]"."""
+    """Format a difference of rates in points with its interval, if it has one: "+1.5 [-0.3, +3.2]"."""
     if math.isnan(low):
         return f"{100 * difference:+.1f}"
     return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
 def spent_tokens(count: int | None, is_partly: bool = False) -> str:
-    """A number of tokens; `is_partly`: those of some completions are not in it, for nobody has counted them."""
+    """Format a number of tokens, with "≥" if some completions were not counted (`is_partly`)."""
     return "unknown" if count is None else f"{'≥ ' if is_partly else ''}{count:,}"
 
 
 def spent_dollars(cost: float | None, is_partly: bool = False) -> str:
-    """The same of money."""
+    """Format a cost as `spent_tokens` formats tokens."""
     return "unknown" if cost is None else f"{'≥ ' if is_partly else ''}{dollars(cost)}"
 
 
 def over_runs(over: dict[str, Any]) -> str:
-    """A metric of several runs in percent: their mean, and the standard deviation between them: "83.8 ± 2.1"."""
+    """Format mean and standard deviation over runs in percent: "83.8 ± 2.1"."""
     return f"{100 * over['mean']:.1f} ± {100 * over['std']:.1f}"
 
 
 def runs_of(document: dict[str, Any]) -> int:
-    """From how many runs the results were merged; 1: from none."""
+    """Count the runs in the results."""
     return len(document["runs"]["seeds"]) if document.get("runs") else 1
 
 
 def merged(document: dict[str, Any]) -> str:
-    """The same in words, "" of a single run: "mean of 3 runs"."""
+    """Name the merge, "mean of 3 runs", or return "" for a single run."""
     words = {"mean": "mean of", "max": "best of each problem in", "min": "worst of each problem in"}
     how = (document.get("runs") or {}).get("by")
     return f"{words.get(how, 'from')} {runs_of(document)} runs" if how and runs_of(document) > 1 else ""
 
 
 def chance(p: float) -> str:
-    """A p-value: "0.012", or "< 0.001"."""
+    """Format a p-value: "0.012", or "< 0.001"."""
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def is_of_proofs(document: dict[str, Any]) -> bool:
-    """Whether results hold proofs that are graded."""
+    """Return whether results contain graded proofs."""
     return document["metrics"].get("proofs") is not None
 
 
 def worths(proofs: dict[str, Any]) -> Table:
-    """Tabulate the worth of proofs (the metrics' field `proofs`): over all problems, from run to run, and by split,
-    level and category."""
+    """Tabulate the points of `proofs` (a field of the metrics): of all problems, over runs, and by group."""
     runs = proofs.get("runs")
     rows = [("all", proofs)]
     if runs:
         rows.append((f"{len(runs['points']['values'])} runs", runs))
     for name, groups in proofs["groups"].items():
         rows += [(f"{name} {one_line(group, 40)}", of) for group, of in groups.items()]
-    made = [
+    shown = [
         Column("", [name for name, _ in rows]),
         Column("problems", ["" if of is runs else str(of["points"]["n"]) for _, of in rows]),
         *(
@@ -105,74 +104,67 @@ def worths(proofs: dict[str, Any]) -> Table:
             for name, head in SHARES.items()
         ),
     ]
-    about = f"in %, with 95% intervals over problems; {POINTS}: of {proofs['proofs']:,} proofs"
-    return Table("Points of the last populations", made, about=about + (" of all runs" if runs else ""))
+    about = f"in %, with 95% intervals over problems, from {proofs['proofs']:,} proofs"
+    about += " of all runs; runs: mean ± standard deviation over them" if runs else ""
+    return Table("Points of the last populations", shown, about=about)
 
 
 def points_table(proofs: dict[str, Any]) -> str:
-    """Format `worths`, then the tokens of right and of wrong proofs. "" if there is no grade."""
+    """Format the points of proofs, then the tokens of right and of wrong ones. Without grades, return ""."""
     if not proofs["points"]["n"]:
         return ""
     table = worths(proofs)
-    return "\n".join([table.body(), "", wrapped(table.about), *of_runs(proofs), *written_by(proofs)])
-
-
-def of_runs(proofs: dict[str, Any]) -> list[str]:
-    """Explain the row of runs, if there is one."""
-    return ["runs: mean ± standard deviation over them"] if proofs.get("runs") else []
+    return "\n".join([table.body(), "", wrapped(table.about), *written_by(proofs)])
 
 
 def written_by(proofs: dict[str, Any]) -> list[str]:
-    """The mean tokens of right and of wrong proofs, a line each; nothing where none are known."""
+    """Format the mean tokens of right and of wrong proofs, a line each, if they are known."""
     lines = []
-    for kind, few in (("right", f"{GOOD} points or more"), ("wrong", "fewer, and not delivered")):
+    for kind, few in (("right", f"{GOOD} points or more"), ("wrong", "fewer, truncated or empty")):
         of = proofs["written"][kind]
         if of["thinking"] is not None:
-            told = f"{of['thinking']:,.0f} thinking + {of['answer']:,.0f} answer, by characters"
-            lines.append(f"tokens of the {of['proofs']:,} {kind} ones ({few}): {told}")
+            tokens = f"{of['thinking']:,.0f} thinking + {of['answer']:,.0f} answer, by characters"
+            lines.append(f"mean tokens of the {of['proofs']:,} {kind} proofs ({few}): {tokens}")
     return lines
 
 
 def lacking(of: dict[str, Any]) -> list[str]:
-    """Which proofs have no grade, of those that `of` counts; a line for each kind."""
+    """Format the numbers of proofs without a grade, a line for each kind."""
     lines = []
     if counts := of["not_delivered"]:
         lines.append(f"not graded, and counted as 0 points: {listed(counts)}")
     if counts := of["missing"]:
-        lines.append(f"missing, and counted nowhere: {listed(counts)}")
+        lines.append(f"missing, and not counted: {listed(counts)}")
     return lines
 
 
 def listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {one_line(why, 60)}" for why, count in counts.items())
+    """Join counts with their reasons."""
+    return ", ".join(f"{n:,} {one_line(why, 60).replace(CUT_OFF, 'truncated')}" for why, n in counts.items())
 
 
 def is_priced(document: dict[str, Any]) -> bool:
-    """Whether results know what tokens cost."""
+    """Return whether costs are known."""
     return bool(document.get("prices")) and any(s.get("cost") is not None for s in document["metrics"]["steps"])
 
 
 def final(document: dict[str, Any]) -> str:
-    """What a run came to, in a line: "final: majority 88.3 [80.1, 94.0], +22.9 over step 0's vote, 175k tokens, 119 s".
-    Of a run of one step, there is nothing to be over; of proofs that nobody has graded, it says so."""
-    figures = document["metrics"]
-    first, last = figures["steps"][0], figures["steps"][-1]
-    name, before = (POINTS, "step 0") if is_of_proofs(document) else ("majority", "step 0's vote")
-    voted = f"{name} {interval(last['majority_accuracy'])}"
-    said = [f"final: {NOT_GRADED if is_ungraded(document) else voted}"]
-    if over := last.get("runs"):
-        said.append(f"over {runs_of(document)} runs {over_runs(over['majority_accuracy'])}")
-    if last is not first and None not in (first["majority_accuracy"]["value"], last["majority_accuracy"]["value"]):
-        gain = last["majority_accuracy"]["value"] - first["majority_accuracy"]["value"]
-        said.append(f"{100 * gain:+.1f} over {before}")
+    """Sum a run up: "final: majority 88.3 [80.1, 94.0], +22.9 over step 0's vote, 175k tokens, 119 s"."""
+    figures, runs = document["metrics"], runs_of(document)
+    first, last = (figures["steps"][place]["majority_accuracy"] for place in (0, -1))
+    name, before = (f"{POINTS}:", "step 0") if is_of_proofs(document) else ("majority", "step 0's vote")
+    parts = [f"final: {NOT_GRADED if is_ungraded(document) else f'{name} {interval(last)}'}"]
+    if over := figures["steps"][-1].get("runs"):
+        parts.append(f"over {runs} runs {over_runs(over['majority_accuracy'])}")
+    if len(figures["steps"]) > 1 and None not in (first["value"], last["value"]):
+        parts.append(f"{100 * (last['value'] - first['value']):+.1f} over {before}")
     tokens = figures["tokens"]["completion"]
     spent = "unknown tokens" if tokens is None else f"{short(tokens)} tokens"
-    said.append(f"{spent} in {runs_of(document)} runs" if runs_of(document) > 1 else spent)
+    parts.append(f"{spent} in {runs} runs" if runs > 1 else spent)
     if is_priced(document):
         partly = any(step.get("uncounted") for step in figures["steps"])
-        said.append(spent_dollars(figures.get("cost"), is_partly=partly))
-    said.append(f"{figures['seconds']:,.0f} s")
-    return ", ".join(said)
+        parts.append(spent_dollars(figures.get("cost"), is_partly=partly))
+    return ", ".join([*parts, f"{figures['seconds']:,.0f} s"])
 
 
 # The steps of a run
@@ -186,22 +178,21 @@ def _runs(name: str) -> Callable[[dict[str, Any]], str]:
     return lambda step: over_runs(step["runs"][name]) if step.get("runs") else NONE
 
 
-def _counted(head: str, meaning: str, name: str = "", **more: Any) -> Metric:
+def _counted(name: str, meaning: str, **more: Any) -> Metric:
     """Declare a column that counts completions. The page shows their share of all."""
 
     def share(step: dict[str, Any]) -> Cell:
-        part = (step.get(name or head) or 0) / (step["completions"] or 1)
-        return f"{100 * part:.1f}%", f"{step.get(name or head, 0)} of {step['completions']}", part > 0.1
+        part = step.get(name, 0) / (step["completions"] or 1)
+        return f"{100 * part:.1f}%", f"{step.get(name, 0)} of {step['completions']}", part > 0.1
 
-    return Metric(head, meaning, lambda step: str(step.get(name or head, 0)), rank=1, read_page=share, **more)
-
-
-def _named(document: dict[str, Any]) -> bool:
-    return any(step.get("stage") for step in document["metrics"]["steps"])
+    return Metric(name, meaning, lambda step: str(step.get(name, 0)), rank=1, read_page=share, **more)
 
 
-def _is_partial(document: dict[str, Any]) -> bool:
-    return bool(numbers(document))
+def _has(name: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda document: any(step.get(name) for step in document["metrics"]["steps"])
+
+
+_named = _has("stage")
 
 
 def _has_answers(document: dict[str, Any]) -> bool:
@@ -213,8 +204,7 @@ def _has_points(document: dict[str, Any]) -> bool:
 
 
 def _has_runs(document: dict[str, Any]) -> bool:
-    steps = document["metrics"]["steps"]
-    return bool(steps) and all(step.get("runs") for step in steps) and not is_of_proofs(document)
+    return _has("runs")(document) and not is_of_proofs(document)
 
 
 def _name(step: dict[str, Any]) -> str:
@@ -236,39 +226,37 @@ def _spent(step: dict[str, Any]) -> str:
 
 def _best_pass(step: dict[str, Any]) -> str:
     found = step["pass_at_k"]
-    return f"{(k := list(found)[-1])}: {interval(found[k])}" if found else NONE
+    return f"pass@{(k := list(found)[-1])} {interval(found[k])}" if found else NONE
 
 
 def _is_other_than_n(document: dict[str, Any]) -> bool:
-    """Return whether steps have other numbers of problems than their accuracies are over, each in every run."""
+    """Return whether a step has another number of problems than its accuracies."""
     steps = document["metrics"]["steps"]
     n = numbers(document) or [document["problem_set"]["n"]] * len(steps)
     return [step["problems"] for step in steps] != [count * runs_of(document) for count in n]
 
 
-# A new column of the table of steps is one line here, beside its field in core/results/model.py.
+# A new column of the table of steps is one line here and its field in core/results/model.py.
 STEPS = (
-    Metric("step", "its number, and what the scaffold does in it", _name, _named),
+    Metric("step", "its number, and the action of the scaffold", _name, _named),
     Metric("t", "the step", _name, lambda of: not _named(of)),
-    Metric("n", "problems that got so far", _n, lambda of: not is_of_proofs(of) and _is_partial(of)),
-    Metric(
-        "graded", "problems whose proofs of that step have grades", _n, lambda of: is_of_proofs(of) and _is_partial(of)
-    ),
-    Metric("grades", "what proofs are worth, when somebody has graded them", lambda step: NOT_GRADED, is_ungraded),
-    Metric(POINTS, "what proofs are worth, of all members", _rate("mean_accuracy"), _has_points),
+    Metric("n", "problems that reached the step", _n, lambda of: not is_of_proofs(of) and bool(numbers(of))),
+    Metric("graded", "problems with graded proofs", _n, lambda of: is_of_proofs(of) and bool(numbers(of))),
+    Metric("grades", "the points of proofs, once they are graded", lambda step: NOT_GRADED, is_ungraded),
+    Metric(POINTS, "of the proofs of all members", _rate("mean_accuracy"), _has_points),
     Metric(
         "points, runs",
         "mean ± standard deviation of the runs' means",
         _runs("mean_accuracy"),
-        lambda of: _has_points(of) and any(step.get("runs") for step in of["metrics"]["steps"]),
+        lambda of: _has_points(of) and _has("runs")(of),
     ),
     Metric("mean accuracy", "of all members", _rate("mean_accuracy"), _has_answers),
     Metric("majority accuracy", "of their vote", _rate("majority_accuracy"), _has_answers),
     Metric("mean, runs", "mean ± standard deviation of the runs' mean accuracies", _runs("mean_accuracy"), _has_runs),
-    Metric("majority, runs", "the same of their votes", _runs("majority_accuracy"), _has_runs),
-    Metric("pass@k", "k, and the share solved by any of k members", _best_pass, _has_answers, is_on_page=True),
-    Metric("tokens", "written by solutions (+ by checks on them)", _spent, rank=1),
-    Metric("tokens so far", "of all steps up to this", lambda step: spent_tokens(step["so_far"]), is_on_page=True),
+    Metric("majority, runs", "mean ± standard deviation of the runs' votes", _runs("majority_accuracy"), _has_runs),
+    Metric("pass@k", "the share of problems that any of k members solves", _best_pass, _has_answers, is_on_page=True),
+    Metric("tokens", "completion tokens of solutions (+ of side calls)", _spent, rank=1),
+    Metric("tokens so far", "of all steps until this one", lambda step: spent_tokens(step["so_far"]), is_on_page=True),
     Metric("cost", "of all these tokens, at the prices of the model's card", _cost, is_priced, rank=1),
     Metric(
         "request s",
@@ -277,25 +265,20 @@ STEPS = (
         rank=2,
         is_time=True,
     ),
-    _counted("cut", "hit the cap", "truncated"),
-    _counted("forced", "closed at the cap, to state an answer", is_on_page=True),
-    _counted("unread", "a reply in which no answer could be found or read", when=_has_answers),
-    _counted("doubtful", "read with a doubt, which the results name"),
-    _counted("failed", "no reply"),
-    _counted(
-        "undecided",
-        "no verdict of the grader, counted as wrong",
-        when=lambda of: any(step.get("undecided") for step in of["metrics"]["steps"]),
-    ),
+    _counted("truncated", "completions that hit the token cap"),
+    _counted("forced", "truncated completions that were forced to answer", is_on_page=True),
+    _counted("unread", "replies without a readable answer", when=_has_answers),
+    _counted("doubtful", "answers read with a doubt, which the results name"),
+    _counted("failed", "completions without a reply"),
+    _counted("undecided", "answers without a verdict in time, counted as wrong", when=_has("undecided")),
     Metric(
-        "problems", "with members in that step", lambda step: str(step["problems"]), _is_other_than_n, is_on_page=True
+        "problems", "with members in the step", lambda step: str(step["problems"]), _is_other_than_n, is_on_page=True
     ),
 )
 
 
 def steps_table(document: dict[str, Any]) -> Table:
-    """Tabulate the steps of a run: accuracies in percent with 95% intervals over problems, tokens, cost, seconds and
-    counts of completions."""
+    """Tabulate the steps of a run: accuracies, tokens, cost, seconds and counts of completions."""
     steps = document["metrics"]["steps"]
     sums = accumulate((plus(step["completion_tokens"], step["verification_tokens"]) for step in steps), plus)
     rows = [step | {"so_far": so_far} for step, so_far in zip(steps, sums, strict=True)]
@@ -305,18 +288,14 @@ def steps_table(document: dict[str, Any]) -> Table:
 
 
 def plus(a: int | None, b: int | None) -> int | None:
-    """Add two counts. None, an unknown count, makes the sum unknown."""
+    """Add two counts. The sum is None (unknown) if one of them is."""
     return None if a is None or b is None else a + b
 
 
 # The answers after waits
 WAITS = (
     Metric("t", "", lambda of: str(of[0]["step"]), lambda steps: len(steps) > 1),
-    Metric(
-        "waits",
-        "the answer after so many, or after the last where thinking waited less often",
-        lambda of: str(of[1]["waits"]),
-    ),
+    Metric("waits", "answers after this many, or after fewer if thinking ended", lambda of: str(of[1]["waits"])),
     Metric("mean accuracy", "", lambda of: interval(of[1]["mean_accuracy"])),
     Metric("gain over none", "paired by problem", lambda of: _gain(of[1].get("gain"))),
     Metric(
@@ -326,7 +305,7 @@ WAITS = (
     ),
     Metric(
         "tokens a problem",
-        "all written up to there, earlier answers too",
+        "of all text until then, with earlier answers",
         lambda of: "unknown" if (n := of[1]["completion_tokens"]) is None else f"{n / of[0]['problems']:,.0f}",
     ),
 )
@@ -337,8 +316,7 @@ def _gain(of: dict[str, Any] | None) -> str:
 
 
 def waits_table(document: dict[str, Any]) -> str:
-    """Format accuracy against waits, of each step in which any member waited: of all members after so many waits at
-    most, the gain over none, how many members waited as often, and their tokens by then. "" if no member waited."""
+    """Format accuracy against waits, for each step in which a member waited. Return "" if none did."""
     steps = [step for step in document["metrics"]["steps"] if step.get("waits")]
     if not steps:
         return ""
@@ -347,15 +325,39 @@ def waits_table(document: dict[str, Any]) -> str:
 
 
 def pass_table(document: dict[str, Any]) -> str:
-    """Unbiased pass@k of the last step, one line per k; n, where it is not over all problems."""
+    """Format unbiased pass@k of the last step, one line for each k, with n if problems are lacking."""
     found = document["metrics"]["steps"][-1]["pass_at_k"]
     n = f"  n={counted[-1]}" if (counted := numbers(document)) else ""
     return "\n".join(f"pass@{k}  {interval(estimate)}{n}" for k, estimate in found.items())
 
 
+def text(document: dict[str, Any], has_legend: bool = True) -> str:
+    """Format a run for the terminal: its steps, points or pass@k, answers after waits, verification, and a legend."""
+    table, width, figures = steps_table(document), columns(), document["metrics"]
+    parts = [table.text(width)]
+    if proofs := figures.get("proofs"):
+        parts.append("\n".join([points_table(proofs), *lacking(proofs)]))
+    elif len(figures["steps"]) == 1 and not is_ungraded(document):
+        parts.append(pass_table(document))
+    parts.append(waits_table(document))
+    if (checked := figures.get("verification")) and not is_ungraded(document):
+        parts.append(f"verification: {_verification(checked)}")
+    return "\n\n".join(filter(None, [*parts, wrapped(table.legend(width)) if has_legend else ""]))
+
+
+def _verification(checked: dict[str, Any]) -> str:
+    if checked["auc"] is None:
+        return "no AUC, because it needs scores of both right and wrong candidates"
+    text = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
+    if (within := checked["auc_within"])["n"]:
+        spread = f"{within['value']:.3f} [{within['low']:.3f}, {within['high']:.3f}]"
+        text += f"; within a problem {spread} (n={within['n']})"
+    return text
+
+
 def title(document: dict[str, Any]) -> str:
-    """What was run on what: stands over every table and plot."""
+    """Name experiment, model, engine and problems, as the title of tables and plots."""
     model, problems = one_line(document["model"]["name"], 200), one_line(document["problem_set"]["name"], 200)
     engine, n = one_line(document["engine"]["kind"], 200), document["problem_set"]["n"]
-    said = f"{one_line(document['experiment'], 200)}: {model} ({engine}) on {problems}, n={n}"
-    return ", ".join(filter(None, [said, merged(document)]))
+    heading = f"{one_line(document['experiment'], 200)}: {model} ({engine}) on {problems}, n={n}"
+    return ", ".join(filter(None, [heading, merged(document)]))

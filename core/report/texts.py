@@ -1,8 +1,6 @@
-"""The texts of a run, from its journals: answers, thinking, side calls, gradings, and every prompt as it was sent.
+"""Collect the texts of a run from its journals: answers, thinking, side calls, gradings, and prompts as they were sent.
 
-Texts of a problem come in two tiers: "a" holds answers, short prompts and what proofs are graded by, "b" thinking, side
-calls, gradings and long prompts.
-Packed, they go into the page, or beside it where they are too much. Nothing else of the report knows journals.
+They are packed into the page, or into files next to it if they are too large.
 """
 
 import base64
@@ -19,54 +17,50 @@ from core.generate.journal import Records, from_record
 from core.results.model import ProblemResult
 from core.types import Completion, Message
 
-TIERS = ("a", "b")
-SHORT = 2000  # characters of a piece of a prompt that may stand in tier "a"
-SHARED = 60  # characters from which on a text within a prompt is stored as a reference
+TIERS = ("a", "b")  # answers, short prompts and references for grading; the rest
+SHORT = 2000  # characters of the longest piece of a prompt in tier "a"
+SHARED = 60  # characters of the shortest text that a prompt stores as a reference
 
 Piece = str | dict[str, str]  # a text, or the "part" (answer, forced or thinking) of the member "of": "step,member"
 Prompt = list[dict[str, Any]]  # messages: "role", and "content" in pieces
-Source = tuple[dict[str, str], str]  # a reference and the text that it stands for
+Source = tuple[dict[str, str], str]  # a reference and its text
 
 
 @dataclass(frozen=True)
 class Texts:
-    """The texts of one problem, in each tier by "step,member". `missing`: members that no journal holds.
+    """The texts of one problem."""
 
-    Tier "a": answer, forced (answer), prompt; and under "problem" what its proofs are graded by. Tier "b": thinking,
-    side_calls and gradings (each with text and prompt), reasons of graders, prompt.
-    """
-
-    tiers: dict[str, dict[str, dict[str, Any]]]
-    missing: int
+    tiers: dict[str, dict[str, dict[str, Any]]]  # in each by "step,member"; in "a" also "problem", for grading
+    missing: int  # members that no journal contains
 
 
 def of_problem(problem: ProblemResult, journals: Records) -> Texts:
-    """The texts of `problem` in `journals`."""
+    """Collect the texts of `problem` from `journals`."""
     tiers: dict[str, dict[str, dict[str, Any]]] = {tier: {} for tier in TIERS}
     if problem.graded_by:
         tiers["a"]["problem"] = problem.graded_by
-    prompts: dict[str, Prompt] = {}  # by key: a member that stands again was asked for once
+    prompts: dict[str, Prompt] = {}  # by key: a member that is carried over was asked for once
     missing = 0
     earlier: list[list[Source]] = []
     for t, step in enumerate(problem.steps):
         sources: list[list[Source]] = []
         for i, member in enumerate(step.members):
-            found, points = kept(journals, member.key), member.points
+            found = kept(journals, member.key)
             sources.append(_sources(f"{t},{i}", found[0]) if found else [])
             if found is None:
                 missing += 1
                 continue
-            made, messages = found
+            reply, messages = found
             shown = [each for j in dict.fromkeys(member.parents) if j < len(earlier) for each in earlier[j]]
             prompt = prompts.setdefault(member.key, _prompt(messages, shown))
             is_short = _is_short(prompt)
-            answers = {"answer": made.answer, "forced": made.forced, "prompt": prompt if is_short else None}
+            answers = {"answer": reply.answer, "forced": reply.forced, "prompt": prompt if is_short else None}
             more: dict[str, Any] = {
-                "thinking": made.thinking,
+                "thinking": reply.thinking,
                 "side_calls": [_side_call(journals, call.key, [*sources[i], *shown]) for call in member.side_calls],
                 "prompt": None if is_short else prompt,
                 "gradings": [_side_call(journals, call.key, sources[i]) for call in member.grading_calls],
-                "reasons": points.reasons if points else [],
+                "reasons": member.reasons if member.is_proof else [],
             }
             tiers["a"][f"{t},{i}"] = {name: value for name, value in answers.items() if value is not None}
             if rest := {name: value for name, value in more.items() if value}:
@@ -76,7 +70,7 @@ def of_problem(problem: ProblemResult, journals: Records) -> Texts:
 
 
 def messages_of(found: Texts, t: int, i: int) -> list[Message]:
-    """Return the messages that member `i` of step `t` answers, as they were sent; none if no journal holds them."""
+    """Return the messages to which member `i` of step `t` replies, as they were sent, or none if they are missing."""
     answers, more = (found.tiers[tier].get(f"{t},{i}", {}) for tier in TIERS)
     prompt: Prompt = answers.get("prompt") or more.get("prompt") or []
     return [{"role": each["role"], "content": "".join(_whole(found, p) for p in each["content"])} for each in prompt]
@@ -90,8 +84,8 @@ def _whole(found: Texts, piece: Piece) -> str:
 
 
 def kept(journals: Records, key: str) -> tuple[Completion, list[Message]] | None:
-    """Return a completion and the messages that it answers; None if no journal holds them."""
-    with suppress(ValueError):  # it is whole, and no completion
+    """Return a completion and the messages to which it replies, or None if no journal contains them."""
+    with suppress(ValueError):  # a record that is no completion
         return (from_record(key, record.completion), record.messages) if (record := journals.record(key)) else None
     return None
 
@@ -99,15 +93,15 @@ def kept(journals: Records, key: str) -> tuple[Completion, list[Message]] | None
 def _side_call(journals: Records, key: str, sources: Sequence[Source]) -> dict[str, Any]:
     if (found := kept(journals, key)) is None:
         return {"text": "(not in the journal)"}
-    made, messages = found
-    return {"text": f"{made.thinking}\n\n{made.text}".strip(), "prompt": _prompt(messages, sources)}
+    reply, messages = found
+    return {"text": f"{reply.thinking}\n\n{reply.text}".strip(), "prompt": _prompt(messages, sources)}
 
 
-# Prompts hold texts of members. These are stored once: in the prompt, a reference stands for each.
+# Prompts contain texts of members. Each text is stored once, and prompts refer to it.
 
 
-def _sources(at: str, made: Completion) -> list[Source]:
-    parts = {"answer": made.answer, "thinking": made.thinking, "forced": made.forced or ""}
+def _sources(at: str, reply: Completion) -> list[Source]:
+    parts = {"answer": reply.answer, "thinking": reply.thinking, "forced": reply.forced or ""}
     found = [({"of": at, "part": part}, text) for part, text in parts.items() if len(text) >= SHARED]
     return sorted(found, key=lambda source: -len(source[1]))
 
@@ -117,16 +111,14 @@ def _prompt(messages: Sequence[Message], sources: Sequence[Source]) -> Prompt:
 
 
 def _pieces(content: str, sources: Sequence[Source]) -> list[Piece]:
-    """`content` in pieces, which make it whole again, character by character."""
+    """Split `content` at the texts of `sources`, without the loss of a character."""
     pieces: list[Piece] = [content]
     for reference, text in sources:
-        cut: list[Piece] = []
+        split: list[Piece] = []
         for piece in pieces:
             first, *rest = piece.split(text) if isinstance(piece, str) else [piece]
-            cut.append(first)
-            for part in rest:
-                cut += [reference, part]
-        pieces = cut
+            split += [first, *(each for part in rest for each in (reference, part))]
+        pieces = split
     return [piece for piece in pieces if piece != ""]
 
 
@@ -139,14 +131,16 @@ def _is_short(prompt: Prompt) -> bool:
 
 
 def packed(value: Any) -> bytes:
-    """JSON, gzipped, in base64: no character of it means anything to HTML."""
+    """Pack JSON as gzip in base64, of which no character has a meaning in HTML."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(text, 6, mtime=0))
 
 
 class Parts:
-    """The packed texts of a page, by tier and by ids like "p0-12-a" (run, problem, tier). A tier that does not fit into
-    `room` bytes goes into `folder`, thinking first: a script for each problem."""
+    """The packed texts of a page, by tier and by ids like "p0-12-a" (run, problem, tier).
+
+    A tier that does not fit into `room` bytes goes into `folder`, thinking first, with a script for each problem.
+    """
 
     def __init__(self, folder: Path, room: float) -> None:
         self._folder, self._room = folder, room
@@ -172,4 +166,4 @@ class Parts:
             self._folder.mkdir(parents=True, exist_ok=True)
             path.write_text(f'part("{id}","{text}")\n')
         except OSError as error:
-            raise trouble(path, error, "the results are whole") from None
+            raise trouble(path, error, "the results are complete") from None

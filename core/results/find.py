@@ -1,45 +1,24 @@
-"""Results files by name."""
+"""Find results files by name."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from core.base.errors import UserError
+from core.generate.journal import Archive
 from core.results import labs
 from core.results.warnings import CONTINUES
 
 
 class NoResults(UserError):
-    """There is no such results file (yet)."""
+    """An error: there is no such results file (yet)."""
 
 
-def path_of(name: str, folder: Path) -> Path:
-    """The file of the results `name`: the path of a .json file, or in `folder` NAME.json, else NAME.partial.json, else
-    those of the only name that begins so. Raises UserError where there is no such file."""
-    return _meant(name, folder)
+def path_of(name: str, folder: Path, also_comparisons: bool = False) -> Path:
+    """Return the file `name`.json or `name`.partial.json in `folder`, or the only one that begins so.
 
-
-def found(names: Sequence[str], folder: Path) -> list[Path]:
-    """The results files that are meant; the name of a comparison (a folder) means all in it. Raises UserError where one
-    is not there, or there is none at all."""
-    if names:
-        return [path for name in names for path in _all_in(_meant(name, folder, also_comparisons=True))]
-    paths = _within(folder)
-    if not paths:
-        raise NoResults(f"no results in {folder}. Run an experiment first: bash scripts/run.sh 02_rsa_basic")
-    return paths
-
-
-def comparison(names: Sequence[str], folder: Path) -> Path | None:
-    """The folder of the comparison that is meant, where it is one. Raises UserError as `found` does."""
-    if len(names) != 1:
-        return None
-    meant = _meant(names[0], folder, also_comparisons=True)
-    return meant if meant.is_dir() else None
-
-
-def _meant(name: str, folder: Path, also_comparisons: bool = False) -> Path:
-    """The file, or the folder of a comparison, called `name`, else the only one whose name begins so."""
+    `name` may also be the path of a .json file, or of a comparison. Raises NoResults if there is no such file.
+    """
     path = Path(name) if name.endswith(".json") else folder / f"{name}.json"
     for whole in (path, path.with_suffix(".partial.json")):
         if os.path.exists(whole):
@@ -50,34 +29,58 @@ def _meant(name: str, folder: Path, also_comparisons: bool = False) -> Path:
     known = comparisons | {other.name.partition(".")[0] for other in folder.glob("*.json")}
     begin_so = [other for other in known if other.startswith(name)] if name else []
     if len(begin_so) == 1 and name not in begin_so:
-        return _meant(begin_so[0], folder, also_comparisons)
-    raise NoResults(
-        f"no results at {path}; {folder} holds {', '.join(sorted(known)) or 'nothing'}. Check the name, or run it first"
-    )
+        return path_of(begin_so[0], folder, also_comparisons)
+    names = ", ".join(sorted(known)) or "nothing"
+    raise NoResults(f"no results at {path}; {folder} contains {names}. Check the name, or run the experiment first")
+
+
+def found(names: Sequence[str], folder: Path) -> list[Path]:
+    """List the results files of `names`, or all in `folder`. Raises NoResults if one is missing or there is none."""
+    if names:
+        return [path for name in names for path in _all_in(path_of(name, folder, also_comparisons=True))]
+    if not (paths := _within(folder)):
+        raise NoResults(f"no results in {folder}. Run an experiment first: bash scripts/run.sh 02_rsa_basic")
+    return paths
+
+
+def comparison(names: Sequence[str], folder: Path) -> Path | None:
+    """Return the folder of the comparison that `names` consists of, if it is one. Raises NoResults as `found` does."""
+    if len(names) != 1:
+        return None
+    path = path_of(names[0], folder, also_comparisons=True)
+    return path if path.is_dir() else None
 
 
 def _comparisons(folder: Path) -> set[str]:
-    """The names of the comparisons that have ended, and of experiments in rounds from their first round on."""
+    """Name the comparisons that have ended, and the experiments in rounds that have begun."""
     begun = {each.name for each in folder.glob("*/") if labs.report_of(each)}
     return {table.parent.name for table in folder.glob("*/table.txt")} | begun
 
 
-def _all_in(meant: Path) -> list[Path]:
-    """A file; or the results of a comparison, in the order of its table: the one that others are compared with first;
-    or those of runs in rounds."""
-    if not meant.is_dir():
-        return [meant]
-    if lab := labs.report_of(meant):
-        if not (paths := lab.results(meant)):
-            raise NoResults(f"nothing of {meant.name} has results in {meant} yet. Wait for it; {CONTINUES}")
+def _all_in(path: Path) -> list[Path]:
+    """List the file, or the results of a comparison in the order of its table, or the results of rounds."""
+    if not path.is_dir():
+        return [path]
+    if lab := labs.report_of(path):
+        if not (paths := lab.results(path)):
+            raise NoResults(f"no results in {path} yet. Wait for the run; {CONTINUES}")
         return paths
-    told = [line.split() for line in (meant / "table.txt").read_text(encoding="utf-8").splitlines()]
-    rank = {words[0]: place for place, words in reversed([*enumerate(told)]) if words}
-    return sorted(_within(meant), key=lambda path: (rank.get(path.stem.rpartition("-seed")[0], len(told)), path.stem))
+    lines = [line.split() for line in (path / "table.txt").read_text(encoding="utf-8").splitlines()]
+    rank = {words[0]: place for place, words in reversed([*enumerate(lines)]) if words}
+    return sorted(_within(path), key=lambda each: (rank.get(each.stem.rpartition("-seed")[0], len(lines)), each.stem))
 
 
 def _within(folder: Path) -> list[Path]:
-    """The complete results in `folder`, and the partial ones of runs that have no complete one."""
+    """List the complete results in `folder`, and the partial results of runs without complete ones."""
     complete = {path.stem: path for path in folder.glob("*.json") if "." not in path.stem}
     partial = {path.name.partition(".")[0]: path for path in folder.glob("*.partial.json")}
     return [path for _, path in sorted((partial | complete).items())]
+
+
+def archive(path: Path, experiment: str) -> Archive:
+    """Return the journals of the results in `path`, which are next to the file or up to two folders above it."""
+    for folder in path.resolve().parents[:3]:
+        if (folder / "journal").is_dir():
+            inside = path.resolve().relative_to(folder).parts
+            return Archive(folder / "journal", inside[0] if len(inside) > 1 else experiment)
+    return Archive(path.parent / "journal", experiment)

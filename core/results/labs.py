@@ -1,7 +1,4 @@
-"""The labs that stand on the harness, each joined to its commands by an entry of labs/registry.toml.
-
-Core imports no lab: it loads the modules that the table names. Without the folder labs, there are none.
-"""
+"""Load the labs that labs/registry.toml names. Core imports none of them by itself."""
 
 import tomllib
 from argparse import Namespace
@@ -17,20 +14,19 @@ from core.base.files import ROOT
 
 @dataclass(frozen=True)
 class View:
-    """A view on the page before the results of a folder. The `scripts` draw it from `data`, and the page itself from
-    its name, view (the address), heading, warnings, tables and legend. `comparison`: of the results, or None."""
+    """A view on the page before the results of a folder, drawn by `scripts`."""
 
-    data: dict[str, Any]
+    data: dict[str, Any]  # name, view (the address), heading, warnings, tables, legend; more for the scripts
     comparison: dict[str, Any] | None
     scripts: tuple[Path, ...]
     styles: tuple[Path, ...]
 
 
 class Report(Protocol):
-    """What the module `report` of a lab tells report.sh about the folders of results that the lab writes."""
+    """The module `report` of a lab: what report.sh needs to know about the folders that the lab writes."""
 
     def answers(self, args: Namespace, folder: Path) -> bool:
-        """Answer the whole command if it is about this lab alone; return whether it was."""
+        """Answer the whole command if it concerns this lab alone. Return True if so."""
 
     def is_folder(self, folder: Path) -> bool:
         """Return whether the lab wrote `folder`."""
@@ -42,7 +38,7 @@ class Report(Protocol):
         """List the other files that the page is drawn from, which a live page watches."""
 
     def page(self, folder: Path, runs: Sequence[Any]) -> View:
-        """Return the view of `folder`. `runs`: its results in the order of the page (core/report/page.py)."""
+        """Return the view of `folder`, whose results are `runs` (core/report/page.py)."""
 
     def show(self, folder: Path) -> str:
         """Write the tables of `folder` and return them as text for the terminal."""
@@ -69,8 +65,7 @@ def report_of(folder: Path) -> Report | None:
 
 
 def plan_of(command: str) -> Callable[[Sequence[str]], tuple[str, Any, list[str]]] | None:
-    """Load the function by which a lab says what its `command` takes: from the words behind it to a name, what is
-    planned, and constants."""
+    """Load the function that plans the `command` of a lab: from arguments to name, plan and constants."""
     for entry in registry().values():
         if found := entry.get("plans", {}).get(command):
             module, _, function = found.partition(":")

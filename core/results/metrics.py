@@ -1,7 +1,6 @@
-"""The figures of a run while it grows: counts by step, and a few numbers for each population.
+"""Compute the metrics of a run as it grows, from counts by step and a few numbers for each population.
 
-Several runs of one experiment are merged here too: the runs of a problem give one value, their mean, best or worst, and
-a metric of each run shows how much it varies from run to run.
+Several runs of one experiment are merged here too: the runs of a problem give one value, their mean, best or worst.
 """
 
 from collections import Counter, defaultdict
@@ -21,14 +20,14 @@ from core.results.points import MERGES, Values, over_runs
 
 PASS_AT = range(1, 9)
 TOKENS = ("prompt", "cached", "completion")
-SILENT = ("empty", "filtered")  # replies that say nothing, or not all
+SILENT = ("empty", "filtered")  # replies without text, or without all of it
 
 _pass_at_k = cache(stats.pass_at_k)
 
 
 @dataclass
 class _Sum:
-    """A sum of tokens or picodollars, without those of `unknown` many completions."""
+    """A sum of tokens or picodollars. It lacks `unknown` many completions."""
 
     known: int = 0
     unknown: int = 0
@@ -40,18 +39,17 @@ class _Sum:
 
     @property
     def shown(self) -> int | None:
-        """Return the sum; None if nothing of it is known."""
+        """The sum, or None if nothing of it is known."""
         return None if self.unknown and not self.known else self.known
 
     @property
     def dollars(self) -> dict[str, float | None]:
-        """Return the field of results."""
         return {"cost": None if self.shown is None else self.known / PICO}
 
 
 @dataclass(frozen=True)
 class _AfterWaits:
-    """A population after at most so many waits. `waited`: its members that waited as often. `tokens`: up to there."""
+    """A population after at most a number of waits: `waited` members waited as often. `tokens` are those until then."""
 
     mean: float
     waited: int
@@ -60,8 +58,7 @@ class _AfterWaits:
 
 @dataclass(frozen=True)
 class _Population:
-    """A graded population. `mean`, `majority`: nan if nobody has graded it. `after`: 0, 1, 2 … waits, as many as any of
-    its members waited."""
+    """A population. `mean` and `majority` are nan if it is not graded. `after` 0, 1, 2 … waits of its members."""
 
     size: int
     correct: int
@@ -80,7 +77,7 @@ class _Population:
         after = []
         for waits in range(most):  # a member that waited less often counts with its last reading
             now = [each[min(waits, len(each) - 1)] for each in readings]
-            # What stood in an earlier population was paid for there.
+            # The tokens of a member of an earlier population were counted there.
             paid = [reading["completion_tokens"] for reading, m in zip(now, members, strict=True) if "again" not in m]
             value = mean if most == 1 else np.mean([reading.get("grade", reading["correct"]) for reading in now])
             after.append(_AfterWaits(value, sum(len(each) > waits > 0 for each in readings), _Sum().add(*paid)))
@@ -105,21 +102,19 @@ class _Step:
 
 
 class RunMetrics:
-    """The metrics of the results JSON, from every graded population that was added: of one run, or of several whole
-    ones, merged `by` one of MERGES. A problem of several `runs` has as many numbers, one after the other. With
-    `prices`, they tell what completions cost. `finished`: by number, whether the scaffold came to its end."""
+    """The metrics of the results JSON. Several complete `runs` are merged `by` one of MERGES. Costs need `prices`."""
 
     def __init__(self, problems: int, runs: int = 1, by: str = "mean", prices: Prices | None = None) -> None:
         self._runs, self._by, self._problems = runs, MERGES[by], problems * runs
         self._prices, self._cost = prices, _Sum()
         self._costs = [_Sum() for _ in range(self._problems)] if prices else []
-        self.finished = [False] * self._problems
+        self.finished = [False] * self._problems  # by number: a problem of several runs has one for each
         self._populations: list[list[_Population]] = [[] for _ in range(self._problems)]
         self._steps: list[_Step] = []
         self._tokens = {kind: _Sum() for kind in TOKENS}
         self._errors: Counter[str] = Counter()
         self._why: dict[str, Counter[str]] = {name: Counter() for name in ("notes", "not_forced", "not_waited")}
-        # Readable scores of right and of wrong candidates, by problem and run.
+        # Readable scores of right and of wrong candidates, by number of the problem.
         self._scores: dict[bool, defaultdict[int, list[float]]] = {side: defaultdict(list) for side in (True, False)}
         self._verification: Counter[str] = Counter()
         self._no_reference: set[int] = set()  # problems whose reference can't be read
@@ -142,12 +137,8 @@ class RunMetrics:
         for tokens, of in zip(step.tokens.values(), (members, side_calls), strict=True):
             tokens.add(*(cost["completion_tokens"] for cost in of))
         step.counts.update({name: sum(map(counts, members)) for name, counts in (COUNTS | SELDOM).items()})
-        step.counts.update(
-            completions=len(members),
-            problems=1,
-            identical=record["identical"],
-            undecided_pairs=record.get("undecided_pairs", 0),
-        )
+        step.counts.update(completions=len(members), problems=1, identical=record["identical"])
+        step.counts["undecided_pairs"] += record.get("undecided_pairs", 0)
         for kind, tokens in self._tokens.items():
             tokens.add(*(cost[f"{kind}_tokens"] for cost in costs))
         if prices := self._prices:
@@ -174,57 +165,48 @@ class RunMetrics:
         for m in readable:
             if m["correct"] is not None:
                 self._scores[m["correct"]][problem].append(m["score"])
-        self._verification.update(
-            verdicts=len(verdicts),
-            unreadable=sum(verdict is None for verdict in verdicts),
-            selections=1,
-            # Boltzmann selection had nothing to go by: all known scores are equal.
-            uniform_selections=int(len({m["score"] for m in readable}) <= 1),
-        )
+        self._verification.update(verdicts=len(verdicts), unreadable=verdicts.count(None), selections=1)
+        self._verification["uniform_selections"] += len({m["score"] for m in readable}) <= 1  # all scores are equal
 
     @property
     def _newest(self) -> list[_Population]:
-        """Return the last population of each problem that has one."""
+        """The last population of each problem that has one."""
         return [each[-1] for each in self._populations if each]
 
     @property
     def accuracy(self) -> float | None:
-        """Return the mean accuracy of the newest populations, if any is graded."""
+        """The mean accuracy of the newest populations, or None if none is graded."""
         means = [newest.mean for newest in self._newest if not np.isnan(newest.mean)]
         return float(np.mean(means)) if means else None
 
     @property
     def reached(self) -> list[int]:
-        """Return the first and the last of the steps that problems are at by now; nothing before any population."""
-        return sorted(
-            {choose(map(len, filter(None, self._populations))) - 1 for choose in (min, max)} if self.begun else []
-        )
+        """The first and the last of the steps that problems have reached by now, or nothing before any population."""
+        lengths = [len(each) - 1 for each in self._populations if each]
+        return sorted({min(lengths), max(lengths)}) if lengths else []
 
     @property
     def is_all_failed(self) -> bool:
-        """Return whether there are completions, and all members have failed."""
-        return 0 < self._counted("completions") == self._counted("failed")
-
-    def _counted(self, name: str) -> int:
-        return sum(step.counts[name] for step in self._steps)
+        """True if there are completions, and all members have failed."""
+        completions, failed = (sum(step.counts[name] for step in self._steps) for name in ("completions", "failed"))
+        return 0 < completions == failed
 
     @property
     def begun(self) -> int:
-        """Count the problems that have a population."""
+        """The number of problems that have a population."""
         return len(self._newest)
 
     def costs(self) -> list[dict[str, float | None]]:
-        """Return the field that says what a problem has cost, for each; empty without prices."""
+        """Return the field of its cost for each problem. Without prices, it is empty."""
         return [total.dollars for total in self._costs] or [{} for _ in range(self._problems)]
 
     @property
     def commonest_error(self) -> str | None:
-        """Return the commonest error; of several, the first by alphabet, so that arrival does not matter."""
+        """The commonest error. The alphabet breaks ties, so that the order of arrival does not matter."""
         return min(self._errors, key=lambda error: (-self._errors[error], error), default=None)
 
     def metrics(self, seconds: float) -> dict[str, Any]:
-        """Return the figures over all problems, step by step. Only problems that reached a step count in it; one that
-        finished before (a scaffold may stop early) counts with its last population, at no cost."""
+        """Return the figures over all problems, step by step."""
         steps = [self._step_metrics(t) for t in range(len(self._steps))]
         names = ("mean_accuracy", "majority_accuracy", "pass_at_k", "runs")
         found: dict[str, Any] = {
@@ -250,7 +232,7 @@ class RunMetrics:
         return found
 
     def _aucs(self) -> list[list[float]]:
-        """Compute the AUC within each problem that has right and wrong candidates, one for each of its runs."""
+        """Compute the AUC within each problem that has right and wrong candidates, for each of its runs."""
         right, wrong = self._scores[True], self._scores[False]
         found = defaultdict[int, list[float]](list)
         for number in sorted(right.keys() & wrong.keys()):
@@ -258,15 +240,14 @@ class RunMetrics:
         return list(found.values())
 
     def _step_metrics(self, t: int) -> dict[str, Any]:
-        """Compute accuracy over the populations of step `t` and those that ended before it, costs and counts over the
-        first. What nobody has graded is in no accuracy."""
+        """Compute the figures of step `t`. Problems that ended before count in accuracies by their last population."""
         step = self._steps[t]
         here = {n: of[t] for n, of in enumerate(self._populations) if len(of) > t}
         ended = {n: of[-1] for n, of in enumerate(self._populations) if self.finished[n] and 0 < len(of) <= t}
         populations = here | ended
 
         def by_run(value: _Value) -> Values:
-            """Return a row for each problem and a column for each run; whole runs have all problems."""
+            """Return a row for each problem and a column for each run. Complete runs have all problems."""
             ordered = np.empty(self._problems)
             ordered[list(populations)] = [value(each) for each in populations.values()]
             return ordered.reshape(-1, self._runs)
@@ -275,7 +256,7 @@ class RunMetrics:
             if self._runs == 1:
                 return np.array([value(each) for each in populations.values()])
             table = by_run(value)
-            is_known = ~np.isnan(table).all(axis=1)  # a run whose grade is missing leaves a problem to the others
+            is_known = ~np.isnan(table).all(axis=1)  # a run without a grade leaves the problem to the others
             together = np.full(len(table), np.nan)
             together[is_known] = self._by(table[is_known], axis=1)
             return together
@@ -287,11 +268,12 @@ class RunMetrics:
         def after(waits: int) -> dict[str, Any]:
             now = [each.after_waits(waits).tokens for each in here.values()]
             gain = stats.paired(by_problem(_mean_after(0)), by_problem(_mean_after(waits)))
+            change = {"value": gain.difference, "low": gain.low, "high": gain.high, "n": gain.n}
             return {
                 "waits": waits,
                 "waited": sum(each.after[waits].waited for each in here.values() if len(each.after) > waits),
                 "mean_accuracy": rate(_mean_after(waits)),
-                **({"gain": _gain(gain)} if waits else {}),
+                **({"gain": change} if waits else {}),
                 "completion_tokens": _Sum(sum(t.known for t in now), sum(t.unknown for t in now)).shown,
             }
 
@@ -323,11 +305,7 @@ def _mean_after(waits: int) -> _Value:
     return lambda population: population.after_waits(waits).mean
 
 
-def _gain(found: stats.Paired) -> dict[str, float | int]:
-    return {"value": found.difference, "low": found.low, "high": found.high, "n": found.n}
-
-
 def _commonest(stages: Counter[str]) -> str:
-    """Name a step: if problems go different ways, the commonest name, with a sign that there are others."""
+    """Name a step by its commonest stage, with a sign if there are others."""
     name = min(stages, key=lambda stage: (-stages[stage], stage))
     return f"{name} …" if len(stages) > 1 else name

@@ -1,17 +1,14 @@
-"""The results JSON (schema 1) as its readers see it: the type and the range of each field that they use.
+"""Define the type and the range of each field of the results JSON (schema 1) that is read.
 
-core/results/schema.json states the whole format, and tests/results/test_schema.py compares the two. The reader parses
-JSON with core/base/files.py and checks the values with msgspec, whose errors name the place of a field. (msgspec's own
-parser refuses halves of surrogate pairs, which files may hold.)
-
-Fields have the names of core/types.py if the file has others: its `checks` are side calls, `again` means carried over,
-`score` is a self-score.
+core/results/schema.json states the whole format, and tests/results/test_schema.py compares the two. JSON is parsed by
+core/base/files.py: msgspec's own parser refuses halves of surrogate pairs, which files may contain. Fields have the
+names of core/types.py: `checks` in the file are side calls, `again` means carried over, `score` is a self-score.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, to_builtins
 
 from core.base.fields import Amount, Change, Count, Share
 from core.types import MAX_POINTS
@@ -31,28 +28,16 @@ Counts = dict[str, Count]
 
 
 def _one_of(*names: str) -> Meta:
-    """Mark a text that is one of `names`."""
+    """Restrict a text to `names`."""
     return Meta(pattern=rf"^({'|'.join(names)})$(?!\n)")
 
 
 class Part(Struct, frozen=True, kw_only=True, gc=False):
-    """A part of the file. Fields of the file that no reader uses are ignored."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names here, as plain values."""
-        return {name: _builtin(getattr(self, name)) for name in self.__struct_fields__}
-
-
-def _builtin(value: Any) -> Any:
-    if isinstance(value, Part):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {key: _builtin(each) for key, each in value.items()}
-    return [_builtin(each) for each in value] if isinstance(value, list) else value
+    """A part of the file. Other fields of the file are ignored."""
 
 
 class Rate(Part, frozen=True, kw_only=True):
-    """A share with its 95% interval, over `n` problems. None: over no problems."""
+    """A share with its 95% interval, over `n` problems. It is None over no problems."""
 
     value: Share | None
     low: Share
@@ -61,8 +46,7 @@ class Rate(Part, frozen=True, kw_only=True):
 
 
 class OverRuns(Part, frozen=True, kw_only=True):
-    """A metric of several runs: the value of each, their mean, and their standard deviation (n - 1 in its
-    denominator)."""
+    """A metric of several runs: the value of each, their mean, and their standard deviation (of a sample)."""
 
     mean: Share
     std: Share
@@ -79,8 +63,7 @@ class Gain(Part, frozen=True, kw_only=True):
 
 
 class AfterWaits(Part, frozen=True, kw_only=True):
-    """The members of a step after at most so many waits, `waited` of which waited as often. `gain`: over no wait.
-    `completion_tokens`: up to there."""
+    """The members of a step after at most `waits` waits, of which `waited` waited as often. `gain` is over no wait."""
 
     waits: Count
     waited: Count
@@ -97,14 +80,13 @@ _Rank = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,8}$(?!\n)")]
 
 
 def is_unread(member: Mapping[str, Any]) -> bool:
-    """Return whether there is a reply in which no answer could be found or read. A proof has none to be read."""
+    """Return whether there is a reply without a readable answer. Proofs need none."""
     is_wrong = member["correct"] is False and "written" not in member
     return is_wrong and member["answer"] is None and member["doubt"] is not None and "error" not in member
 
 
-# The counts of a step, each with the members that it counts (core/results/records.py); those of SELDOM are written only
-# if there are any. A new one is a line here and in schema.json, its field below, and its column in
-# core/report/tables.py.
+# The counts of a step, each with the members that it counts. SELDOM ones are written only if there are any. A new one
+# is a line here and in schema.json, a field below, and a column in core/report/tables.py.
 COUNTS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "truncated": lambda member: member["finish_reason"] == "length",
     "forced": lambda member: "unforced" in member,
@@ -120,8 +102,7 @@ SELDOM: dict[str, Callable[[Mapping[str, Any]], bool]] = {
 
 
 class StepMetrics(Part, frozen=True, kw_only=True):
-    """The figures of a step over all problems that reached it. `runs`: of merged results, the two accuracies over runs.
-    `waits`: after 0, 1 … waits, if any member waited."""
+    """The figures of a step over all problems that reached it. Merged results have `runs`, the accuracies over runs."""
 
     step: Count
     stage: str = ""  # the scaffold's name of the step, if it has one
@@ -144,21 +125,20 @@ class StepMetrics(Part, frozen=True, kw_only=True):
     pass_at_k: dict[_Rank, Rate]
     runs: Accuracies | None = None
     cost: Dollars = None
-    waits: list[AfterWaits] = []
+    waits: list[AfterWaits] = []  # after 0, 1 … waits, if any member waited
 
 
 class Verification(Part, frozen=True, kw_only=True):
-    """How well self-scores separate right candidates from wrong ones. `auc` is None if one kind is missing. `within`:
-    the AUC within a problem, the mean over those with both kinds."""
+    """A measure of how well self-scores separate right candidates from wrong ones: AUC, None if one kind is missing."""
 
     right: Count
     wrong: Count
     auc: Share | None
-    within: Rate = field(name="auc_within")
+    auc_within: Rate  # the mean AUC within problems that have both kinds
 
 
 class Shares(Part, frozen=True, kw_only=True):
-    """Of graded proofs, over problems: mean points / 7, and the shares with 6 points or more (`good`) and with 7."""
+    """The mean points of graded proofs as a share of 7, and the shares with 6 points or more (`good`) and with 7."""
 
     points: Rate
     good: Rate
@@ -166,7 +146,7 @@ class Shares(Part, frozen=True, kw_only=True):
 
 
 class Written(Part, frozen=True, kw_only=True):
-    """The mean tokens of so many proofs, if they are known."""
+    """The mean tokens of this many proofs, or None if they are not known."""
 
     proofs: Count
     thinking: Amount | None
@@ -174,22 +154,19 @@ class Written(Part, frozen=True, kw_only=True):
 
 
 class Proofs(Shares, frozen=True, kw_only=True):
-    """The points of the proofs of last populations (core/results/points.py). `not_delivered` and `missing`: by why.
-    `written`: of "right" and "wrong" ones. `groups`: by split, level and category, if problems have these. `runs`: of
-    merged results."""
+    """The points of the proofs of last populations (core/results/points.py)."""
 
     proofs: Count
     graded: Count
-    not_delivered: Counts
-    missing: Counts
+    not_delivered: Counts  # by reason
+    missing: Counts  # by reason
     written: Annotated[dict[Annotated[str, _one_of("right", "wrong")], Written], Meta(min_length=2)]
-    groups: dict[str, dict[str, Shares]]
-    runs: Figures | None = None
+    groups: dict[str, dict[str, Shares]]  # by split, level and category, if problems have these
+    runs: Figures | None = None  # of merged results
 
 
 class Grading(Part, frozen=True, kw_only=True):
-    """The grader's `model`, its prompt (None: the one that fits each problem), the grades of each proof, the gradings,
-    and what all of them took: tokens and dollars, None if they are not known."""
+    """The grader, its prompt (None: the one that fits each problem), the grades of each proof, and all gradings."""
 
     model: str
     prompt: str | None
@@ -202,7 +179,7 @@ class Grading(Part, frozen=True, kw_only=True):
 
 
 class AllTokens(TypedDict):
-    """The tokens of prompts, the cached ones of those, and the tokens of completions."""
+    """The tokens of prompts, the cached tokens of prompts, and the tokens of completions."""
 
     prompt: Tokens
     cached: Tokens
@@ -210,8 +187,7 @@ class AllTokens(TypedDict):
 
 
 class Metrics(Part, frozen=True, kw_only=True):
-    """The figures of a run. `spent`: dollars that the run has paid, also for failed requests. `proofs`: None if none
-    are graded."""
+    """The figures of a run. `spent` are the dollars that it has paid, also for failed requests."""
 
     steps: list[StepMetrics]
     tokens: AllTokens
@@ -223,8 +199,7 @@ class Metrics(Part, frozen=True, kw_only=True):
 
 
 class Runs(Part, frozen=True, kw_only=True):
-    """The runs of the experiment `of` that results were merged from, by their seeds. `by`: the merge of a problem's
-    runs."""
+    """The runs of the experiment `of` from which results were merged. `by` is the merge of a problem's runs."""
 
     of: str
     by: Literal["mean", "max", "min"]
@@ -232,7 +207,7 @@ class Runs(Part, frozen=True, kw_only=True):
 
 
 class Prices(TypedDict):
-    """Dollars for a million tokens read, cached and written."""
+    """The dollars for a million tokens read, cached and written."""
 
     read: Amount
     cached: Amount
@@ -240,7 +215,7 @@ class Prices(TypedDict):
 
 
 class CallCost(Part, frozen=True, kw_only=True):
-    """One completion: its key in the journal, how it ended, and what it took."""
+    """A completion: its key in the journal, how it ended, its tokens and seconds."""
 
     key: Key
     finish_reason: str | None
@@ -263,81 +238,69 @@ class Reading(Part, frozen=True, kw_only=True):
 
 
 class MemberResult(CallCost, frozen=True, kw_only=True):
-    """One member of a population, which is a completion with its grade. `correct`: None if it is not graded. `grade`:
-    the points of a proof, or of a grader that says more than right or wrong. `group`: members of one group say the
-    same, and 0 is the largest; None without an answer. `unforced`: the answer before another one was forced.
-    `before_waits`: its answers before each wait. `self_score` and `verdicts` are None if no verdicts were asked for.
-
-    Of a proof that was graded, or should be: its `worth` in means, None if it is missing, and why it is `ungraded`; the
-    `grades` of each grading (None: missing), the grader's own words (`reasons`), all completions of these
-    (`grading_calls`), and the characters of a self-evaluation that the grader was not shown (`left_out`)."""
+    """A member of a population: a completion with its grade."""
 
     answer: str | None
-    correct: bool | None
+    correct: bool | None  # None: not graded
     doubt: str | None
     undecided: bool = False
-    group: Count | None = None
+    group: Count | None = None  # of equal answers: 0 is the largest; None without an answer
     parents: list[Count]
-    unforced: Reading | None = None
+    unforced: Reading | None = None  # the answer before another one was forced
     carried_over: bool = field(default=False, name="again")
     self_score: Share | None = field(default=None, name="score")
     verdicts: list[Share | None] | None = None
     side_calls: list[CallCost] = field(default=[], name="checks")
     notes: list[str] = []
-    before_waits: list[Reading] = []
-    grade: GradePoints | None = None
-    worth: Share | None = NOT_A_PROOF
-    ungraded: str | None = None
-    grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []
-    reasons: list[str] = []
+    before_waits: list[Reading] = []  # the answers before each wait
+    grade: GradePoints | None = None  # of a proof, or of a grader with more than right and wrong
+    worth: Share | None = NOT_A_PROOF  # of a proof in means: None if its grade is missing
+    ungraded: str | None = None  # why a proof has no grade
+    grades: list[Annotated[int, Meta(ge=0, le=MAX_POINTS)] | None] = []  # by grading; None: missing
+    reasons: list[str] = []  # the grader's, by grading
     grading_calls: list[CallCost] = field(default=[], name="grading")
-    left_out: Count = field(default=0, name="self_evaluation_left_out")
+    left_out: Count = field(default=0, name="self_evaluation_left_out")  # characters that the grader was not shown
 
     @property
     def cost(self) -> CallCost:
-        """Return the member as what its completion took."""
         return self
 
     @property
-    def points(self) -> "MemberResult | None":
-        """Return the member if it is a proof that was graded, or should be."""
-        return None if self.worth == NOT_A_PROOF else self
+    def is_proof(self) -> bool:
+        """True for a proof that was graded or should have been."""
+        return bool(self.worth != NOT_A_PROOF)
 
     @property
     def doubts(self) -> list[str]:
-        """List all that is doubtful about its grade."""
         return list(dict.fromkeys(filter(None, [self.doubt, "undecided" if self.undecided else None])))
 
     @property
     def calls(self) -> list[CallCost]:
-        """List all completions that were made for it."""
+        """The completion and its side calls."""
         return [self, *self.side_calls]
 
 
 class StepResult(Part, frozen=True, kw_only=True):
-    """The population of a step of one problem, and its vote. A tie in the vote scores its share of right answers;
-    without a vote, the mean grade. None: not graded."""
+    """The population of a step of one problem, and its vote. None means not graded."""
 
     step: Count
     stage: str = ""
     mean_accuracy: Share | None
     majority_answer: str | None
-    majority_correct: Share | None
+    majority_correct: Share | None  # of a tie, its share of right answers; without a vote, the mean grade
     members: Annotated[list[MemberResult], Meta(min_length=1)]
 
 
 class ProblemResult(Part, frozen=True, kw_only=True):
-    """One problem. `answer` is the reference, `finished` whether its scaffold came to its end, `columns` its row in the
-    data set as it was read, `split` its part of that. `seed`: of its run, in merged results, which have a problem
-    once for each run; else None."""
+    """A problem with its steps. Merged results contain it once for each run."""
 
     id: str
     statement: str
-    answer: str | None
-    finished: bool
+    answer: str | None  # the reference
+    finished: bool  # its scaffold has ended
     steps: list[StepResult]
-    columns: dict[str, Any] = {}
-    seed: Seed | None = None
+    columns: dict[str, Any] = {}  # its row in the data set as it was read
+    seed: Seed | None = None  # of its run, in merged results
     split: str = ""
     solution: str | None = None
     guidelines: str | None = None
@@ -345,12 +308,12 @@ class ProblemResult(Part, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Return what tells it from every other of its results."""
+        """The name that is unique in its results."""
         return self.id if self.seed is None else f"{self.id} SEED={self.seed}"
 
     @property
     def graded_by(self) -> dict[str, str]:
-        """Return the texts that a proof is graded by, under their names in Problem."""
+        """The texts by which a proof is graded, under their names in Problem."""
         names = ("solution", "guidelines", "grading_scheme")
         return {name: text for name in names if (text := getattr(self, name)) is not None}
 
@@ -370,7 +333,7 @@ class ProblemSet(TypedDict):
 
 
 class Origins(Part, frozen=True, kw_only=True):
-    """The parts of the head that users get as dictionaries, with what they hold by all means."""
+    """The parts of the head that users get as dictionaries, with the fields that these always have."""
 
     model: Model
     engine: Engine
@@ -378,8 +341,7 @@ class Origins(Part, frozen=True, kw_only=True):
 
 
 class Head(Part, frozen=True, kw_only=True):
-    """Everything but the problems. `runs`: None of a single run. `prices`: None if they are not known. `grading`: None
-    if scripts/grade.sh has graded nothing."""
+    """Everything but the problems. `runs`, `prices` and `grading` are None for single, unpriced or ungraded runs."""
 
     experiment: str
     complete: bool
@@ -398,5 +360,6 @@ class Head(Part, frozen=True, kw_only=True):
 
     @property
     def document(self) -> dict[str, Any]:
-        """Return the head as plain values, as tables, plots and the page take it."""
-        return self.to_dict()
+        """The head as plain values, for tables, plots and the page."""
+        found: dict[str, Any] = to_builtins(self)
+        return found

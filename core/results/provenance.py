@@ -1,4 +1,4 @@
-"""Where the figures of a run come from: code, packages, machine."""
+"""Collect the origin of the figures of a run: code, packages and machine."""
 
 import os
 import platform
@@ -15,8 +15,7 @@ PACKAGES = ("openai", "huggingface_hub", "numpy", "tqdm", "math-verify", "xllama
 
 
 def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> dict[str, Any]:
-    """The "provenance" of the results JSON. It names no host and no key. `prompts`: all that a scaffold has, of which
-    those for this kind of problem count."""
+    """Return the "provenance" of the results JSON, without the names of hosts and keys. `prompts` are a scaffold's."""
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": bool(_git("status", "--porcelain")),
@@ -25,16 +24,16 @@ def collect(prompts: Sequence[str | Wording] = (), is_proof: bool = False) -> di
         "packages": {name: _version(name) for name in PACKAGES},
         "platform": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
-        "gpu": _said(["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]),
+        "gpu": _output(["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]),
     }
 
 
 def _git(*args: str) -> str | None:
-    """What git says of this checkout. An installed wheel may lie in somebody else's."""
-    return _said(["git", "-C", str(ROOT), *args]) if IS_CHECKOUT else None
+    """Ask git about this checkout. An installed wheel may be inside the repository of another project."""
+    return _output(["git", "-C", str(ROOT), *args]) if IS_CHECKOUT else None
 
 
-def _said(args: list[str]) -> str | None:
+def _output(args: list[str]) -> str | None:
     try:
         done = subprocess.run(args, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):

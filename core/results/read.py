@@ -1,8 +1,4 @@
-"""Results files, read in one place: checked, typed, and problem by problem.
-
-A file may come from anyone, so the models of core/results/model.py check every value that is used. A file with a wrong
-value is refused in one line.
-"""
+"""Read results files problem by problem. core/results/model.py checks every value, as a file may come from anyone."""
 
 import json
 from collections.abc import Iterator
@@ -26,17 +22,21 @@ Row = dict[str, Any]  # a problem as the file has it
 
 
 def read(path: Path) -> tuple[Head, Iterator[ProblemResult]]:
-    """Read everything but "problems", and the problems one by one. Raises UserError if the file can't be read or is no
-    results file of schema 1; for a problem, when its turn comes."""
+    """Read the head, and the problems one by one.
+
+    Raises UserError if the file can't be read or is not a results file of schema 1, for a problem as it is reached.
+    """
     head, _, problems = read_raw(path)
     return head, (problem for _, problem in problems)
 
 
 def read_raw(path: Path) -> tuple[Head, dict[str, Any], Iterator[tuple[Row, ProblemResult]]]:
-    """Read the same, with the head and each problem as the file has them too. Raises UserError, as `read` does."""
+    """Read the head and the problems, each also as the file has it. Raises UserError as `read` does."""
     with refusing(path):
         head, rows = parsed(path)
-        return _head(path, head), head, ((row, _problem(path, n, row)) for n, row in enumerate(rows, 1))
+        wrong, numbered = f"{path} {WRONG}", enumerate(rows, 1)
+        both = ((row, fitted(row, ProblemResult, wrong, FIX, f"problem {number}: ")) for number, row in numbered)
+        return _head(path, head), head, both
 
 
 @contextmanager
@@ -54,8 +54,7 @@ def step_result(step: dict[str, Any]) -> StepResult:
 
 
 def parsed(path: Path) -> tuple[dict[str, Any], Iterator[Any]]:
-    """Parse the lines before the problems, then those of one problem at a time, unchecked. Another layout is parsed
-    whole. Raises UserError if the file can't be read or is no JSON, else TypeError or ValueError if it is no object."""
+    """Parse the head, then one problem at a time, unchecked. Raises UserError, TypeError or ValueError."""
     lines = read_lines(path, "results", FIX)
     before: list[str] = []
     for line in lines:
@@ -75,21 +74,17 @@ def _rows(path: Path, rest: Iterator[str]) -> Iterator[Any]:
         if line == END:
             return
         lines.append(line)
-    raise UserError(f"results {path} end in the middle. {FIX}")
+    raise UserError(f"the results {path} are incomplete: the file ends within a problem. {FIX}")
 
 
 def _json(path: Path, lines: list[str]) -> Any:
     return parse_json("".join(lines), f"results {path}", FIX)
 
 
-def _problem(path: Path, number: int, row: Any) -> ProblemResult:
-    return fitted(row, ProblemResult, f"{path} {WRONG}", FIX, f"problem {number}: ")
-
-
 def _head(path: Path, head: dict[str, Any]) -> Head:
     schema = head["schema"]
     if schema is True or schema != SCHEMA:
-        raise UserError(f"results {path} have schema {schema!r:.40}; this version reads {SCHEMA}")
+        raise UserError(f"the results {path} have schema {schema!r:.40}, but this version reads schema {SCHEMA}. {FIX}")
     fitted(head, Origins, f"{path} {WRONG}", FIX)
     plain = {part: {name: _plain(value) for name, value in dict(head[part]).items()} for part in PLAIN}
     if of := head.get("grading"):
@@ -98,5 +93,5 @@ def _head(path: Path, head: dict[str, Any]) -> Head:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number, a truth value or a text as it is, and the JSON of anything else."""
+    """Return a number, boolean or text as it is, and the JSON of anything else."""
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value, sort_keys=True)

@@ -1,25 +1,21 @@
-"""Graded steps as the results JSON has them (schema 1, core/results/schema.json).
-
-Grading is apart from generation, and records apart from grading: a record is made of members and their grades.
-"""
+"""Build the records of graded steps in the results JSON (schema 1, core/results/schema.json)."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from core.types import Completion, Grade, Graded, Member, Stage
 
-# The cost of a member that was in an earlier population already: its tokens are in the record there.
+# The cost of a member of an earlier population, whose record has its tokens.
 FREE = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0, "seconds": 0.0}
 
 
 def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str, Any]:
-    """Return the record of one step of one problem. Members of one "group" say the same, and the largest group is
-    number 0. Members that nobody has graded have no mean."""
+    """Return the record of a step of a problem. Members with equal answers share a "group", and 0 is the largest."""
     members = [_member(member, grade) for member, grade in zip(population, graded.grades, strict=True)]
     for m, group in zip(members, graded.groups, strict=False):
         m["group"] = group
-    made = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
-    with_text = [(c.thinking, c.text) for c in made if (c.thinking + c.text).strip()]  # silence is no repetition
+    whole = [m.completion for m in population if not (m.completion.error or m.completion.filtered)]
+    with_text = [(c.thinking, c.text) for c in whole if (c.thinking + c.text).strip()]  # silence is no repetition
     values = [grade.value for grade in graded.grades if grade.value is not None]
     return {
         "step": step,
@@ -34,13 +30,13 @@ def record(step: int, population: Sequence[Member], graded: Graded) -> dict[str,
 
 
 def _member(member: Member, grade: Grade) -> dict[str, Any]:
-    made = member.completion
-    read = _reading(grade)
-    record: dict[str, Any] = read | {"doubt": _silence(made) or read["doubt"], "parents": member.parents} | _cost(made)
+    completion, read = member.completion, _reading(grade)
+    record: dict[str, Any] = read | {"doubt": _silence(completion) or read["doubt"], "parents": member.parents}
+    record |= _cost(completion)
     if grade.unforced is not None:
         record["unforced"] = _reading(grade.unforced)
     if grade.before_waits:
-        taken = zip(grade.before_waits, made.tokens_before_waits, strict=True)
+        taken = zip(grade.before_waits, completion.tokens_before_waits, strict=True)
         record["before_waits"] = [_reading(each) | {"completion_tokens": tokens or None} for each, tokens in taken]
     if grade.side_calls:
         record["grading"] = [_cost(call) for call in grade.side_calls]
@@ -56,8 +52,7 @@ def _member(member: Member, grade: Grade) -> dict[str, Any]:
 
 
 def _reading(grade: Grade) -> dict[str, Any]:
-    """Return the fields of a grade: "grade" and "reason" only if "correct" does not say it all. "grade" and "correct"
-    are null if nobody has graded it."""
+    """Return the fields of a grade. There is a "grade" only if it is not just right or wrong."""
     correct = None if grade.value is None else grade.value == 1
     reading: dict[str, Any] = {"answer": grade.answer, "correct": correct, "doubt": grade.doubt}
     if grade.value not in (0, 1):
@@ -67,27 +62,24 @@ def _reading(grade: Grade) -> dict[str, Any]:
     return reading | ({"undecided": True} if grade.is_undecided else {})
 
 
-def _silence(made: Completion) -> str | None:
-    """Return why a completion says nothing, or not all that it would have said, if that is the server's doing."""
-    return "failed" if made.error else "filtered" if made.filtered else "empty" if made.empty else None
+def _silence(completion: Completion) -> str | None:
+    """Return why the server sent no text, or not all of it; else None."""
+    kinds = {"failed": completion.error, "filtered": completion.filtered, "empty": completion.empty}
+    return next((kind for kind, is_so in kinds.items() if is_so), None)
 
 
-def _cost(made: Completion) -> dict[str, Any]:
-    """Return the key of a completion, what it took (None: the server counts nothing), and why it failed or is empty, if
-    it did or is."""
-    prompt, cached, completion = made.counted
+def _cost(completion: Completion) -> dict[str, Any]:
+    """Return the key of a completion, its tokens (None: not counted) and seconds, and why it failed or is empty."""
+    prompt, cached, written = completion.counted
     cost: dict[str, Any] = {
-        "finish_reason": made.finish_reason,
+        "finish_reason": completion.finish_reason,
         "prompt_tokens": prompt,
         "cached_tokens": cached,
-        "completion_tokens": completion,
-        "seconds": made.seconds,
-        "seed": made.seed,
-        "key": made.key,
+        "completion_tokens": written,
+        "seconds": completion.seconds,
+        "seed": completion.seed,
+        "key": completion.key,
     }
-    if made.not_forced:
-        cost["not_forced"] = made.not_forced
-    if made.not_waited:
-        cost["not_waited"] = made.not_waited
-    silence = _silence(made)
-    return cost | ({"error": made.error} if made.error else {silence: True} if silence else {})
+    cost |= {name: why for name in ("not_forced", "not_waited") if (why := getattr(completion, name))}
+    silence = _silence(completion)
+    return cost | ({"error": completion.error} if completion.error else {silence: True} if silence else {})

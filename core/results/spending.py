@@ -1,4 +1,4 @@
-"""What completions cost, in each of the units that a budget can be counted in."""
+"""Count the cost of completions in each unit of a budget."""
 
 import math
 from dataclasses import dataclass
@@ -18,8 +18,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Meter:
-    """Counts what calls cost in `unit`, with a model of this `shape` at these `prices` (None: not known). Raises
-    UserError for a unit in which that can't be known."""
+    """A counter of costs in `unit`. Raises UserError if the unit needs a `shape` or `prices` that are not known."""
 
     unit: str = "tokens"
     shape: Shape | None = None
@@ -28,20 +27,19 @@ class Meter:
     def __post_init__(self) -> None:
         if self.unit not in self.units:
             remedy = {
-                "flops": "the shape of this model is not known here; serve it from its folder (MODEL=FOLDER)",
-                "dollars": "no prices are known; write the model's card a table [price]",
+                "flops": "the shape of this model is not known. Serve it from its folder (MODEL=FOLDER)",
+                "dollars": "the prices of this model are not known. Add a table [price] to its card",
             }[self.unit]
-            raise UserError(f"BUDGET_IN={self.unit}: {remedy}, or count in tokens or read")
+            raise UserError(f"BUDGET_IN={self.unit}: {remedy}, or set BUDGET_IN=tokens or BUDGET_IN=read")
 
     @property
     def units(self) -> list[str]:
-        """Those in which costs can be known."""
+        """The units in which costs can be known."""
         lacking = {"flops" if self.shape is None else "", "dollars" if self.prices is None else ""}
         return [unit for unit in UNITS if unit not in lacking]
 
     def cost(self, counted: Counted, unit: str = "") -> float | None:
-        """What one call costs in the meter's unit, or another of `units`; None where the server did not count what that
-        takes."""
+        """Return the cost of a call in the meter's unit, or another of `units`. None: the server did not count it."""
         unit = unit or self.unit
         prompt, cached, completion = counted
         if unit == "tokens" or completion is None:
@@ -58,7 +56,7 @@ class Meter:
         return self.shape.flops(prompt, cached, completion)
 
     def shown(self, value: float, unit: str = "") -> str:
-        """Format a `value` in the meter's unit, or another, for a table."""
+        """Format a `value` in the meter's unit, or in another."""
         unit = unit or self.unit
         if math.isnan(value):
             return "-"

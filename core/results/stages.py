@@ -1,4 +1,4 @@
-"""The record of a run in stages: one JSON file in the run's folder, from which the same command resumes.
+"""Record the stages of a run in one JSON file, from which the same command resumes.
 
 A stage is recorded once its files are complete. Requests within a stage are in the journal.
 """
@@ -17,14 +17,13 @@ NAME = "record.json"  # in the folder of a run
 
 @dataclass
 class Record:
-    """The record of the run in the folder `own`: its fields as `head`, and the stages of each of its `rounds` by name.
-    A run without rounds keeps its stages in `head`."""
+    """The record of a run. A run without `rounds` keeps its stages in `head`."""
 
-    own: Path
+    own: Path  # the folder of the run
     head: dict[str, Any]
-    rounds: list[dict[str, Any]] = field(default_factory=list)
+    rounds: list[dict[str, Any]] = field(default_factory=list)  # the stages of each round by name
 
-    STAGES: ClassVar[tuple[str, ...]] = ()  # in their order; stages beside them drop none and are never dropped
+    STAGES: ClassVar[tuple[str, ...]] = ()  # in their order; other stages drop none and are never dropped
     PRODUCTS: ClassVar[Mapping[str, str]] = {}  # by stage: the field that later stages follow from
     AT_END: ClassVar[tuple[str, ...]] = ()  # fields of `head` that only a finished run has
 
@@ -36,19 +35,19 @@ class Record:
         read: Callable[[Path], Self],
         update: Mapping[str, Any],
         others: str,
-        beside: Iterable[Path] = (),
+        files: Iterable[Path] = (),
     ) -> Self:
-        """Begin the run that `head` describes, or resume it if its field "run" is that of the record in `own`.
+        """Begin the run that `head` describes, or resume it if the record in `own` has the same field "run".
 
-        A resumed record is `read`, and `update` replaces fields of its head. The folder of another run is put aside
-        with the files `beside` it, and a note says so; `others` are the inputs that may differ. Raises UserError.
+        A resumed record is `read`, and `update` replaces fields of its head. The folder of another run is renamed, with
+        its `files`, and a note names it and `others`, the inputs that may differ. Raises UserError.
         """
         if (path := own / NAME).exists():
             old = read(path)
             if old.head.get("run") == head["run"]:
                 old.head |= update
                 return old
-            kept = put_aside(own, old.head.get("started"), beside)
+            kept = put_aside(own, old.head.get("started"), files)
             print(f"note: {own} was another run (other constants, {others} or model); it is kept as {kept}")
         make_folder(own)
         return cls(own, head)
@@ -58,12 +57,12 @@ class Record:
         return self.own / NAME
 
     def stage(self, name: str, number: int | None = None) -> dict[str, Any]:
-        """Return the outcome of a stage, of round `number` if there are rounds; empty until the stage is done."""
+        """Return the outcome of a stage, of round `number` if there are rounds. It is empty until the stage is done."""
         found: dict[str, Any] = self._part(number).get(name, {})
         return found
 
     def done(self, name: str, outcome: Mapping[str, Any], number: int | None = None, complete: bool = False) -> None:
-        """Record the `outcome` of a stage. Later stages and rounds are dropped if it is new or its product changed."""
+        """Record the `outcome` of a stage. If it is new or its product changed, drop later stages and rounds."""
         old, product = self.stage(name, number), self.PRODUCTS.get(name)
         if number == len(self.rounds):
             self.rounds.append({"round": number})

@@ -1,7 +1,4 @@
-"""The results JSON (schema 1, core/results/schema.json) as a file: its layout, atomic writes, the old one kept.
-
-core/results/records.py makes what it holds, and core/results/read.py reads it back.
-"""
+"""Write results JSON (schema 1, core/results/schema.json) atomically, and keep the earlier file."""
 
 import json
 import os
@@ -16,7 +13,7 @@ from core.base.files import remove, write_atomically
 from core.results import read
 from core.types import Problem
 
-GRADED_BY = ("split", "solution", "guidelines", "grading_scheme")  # of a problem; written where there are any
+GRADED_BY = ("split", "solution", "guidelines", "grading_scheme")  # of a problem; written if there are any
 
 
 def now() -> str:
@@ -24,11 +21,9 @@ def now() -> str:
 
 
 def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
-    """Write `document` with its problems, which come as `row`s, under its experiment's name: NAME.json if it is
-    complete, else NAME.partial.json. Returns the path.
+    """Write `document` with its problems as NAME.json, or if it is not complete, as NAME.partial.json. Return the path.
 
-    An earlier NAME.json is kept beside it as NAME.<when it started>.json, and its picture NAME.png likewise. A complete
-    run removes the partial file.
+    An earlier NAME.json and NAME.png are renamed by their time of start.
     """
     name = document["experiment"]
     partial = folder / f"{name}.partial.json"
@@ -37,7 +32,10 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
         return partial
     path = folder / f"{name}.json"
     if path.exists():
-        kept = _unused(folder, name, _started(path))
+        started = ""
+        with suppress(UserError):
+            started = read.read(path)[0].started
+        kept = _unused(folder, name, _stamp(started, path))
         write_atomically(kept, path.read_bytes())
         with suppress(OSError):  # there may be none
             os.replace(path.with_suffix(".png"), kept.with_suffix(".png"))
@@ -46,15 +44,12 @@ def save(document: dict[str, Any], rows: Iterable[bytes], folder: Path) -> Path:
     return path
 
 
-def _started(path: Path) -> str:
+def _stamp(started: Any, path: Path) -> str:
+    """Format the time at which a run `started`, or the time of its `path` if the first is not readable."""
     try:
-        stamp = datetime.fromisoformat(read.read(path)[0].started)
-    except (UserError, ValueError):
-        stamp = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return _stamp(stamp)
-
-
-def _stamp(time: datetime) -> str:
+        time = datetime.fromisoformat(str(started))
+    except ValueError:
+        time = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return time.astimezone(UTC).strftime("%Y%m%d-%H%M%S")
 
 
@@ -65,28 +60,21 @@ def _unused(folder: Path, name: str, stamp: str, ending: str = ".json") -> Path:
     return path
 
 
-def put_aside(folder: Path, started: Any, beside: Iterable[Path] = ()) -> Path:
-    """Move the folder of another run, and the files `beside` it, to a name with the time at which its record says it
-    `started`. Returns the new path. Raises UserError."""
+def put_aside(folder: Path, started: Any, files: Iterable[Path] = ()) -> Path:
+    """Rename the folder of another run by its time of start, move its `files` into it, and return the new path."""
     try:
-        stamp = _stamp(datetime.fromisoformat(str(started)))
-    except ValueError:
-        stamp = "before"
-    kept, moved = _unused(folder.parent, folder.name, stamp, ending=""), sorted(beside)
-    try:
+        kept, moved = _unused(folder.parent, folder.name, _stamp(started, folder), ending=""), sorted(files)
         os.rename(folder, kept)
         for each in moved:
             os.rename(each, kept / each.name)
     except OSError as error:
-        raise UserError(
-            f"the earlier run {folder} can't be put aside ({error.strerror}). Move it away, and run the same command "
-            "again"
-        ) from None
+        why = f"the earlier run {folder} can't be renamed ({error.strerror})"
+        raise UserError(f"{why}. Move it away and run the same command again") from None
     return kept
 
 
 def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
-    """Lay a document out with one line for each step of a problem, as read.py reads it."""
+    """Format a document with one line for each step of a problem, as read.py reads it."""
     yield f"{json.dumps(document, indent=1, ensure_ascii=True)[:-2]},\n{read.START}".encode()
     between = b""
     for row in rows:
@@ -96,7 +84,7 @@ def _dump(document: dict[str, Any], rows: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str, float | None] | None = None) -> bytes:
-    """Lay a problem out as the file has it; each of `steps` is a record in JSON. `cost`: that field, if any."""
+    """Format a problem for the file, with the field of its `cost`, if any. Each of `steps` is a record in JSON."""
     fields: dict[str, Any] = {"id": problem.id, "statement": problem.statement, "answer": problem.answer}
     fields |= {"answer_type": problem.answer_type, "finished": finished}
     fields |= {name: text for name in GRADED_BY if (text := getattr(problem, name))}
@@ -107,6 +95,6 @@ def row(problem: Problem, finished: bool, steps: Iterable[bytes], cost: dict[str
 
 
 def laid_out(fields: dict[str, Any], steps: Iterable[bytes]) -> bytes:
-    """Lay any `fields` out with their steps, one in a line."""
+    """Format `fields` and their steps, one in a line."""
     head = json.dumps(fields, ensure_ascii=True)
     return f'  {head[:-1]}, "steps": [\n   '.encode() + b",\n   ".join(steps) + b"]}"

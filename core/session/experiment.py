@@ -201,22 +201,8 @@ class Experiment(Generic[A]):
 def show(document: dict[str, Any], path: Path) -> None:
     """Print the table and draw the plot of a finished run, or of merged runs, with results in `path`."""
     figures = document["metrics"]
-    table, width = tables.steps_table(document), terminal.columns()
-    print(f"\n{table.text(width)}")
     is_graded = not warnings.is_ungraded(document)
-    if len(figures["steps"]) == 1 and is_graded:
-        print(f"\n{tables.pass_table(document)}")
-    if waits := tables.waits_table(document):
-        print(f"\n{waits}")
-    if (checked := figures.get("verification")) and is_graded:
-        text = "no AUC, because it needs scores of both right and wrong candidates"
-        if checked["auc"] is not None:
-            text = f"AUC {checked['auc']:.3f} ({checked['right']} right, {checked['wrong']} wrong candidates)"
-            if (within := checked["auc_within"])["n"]:
-                spread = f"{within['value']:.3f} [{within['low']:.3f}, {within['high']:.3f}]"
-                text += f"; within a problem {spread} (n={within['n']})"
-        print(f"\nverification: {text}")
-    print("\n" + terminal.wrapped(table.legend(width)) + "\n")
+    print(f"\n{tables.text(document)}\n")
     for warning in document["warnings"]:
         print(terminal.wrapped(f"note: {warning}", "  "))
     if reused := sum(figures["reused"].values()):

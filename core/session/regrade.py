@@ -18,8 +18,7 @@ from core.grading.answers import by_answer
 from core.grading.ungraded import ungraded
 from core.report import tables
 from core.results import read, records, warnings, write
-from core.results.data import archive
-from core.results.find import path_of
+from core.results.find import archive, path_of
 from core.results.metrics import RunMetrics
 from core.results.points import Worths
 from core.types import Completion, Grader, Member, Message, Population, Problem, Stage

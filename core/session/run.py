@@ -14,7 +14,7 @@ from core.engines import environment
 from core.grading.answers import by_answer
 from core.problems.check import check
 from core.problems.sets import ProblemSet
-from core.results.data import Results
+from core.report.data import Results
 from core.session import session
 from core.session.experiment import Experiment, show
 from core.session.runs import Runs

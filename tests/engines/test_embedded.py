@@ -28,6 +28,7 @@ FIGURES: dict[str, dict[str, str]] = {
     },
 }
 
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_documents_agree_on_its_figures(name: str) -> None:
     """They are compared as sets, because a word may replace a minus sign and so turn an interval around."""

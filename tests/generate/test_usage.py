@@ -62,7 +62,7 @@ def test_tokens_that_nobody_told_are_unknown_in_results_table_and_warnings() -> 
     assert [s["completion_tokens"] for s in got["metrics"]["steps"]] == [None, None]
     assert [s["verification_tokens"] for s in got["metrics"]["steps"]] == [0, 0]
     assert tables.steps_table(got).body().count("unknown") == 2
-    assert any("3 completions" in warning for warning in got["warnings"])
+    assert any("tokens of 3 completions" in warning for warning in got["warnings"])
 
 
 def test_what_is_known_is_summed_and_said_to_be_a_part() -> None:

@@ -1,4 +1,4 @@
-"""Results documents made up for tests: whole ones, as readers demand, of which a test says only what it is about."""
+"""Build complete results documents for tests, which give only the fields that matter to them."""
 
 import json
 from collections.abc import Sequence
@@ -13,16 +13,9 @@ RATE = {"value": 0.5, "low": 0.25, "high": 0.75, "n": 1}
 
 
 def cost(tokens: int | None = 60, **changes: Any) -> dict[str, Any]:
-    """A completion of so many tokens: a side call, say."""
-    return {
-        "finish_reason": "stop",
-        "prompt_tokens": 10,
-        "cached_tokens": 5,
-        "completion_tokens": tokens,
-        "seconds": 1.0,
-        "seed": 0,
-        "key": KEY,
-    } | changes
+    """Return a completion of this many tokens, such as a side call."""
+    counts = {"prompt_tokens": 10, "cached_tokens": 5, "completion_tokens": tokens, "seconds": 1.0}
+    return {"finish_reason": "stop", **counts, "seed": 0, "key": KEY} | changes
 
 
 def member(tokens: int | None = 60, parents: Sequence[int] = (), **changes: Any) -> dict[str, Any]:
@@ -56,8 +49,8 @@ def metrics_of_step(number: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def document(problems: Sequence[dict[str, Any]] = (), steps: Sequence[dict[str, Any]] = (), **parts: Any) -> Any:
-    """A results document. `steps`: its metrics by step; `parts`: what its parts have besides, or instead."""
-    made: dict[str, Any] = {
+    """Return a results document. `steps` are its metrics by step, and `parts` add to its parts or replace them."""
+    found: dict[str, Any] = {
         "schema": 1,
         "experiment": "x",
         "complete": True,
@@ -79,5 +72,5 @@ def document(problems: Sequence[dict[str, Any]] = (), steps: Sequence[dict[str, 
         "problems": list(problems),
     }
     for name, value in parts.items():
-        made[name] = made[name] | value if isinstance(value, dict) else value
-    return made
+        found[name] = found[name] | value if isinstance(value, dict) else value
+    return found

@@ -1,4 +1,4 @@
-"""Results made up for tests from completions that are graded as in a run."""
+"""Build results for tests from completions that are graded as in a run."""
 
 import json
 from collections.abc import Sequence
@@ -18,14 +18,9 @@ PROBLEM = Problem("p", "?", "42")
 
 
 def member(answer: str, **changes: Any) -> Member:
-    """A member that says `answer` in 10 tokens."""
-    made: dict[str, Any] = {
-        "finish_reason": "stop",
-        "completion_tokens": 10,
-        "prompt_tokens": 5,
-        "seconds": 0.5,
-    } | changes
-    return Member(Completion("0" * 32, 1, "thought", answer, **made))
+    """Return a member with this `answer` of 10 tokens."""
+    fields: dict[str, Any] = {"finish_reason": "stop", "completion_tokens": 10, "prompt_tokens": 5, "seconds": 0.5}
+    return Member(Completion("0" * 32, 1, "thought", answer, **fields | changes))
 
 
 def graded(populations: list[list[list[Member]]], complete: bool = True) -> list[dict[str, Any]]:
@@ -42,19 +37,19 @@ def row(id: str, steps: Sequence[dict[str, Any]], **changes: Any) -> dict[str, A
 
 
 def figures(rows: list[dict[str, Any]], order: Sequence[int] = ()) -> RunMetrics:
-    """The figures of `rows`, whose populations come problem by problem in `order`."""
-    made = RunMetrics(len(rows))
+    """Return the figures of `rows`, whose populations come problem by problem in `order`."""
+    found = RunMetrics(len(rows))
     for i in order or range(len(rows)):
         for record in rows[i]["steps"]:
-            made.add(i, record)
-        made.finished[i] = rows[i]["finished"]
-    return made
+            found.add(i, record)
+        found.finished[i] = rows[i]["finished"]
+    return found
 
 
 def document(rows: list[dict[str, Any]], complete: bool = True) -> dict[str, Any]:
-    """A results document with these problems, checked against the schema."""
+    """Return a results document with these problems, checked against the schema."""
     found = figures(rows)
-    made: dict[str, Any] = documents.document(
+    run: dict[str, Any] = documents.document(
         rows,
         experiment="09_test",
         complete=complete,
@@ -62,15 +57,15 @@ def document(rows: list[dict[str, Any]], complete: bool = True) -> dict[str, Any
         provenance=provenance.collect(),
         metrics=found.metrics(1.0),
     )
-    made["warnings"] = warnings.of_run(made, found.commonest_error)
-    jsonschema.validate(made, SCHEMA)
-    return made
+    run["warnings"] = warnings.of_run(run, found.commonest_error)
+    jsonschema.validate(run, SCHEMA)
+    return run
 
 
-def save(made: dict[str, Any], folder: Path) -> Path:
-    """Save a whole document as a run does."""
+def save(run: dict[str, Any], folder: Path) -> Path:
+    """Save a complete document as a run does."""
     rows = []
-    for each in made["problems"]:
+    for each in run["problems"]:
         fields = {name: value for name, value in each.items() if name != "steps"}
         rows.append(write.laid_out(fields, (json.dumps(step).encode() for step in each["steps"])))
-    return write.save({key: value for key, value in made.items() if key != "problems"}, rows, folder)
+    return write.save({key: value for key, value in run.items() if key != "problems"}, rows, folder)

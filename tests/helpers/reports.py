@@ -1,4 +1,4 @@
-"""Results and journals made up for the report: of any size, or hostile."""
+"""Write results and journals for tests of the report: of any size, or hostile."""
 
 import json
 import random
@@ -41,9 +41,10 @@ def results(
     say: Callable[[int, int, int], str] = lambda p, t, i: f"Adding up, \\boxed{{{p + 1}}}.",
     reached: Sequence[int] = (),
 ) -> Path:
-    """A folder with 02_rsa_basic.json and its journal. Aggregation loses the majorities of the problems in `lost`.
-    Not `counted`: the server counted no tokens. `reached`: how many steps each problem has so far; all, where it does
-    not say."""
+    """Write 02_rsa_basic.json and its journal. Aggregation loses the majorities of the problems in `lost`.
+
+    If not `counted`, the server counted no tokens. `reached` are the numbers of steps of problems, by default all.
+    """
     rng = random.Random(5)
     chosen = [Problem(f"p{p}", f"How much is {p} + 1? $x^2$", str(p + 1)) for p in range(problems)]
     figures, rows = RunMetrics(problems), []
@@ -52,29 +53,23 @@ def results(
     with Journal(path) as journal:
         for p, problem in enumerate(chosen):
             steps = []
-            before: list[Member] = []
+            answers: list[str] = []
+            counts: dict[str, Any] = {"completion_tokens": 100 * counted, "prompt_tokens": 50 * counted}
             for t in range(reached[p] if reached else T + 1):
                 population: list[Member] = []
-                said = [member.completion.answer for member in before]
                 for i in range(N):
                     is_right = (t == 0) if p in lost else rng.random() < 0.4 + 0.1 * t
                     text = say(p, t, i) if is_right else "Wrong: \\boxed{999}"
                     parents = rng.sample(range(N), K) if t else []
-                    made = Completion(
-                        content_key([p, t, i]),
-                        i,
-                        f"Let me think about {p}.",
-                        text,
-                        finish_reason="stop",
-                        completion_tokens=100 * counted,
-                        prompt_tokens=50 * counted,
-                        seconds=1.5,
+                    thinking = f"Let me think about {p}."
+                    reply = Completion(
+                        content_key([p, t, i]), i, thinking, text, finish_reason="stop", seconds=1.5, **counts
                     )
-                    shown = [said[j] for j in parents]
+                    shown = [answers[j] for j in parents]
                     asked = prompts.aggregate(problem, shown) if t else prompts.solve(problem)
-                    journal.put(made.key, to_record(made), asked)
-                    population.append(Member(made, parents))
-                before = population
+                    journal.put(reply.key, to_record(reply), asked)
+                    population.append(Member(reply, parents))
+                answers = [member.completion.answer for member in population]
                 record = graded_step(problem, t, population)
                 figures.add(p, record)
                 steps.append(json.dumps(record).encode())
@@ -95,8 +90,8 @@ def results(
     return folder
 
 
-def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
-    """The one line that report.sh prints if it refuses a command."""
+def refused(capsys: pytest.CaptureFixture[str], *argv: str, main: Callable[[Sequence[str]], None] = main) -> str:
+    """Return the one line that a command prints if it refuses its arguments."""
     with pytest.raises(SystemExit) as ended:
         main(argv)
     out, err = capsys.readouterr()
@@ -105,7 +100,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 
 def hostile(folder: Path) -> Path:
-    """Results in which everything that may be a text tries to be more, with answers that are too long."""
+    """Write results in which every text contains markup, and some answers are too long."""
     say = {1: "x" * 10_000_000}
     results(folder, problems=2, lost=(0,), say=lambda p, t, i: say.get(i - 1, EVIL + f" \\boxed{{{EVIL}}}"))
     path = folder / "02_rsa_basic.json"
@@ -125,7 +120,7 @@ def hostile(folder: Path) -> Path:
 
 @contextmanager
 def served(application: Any) -> Iterator[int]:
-    """The port on which `application` is served."""
+    """Serve `application` and yield its port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -140,40 +135,29 @@ def served(application: Any) -> Iterator[int]:
 
 
 def rounds(folder: Path, *labels: str, rounds: int = 2, name: str = "21_star", reason: str = "wrong") -> Path:
-    """The folder of an experiment in rounds in `folder`: of each run its record, evaluations and what it collected. The
-    samples that are wrong were dropped for a `reason`."""
-    made = folder / name
+    """Write an experiment in rounds: record, evaluations and collected samples, the wrong ones dropped for `reason`."""
+    own = folder / name
     for label in labels or ("seed0",):
-        (made / label).mkdir(parents=True)
-        told: list[dict[str, Any]] = []
+        (own / label).mkdir(parents=True)
+        records: list[dict[str, Any]] = []
         for number in range(rounds + 1):
             called = f"{label}-round{number}"
             of: dict[str, Any] = {"round": number}
             results(folder, problems=8, N=1, T=0)
-            _move(folder, made / f"{called}.json")
-            if number:  # written last, the journal holds the others' keys too
-                dropped = _collected(folder, made / f"{called}-collected.json", reason)
+            _move(folder, own / f"{called}.json")
+            if number:  # written last, as its journal contains all keys
+                dropped = _collected(folder, own / f"{called}-collected.json", reason)
                 of |= _making(label, number, dropped, reason)
             rate = {"value": 0.25 * number, "low": 0.1, "high": 0.9, "n": 8}
             gain = {"difference": 0.25 * number, "low": -0.1, "high": 0.8, "p": 0.5, "n": 8}
             of["evaluated"] = {
-                "model": "made-up",
-                "greedy": called,
-                "sampled": f"{called}-sampled",
-                "accuracy": rate,
-                "gain": gain if number else None,
-                "sampled_accuracy": rate,
-                "sampled_gain": None,
-                "vote": rate,
-                "format": rate,
-                "steps": 4.0,
-                "truncated": 0,
-                "failed": 0,
-                "timed_out": 0,
-                "tokens": 800,
-                "seconds": 12.0,
+                **{"model": "made-up", "greedy": called, "sampled": f"{called}-sampled"},
+                **dict.fromkeys(("accuracy", "sampled_accuracy", "vote", "format"), rate),
+                **{"gain": gain if number else None, "sampled_gain": None},
+                **{"steps": 4.0, "tokens": 800, "seconds": 12.0},
+                **dict.fromkeys(("truncated", "failed", "timed_out"), 0),
             }
-            told.append(of)
+            records.append(of)
         record = {
             "schema": 1,
             "complete": True,
@@ -186,15 +170,15 @@ def rounds(folder: Path, *labels: str, rounds: int = 2, name: str = "21_star", r
             "start": {"name": "model.gguf", "digest": "a" * 64},
             "data": {"name": "sums", "train": 90, "held_out": 8, "held_out_name": "sums_eval", "sha256": "0" * 64},
             "last": rounds,
-            "rounds": told,
+            "rounds": records,
         }
-        (made / label / "record.json").write_text(json.dumps(record))
+        (own / label / "record.json").write_text(json.dumps(record))
     (folder / "journal" / "02_rsa_basic.jsonl").rename(folder / "journal" / f"{name}.jsonl")
-    return made
+    return own
 
 
 def _move(folder: Path, to: Path, change: Callable[[dict[str, Any]], None] = lambda document: None) -> None:
-    """Make the results in `folder` those of a round, by the name of the file."""
+    """Rename the results in `folder` to the results of a round."""
     document = json.loads((folder / "02_rsa_basic.json").read_text())
     document["experiment"] = to.stem
     document["model"]["name"] = f"made-up@{to.stem}"  # each round has weights of its own
@@ -204,7 +188,7 @@ def _move(folder: Path, to: Path, change: Callable[[dict[str, Any]], None] = lam
 
 
 def _collected(folder: Path, to: Path, reason: str) -> int:
-    """Results of two tries of eight problems; how many were dropped."""
+    """Write the results of two tries of eight problems. Return the number of dropped samples."""
     dropped = 0
 
     def noted(document: dict[str, Any]) -> None:
@@ -224,29 +208,13 @@ def _making(label: str, number: int, dropped: int, reason: str) -> dict[str, Any
     ways = {"first": 16 - dropped, "retry": 0, "rationalised": 0}
     return {
         "collected": {
-            "results": f"{label}-round{number}-collected",
-            "problems": 8,
-            "rows": 5 * number,
-            "repeats": 0,
-            "samples": 16,
-            "kept": ways,
-            "dropped": {"first": {reason: dropped}},
-            "unsound": dict.fromkeys(ways, 0),
-            "steps": 4.0,
-            "truncated": 0,
-            "failed": 0,
-            "timed_out": 0,
-            "tokens": 1600,
-            "seconds": 8.0,
-            "traces_sha256": "b" * 64,
+            **{"results": f"{label}-round{number}-collected", "problems": 8, "rows": 5 * number, "samples": 16},
+            **{"kept": ways, "dropped": {"first": {reason: dropped}}, "unsound": dict.fromkeys(ways, 0)},
+            **dict.fromkeys(("repeats", "truncated", "failed", "timed_out"), 0),
+            **{"steps": 4.0, "tokens": 1600, "seconds": 8.0, "traces_sha256": "b" * 64},
         },
         "trained": {
-            "rows": 5 * number,
-            "tokens": 4000,
-            "seconds": 6.0,
-            "first_loss": 0.02,
-            "last_loss": 0.01,
-            "weights": f"{label}/round{number}/trained/model.gguf",
-            "digest": "c" * 64,
+            **{"rows": 5 * number, "tokens": 4000, "seconds": 6.0, "first_loss": 0.02, "last_loss": 0.01},
+            **{"weights": f"{label}/round{number}/trained/model.gguf", "digest": "c" * 64},
         },
     }

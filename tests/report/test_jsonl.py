@@ -1,4 +1,4 @@
-"""Results as lines of JSON: what stands in them, and what is never overwritten."""
+"""Results as lines of JSON: their contents, and files that are never overwritten."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from core.base.errors import UserError
 from core.report import jsonl
 from core.report.report import main
 from core.results.model import MemberResult
@@ -36,7 +35,7 @@ def change(folder: Path, **changes: Any) -> dict[str, Any]:
     return document
 
 
-def test_what_goes_out_is_what_a_server_was_sent(
+def test_an_export_has_the_messages_that_a_server_was_sent(
     server: ScriptedServer, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     solve_sync(BEST_OF, TWO, N=3, VERIFY_SAMPLES=2, name="13_best_of")
@@ -44,19 +43,19 @@ def test_what_goes_out_is_what_a_server_was_sent(
     main(["13", "--jsonl", "-"])
     found = lines(capsys.readouterr().out)
     sent = sorted(json.dumps(json.loads(body)["messages"]) for body in server.asked)
-    told = []
+    exported = []
     for row in found:
         calls: dict[int, list[dict[str, str]]] = {}
         for message in row["history"]:
             if message["role"] != "assistant":
                 calls.setdefault(message["call"], []).append({k: message[k] for k in ("role", "content")})
-        told += [json.dumps(messages) for messages in calls.values()]
+        exported += [json.dumps(messages) for messages in calls.values()]
         kinds = ["side_call" in m for m in row["history"] if m["role"] == "assistant"]
-        assert kinds == [False] * 3 + [True] * 6, "a sample that stands again, with its reviews, was asked for once"
-    assert sorted(told) == sent and all(row["model_solution"] for row in found)
+        assert kinds == [False] * 3 + [True] * 6, "a carried over sample, with its reviews, was asked for once"
+    assert sorted(exported) == sent and all(row["model_solution"] for row in found)
 
 
-def test_columns_of_the_problem_file_and_dollars_go_along_where_results_have_them(
+def test_an_export_has_columns_of_the_problem_file_and_dollars(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = change(folder, prices={"read": 1.0, "cached": 0.5, "written": 10.0})
@@ -64,23 +63,23 @@ def test_columns_of_the_problem_file_and_dollars_go_along_where_results_have_the
     change(folder, problems=document["problems"])
     main(["02", "--jsonl", "-"])
     found = lines(capsys.readouterr().out)
-    assert found[0]["topic"] == "sums" and found[0]["answer"] == 1 and isinstance(found[0]["history"], list)
-    assert "topic" not in found[1]
+    assert found[0]["topic"] == "sums" and found[0]["answer"] == 1 and "topic" not in found[1]
+    assert isinstance(found[0]["history"], list), "not the column of this name"
     assert found[0]["cost_run"]["cost"] == pytest.approx(12 * (50 * 1.0 + 100 * 10.0) / 1e6)
 
 
-def test_without_the_journal_history_is_null_and_one_note_says_so(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_journal_history_is_null_with_a_note(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "journal" / "02_rsa_basic.jsonl").unlink()
     main(["02", "--jsonl"])
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1 and "3 of 3 problems of 02_rsa_basic.json" in captured.err
     for row in lines((folder / "02_rsa_basic.jsonl").read_text()):
         assert row["history"] is row["model_solution"] is None and row["cost_run"]["output_tokens"] == 1200
+    main(["02_rsa_basic"])
+    assert "36 completions of 02_rsa_basic" in capsys.readouterr().out
 
 
-def test_tokens_that_nobody_counted_are_null(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_uncounted_tokens_are_null(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reports.results(results, counted=False, complete=False)
     main(["02", "--jsonl", "-"])
     out, err = capsys.readouterr()
@@ -88,16 +87,17 @@ def test_tokens_that_nobody_counted_are_null(results: Path, capsys: pytest.Captu
     assert "02_rsa_basic.partial.json" in err and err.count("\n") == 1
 
 
-def test_a_request_that_failed_stands_with_its_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_request_has_its_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = change(folder)
     failed = document["problems"][0]["steps"][0]["members"][0]
     failed |= {"error": "status 500", "key": "f" * 32, "finish_reason": None}
     change(folder, problems=document["problems"])
     main(["02", "--jsonl", "-"])
     row = lines(capsys.readouterr().out)[0]
-    told = {"role": "assistant", "content": None, "error": "status 500"}
-    assert row["history"][0] == told | dict.fromkeys(("call", "step", "member"), 0)
-    assert row["history"][1]["call"] == 1
+    failure = {"role": "assistant", "content": None, "error": "status 500"}
+    assert (
+        row["history"][0] == failure | dict.fromkeys(("call", "step", "member"), 0) and row["history"][1]["call"] == 1
+    )
 
 
 def test_only_an_export_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,16 +130,13 @@ def test_results_that_break_off_leave_no_file(folder: Path, capsys: pytest.Captu
 
 
 @given(st.lists(st.tuples(st.booleans(), st.none() | st.integers(0, 3), st.none() | st.floats(0, 1)), min_size=1))
-def test_the_chosen_member_is_of_the_vote_and_of_those_the_best(said: list[tuple[bool, Any, Any]]) -> None:
-    members = [
-        convert(
-            documents.member(group=group, score=score, verdicts=[]) | ({"error": "oops"} if failed else {}),
-            MemberResult,
-        )
-        for failed, group, score in said
+def test_the_chosen_member_is_the_best_one_of_the_vote(drawn: list[tuple[bool, Any, Any]]) -> None:
+    fields = [
+        {"group": group, "score": score} | ({"error": "oops"} if failed else {}) for failed, group, score in drawn
     ]
+    members = [convert(documents.member(verdicts=[], **each), MemberResult) for each in fields]
     found = jsonl.chosen(members)
-    alive = [m for m in members if not m.cost.error] or members
+    alive = [m for m in members if not m.error] or members
     groups = [m.group for m in alive if m.group is not None]
     voted = [m for m in alive if m.group == min(groups)] if groups else alive
     assert found in voted and (found.self_score or 0) == max(m.self_score or 0 for m in voted)
@@ -149,5 +146,3 @@ def test_results_of_any_text_are_written_and_read_back(results: Path) -> None:
     reports.hostile(results)
     out, count, notes = jsonl.write(results / "02_rsa_basic.json", "")
     assert len(lines(Path(out).read_text())) == count == 2 and not notes
-    with pytest.raises(UserError):
-        jsonl.write(results / "nothing.json", "")

@@ -1,4 +1,4 @@
-"""The page of graded proofs, with a made-up document."""
+"""The page of graded proofs."""
 
 import json
 from pathlib import Path
@@ -9,36 +9,35 @@ import pytest
 from core.generate.journal import Journal, content_key, to_record
 from core.report import page
 from core.results import write as files
-from core.results.metrics import RunMetrics
 from core.results.points import Worths
 from core.types import Completion, Problem
 from tests.helpers import documents
 from tests.helpers.browser import Tab
+from tests.helpers.graded import figures
 from tests.helpers.reports import EVIL
 
-PROOFS = [Problem("p0", "Show <b>it</b>.", None, "proof", solution="A reference.", guidelines=f"7 for all. {EVIL}")]
+PROOF = Problem("p0", "Show <b>it</b>.", None, "proof", solution="A reference.", guidelines=f"7 for all. {EVIL}")
 
 
 def kept(journal: Journal, name: str, text: str, asked: str) -> str:
-    key = content_key([name])
-    made = Completion(key, 0, f"thinking of {name}", text, finish_reason="stop", completion_tokens=9)
-    journal.put(key, to_record(made), [{"role": "user", "content": asked}])
-    return key
+    reply = Completion(content_key([name]), 0, f"thinking of {name}", text, finish_reason="stop", completion_tokens=9)
+    journal.put(reply.key, to_record(reply), [{"role": "user", "content": asked}])
+    return reply.key
 
 
 @pytest.fixture
 def graded(tmp_path: Path) -> Path:
-    """A page of one problem in two steps, of which the last is graded: 7, 2.5 in two gradings, cut off, missing."""
+    """Write a page of one problem in two steps. The last one has 7 points, 2.5 in two gradings, truncated, missing."""
     with Journal(tmp_path / "journal" / "18_proofs.jsonl") as journal:
         keys = [kept(journal, f"proof {i}", f"Proof {i}, by {EVIL}", "Prove it.") for i in range(4)]
-        said = [kept(journal, f"grading {i}", f"I say {i}. {EVIL}", f"Grade this: {i} {EVIL}") for i in range(2)]
+        gradings = [kept(journal, f"grading {i}", f"I say {i}. {EVIL}", f"Grade this: {i} {EVIL}") for i in range(2)]
     grades: list[dict[str, Any]] = [
         {"grade": 7, "worth": 1.0, "grades": [7], "reasons": ["Flawless."]},
         {"grade": 2.5, "worth": 2.5 / 7, "grades": [2, 3], "reasons": ["Thin.", f"Thin. {EVIL}"]},
         {"grade": None, "worth": 0, "ungraded": "cut off"},
         {"grade": None, "worth": None, "ungraded": "grading unreadable", "grades": [None], "reasons": ["?"]},
     ]
-    grades[1]["grading"] = [documents.cost(key=key) for key in said]
+    grades[1]["grading"] = [documents.cost(key=key) for key in gradings]
     first = [documents.member(key=key, answer=None, correct=None) for key in keys]
     last = [
         documents.member(40, [i], key=key, answer=None, correct=None if more["worth"] is None else more["worth"] == 1)
@@ -46,24 +45,19 @@ def graded(tmp_path: Path) -> Path:
         for i, (key, more) in enumerate(zip(keys, grades, strict=True))
     ]
     mean = (7 + 2.5 + 0) / 3 / 7
-    nobody = {"majority_answer": None, "mean_accuracy": None, "majority_correct": None}
-    steps = [documents.step(0, first) | nobody, documents.step(1, last) | nobody]
-    steps[1] |= {"mean_accuracy": mean, "majority_correct": mean}
-    figures, worths = RunMetrics(1), Worths()
-    for step in steps:
-        figures.add(0, step)
-    figures.finished[0] = True
+    ungraded = {"majority_answer": None, "mean_accuracy": None, "majority_correct": None}
+    steps = [documents.step(0, first) | ungraded, documents.step(1, last, mean, mean) | {"majority_answer": None}]
+    worths = Worths()
     worths.add_row({"id": "p0", "columns": {"Category": EVIL}}, steps)
-    made = documents.document(experiment="18_proofs", metrics=figures.metrics(1.0) | worths.metrics())
-    del made["problems"]
-    rows = [files.row(problem, True, [json.dumps(step).encode() for step in steps]) for problem in PROOFS]
-    out = tmp_path / "page.html"
-    page.write([page.read(files.save(made, rows, tmp_path))], out)
-    return out
+    sums = figures([{"steps": steps, "finished": True}])
+    run = documents.document(experiment="18_proofs", metrics=sums.metrics(1.0) | worths.metrics())
+    del run["problems"]
+    rows = [files.row(PROOF, True, [json.dumps(step).encode() for step in steps])]
+    return page.write([page.read(files.save(run, rows, tmp_path))], tmp_path / "page.html")[0]
 
 
 def drawn(tab: Tab, path: Path, *views: str) -> list[str]:
-    """The text of each view, with everything opened that can be."""
+    """Return the text of each view, with everything opened that can be."""
     texts = []
     for view in views:
         tab.page.goto("about:blank")
@@ -84,15 +78,15 @@ def test_a_graded_proof_shows_its_points_reasons_guidelines_and_gradings(tab: Ta
     overview, cells, full, thin, cut, missing = texts = drawn(tab, graded, *views)
     for text in texts:
         assert not any(word in text for word in ("majority", "accuracy", "vote", "pass@")), text
-    assert "mean points / 7, % 45.2" in overview and "6 points or more, % 33.3" in overview
-    assert "0 points: 1 cut off" in overview and "nowhere: 1 grading unreadable" in overview
+    assert "mean points, % of 7 45.2" in overview and "6 points or more, % 33.3" in overview
+    assert "0 points: 1 truncated" in overview and "not counted: 1 grading unreadable" in overview
     assert "category <script>" in overview
-    assert "p0 4 3.2 graded" in cells, "four that nobody graded, and 3.2 points on average"
+    assert "p0 4 3.2 graded" in cells, "four ungraded ones, and 3.2 points on average"
     assert "Reference solution A reference." in full and "Guidelines for graders 7 for all. <script>" in full
     assert "judged 7 of 7 points" in full and "7 points Flawless." in full
     assert "judged 2.5 of 7 points" in thin and "gradings 2, 3" in thin and "3 points Thin. <script>" in thin
     assert "thinking of grading 1 I say 1. <script>" in thin and "Grade this: 0 <script>" in thin
-    assert "no grade: cut off" in cut and "counts as 0 points" in cut
+    assert "no grade: truncated" in cut and "counts as 0 points" in cut
     assert "no grade: grading unreadable" in missing and "missing, in no mean" in missing
     assert "3.2 of 7 points" in full, "above the last column of the lineage"
     assert EVIL[:20] not in graded.read_text(errors="replace"), "it is packed"

@@ -1,6 +1,14 @@
-"""One table as text, as Markdown and on the page: the same columns, with their meanings."""
+"""Names of results, and one table as text, as Markdown and on the page."""
 
-from core.report.table import Column, Metric, Table, filled
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.report.labels import labels
+from core.report.table import Column, Table
 from core.report.tables import STEPS, steps_table
 from tests.helpers import documents
 
@@ -16,7 +24,7 @@ TABLE = Table(
 )
 
 
-def test_the_legend_is_of_the_columns_that_are_shown() -> None:
+def test_the_legend_explains_the_columns_that_are_shown() -> None:
     assert TABLE.legend() == "name: who; long figure: how much; none: nothing; all in %"
     assert TABLE.legend(18) == "name: who; long figure: how much; all in %" and "no room for:\n none" in TABLE.text(18)
     assert TABLE.legend(6) == "name: who; all in %" and "none, long" in " ".join(TABLE.body(6).split())
@@ -31,18 +39,37 @@ def test_the_page_names_columns_of_zeros_and_has_some_of_its_own() -> None:
     assert TABLE.markdown().splitlines()[2] == "| name | long figure | none |"
 
 
-def test_a_metric_is_shown_if_its_subject_has_it() -> None:
-    metric = Metric("m", "", str, when=bool)
-    assert filled([metric], [1, 2], subject=0) == [] and filled([metric], [1, 2], 1)[0].cells == ["1", "2"]
-
-
-def test_every_column_of_the_steps_says_what_it_means() -> None:
+@pytest.mark.parametrize("problems", [1, 0])
+def test_columns_of_steps_have_meanings_and_problems_are_shown_if_they_are_not_n(problems: int) -> None:
     assert all(metric.meaning for metric in STEPS)
+    document = documents.document(steps=[documents.metrics_of_step(problems=problems)])
+    assert ("problems" in steps_table(document).page()["heads"]) is (problems == 0)
 
 
-def test_problems_are_shown_if_they_are_not_n() -> None:
-    heads = [
-        steps_table(documents.document(steps=[documents.metrics_of_step(problems=problems)])).page()["heads"]
-        for problems in (1, 0)
-    ]
-    assert ["problems" in of for of in heads] == [False, True]
+def named(name: str, experiment: str, config: dict[str, Any]) -> Any:
+    return SimpleNamespace(name=name, head=SimpleNamespace(experiment=experiment, config=config))
+
+
+def rsa(name: str, **config: Any) -> Any:
+    return named(name, "02_rsa_basic", {"N": 8, "K": 3, "SEED": 0} | config)
+
+
+def test_names_have_the_constants_that_differ() -> None:
+    assert labels([rsa("02_rsa_basic"), named("07_nomos", "07_nomos", {"N": 4})]) == ["02_rsa_basic", "07_nomos"]
+    several = [rsa("02_rsa_basic"), rsa("02_rsa_basic.20261122-142237", K=1), rsa("02_rsa_basic.20261122-1", SEED=7)]
+    assert labels(several) == ["02_rsa_basic K=3 SEED=0", "02_rsa_basic K=1 SEED=0", "02_rsa_basic K=3 SEED=7"]
+    same = [rsa("02_rsa_basic"), rsa("02_rsa_basic.20261122-142237")]
+    assert labels(same) == ["02_rsa_basic", "02_rsa_basic.20261122-142237"]
+    pairs = [*several[:2], rsa("02_rsa_basic.20261122-3")]
+    assert labels(pairs) == ["02_rsa_basic", "02_rsa_basic K=1", "02_rsa_basic.20261122-3"]
+
+
+TEXT = st.text(max_size=30)
+NAMED = st.builds(named, TEXT, TEXT, st.dictionaries(TEXT, st.integers(), max_size=6))
+
+
+@given(st.lists(NAMED, max_size=6), st.integers(10, 60))
+def test_names_are_short_and_on_one_line(results: list[Any], most: int) -> None:
+    names = labels(results, most)
+    assert len(names) == len(results)
+    assert all(len(name) <= most and name.isprintable() for name in names)

@@ -1,4 +1,4 @@
-"""Texts from journals: every prompt as it was sent, whatever it is made of, and what a large run takes."""
+"""Texts from journals: every prompt as it was sent, whatever texts it contains."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def sent(content: str) -> list[Message]:
     return [{"role": "system", "content": "Be brief."}, {"role": "user", "content": content}]
 
 
-def made(name: str, **changes: str) -> Completion:
+def reply(name: str, **changes: str) -> Completion:
     return Completion(content_key(name), 1, answer=f"{name}: {LONG}", finish_reason="stop", **changes)  # type: ignore[arg-type]
 
 
@@ -42,8 +42,8 @@ def problem(*steps: list[object]) -> ProblemResult:
 
 
 def test_prompts_of_members_and_side_calls_are_whole_and_hold_no_text_twice(tmp_path: Path) -> None:
-    first, second = made("first", thinking=LONG[::-1]), made("second", forced=f"forced: {LONG}")
-    merged, review = made("merged"), made("review")
+    first, second = reply("first", thinking=LONG[::-1]), reply("second", forced=f"forced: {LONG}")
+    merged, review = reply("merged"), reply("review")
     merging = sent(f"Merge.\n\n1:\n{first.answer}\n\n2:\n{second.text}\n\n3:\n{first.thinking}")
     reviewing = sent(f"Review {merged.answer} with {first.answer}.")
     folder = kept(tmp_path, (first, sent("1?")), (second, sent("2?")), (merged, merging), (review, reviewing))
@@ -53,24 +53,15 @@ def test_prompts_of_members_and_side_calls_are_whole_and_hold_no_text_twice(tmp_
     assert found.missing == 0 and texts.messages_of(found, 0, 1) == sent("2?")
     assert texts.messages_of(found, 1, 0) == merging
     prompt = found.tiers["b"]["1,0"]["prompt"][1]["content"]  # in "b", for it shows thinking
-    parts = [piece for piece in prompt if isinstance(piece, dict)]
-    assert parts == [
-        {"of": "0,0", "part": "answer"},
-        {"of": "0,1", "part": "forced"},
-        {"of": "0,0", "part": "thinking"},
-    ]
+    parts = [(piece["of"], piece["part"]) for piece in prompt if isinstance(piece, dict)]
+    assert parts == [("0,0", "answer"), ("0,1", "forced"), ("0,0", "thinking")]
     (call,) = found.tiers["b"]["1,0"]["side_calls"]
-    assert call["text"] == review.answer and call["prompt"][1]["content"] == [
-        "Review ",
-        {"of": "1,0", "part": "answer"},
-        " with ",
-        {"of": "0,0", "part": "answer"},
-        ".",
-    ]
+    one, other = ({"of": of, "part": "answer"} for of in ("1,0", "0,0"))
+    assert call["text"] == review.answer and call["prompt"][1]["content"] == ["Review ", one, " with ", other, "."]
 
 
-def test_a_member_that_stands_again_has_the_prompt_it_was_made_with(tmp_path: Path) -> None:
-    first, merged = made("first"), made("merged")
+def test_a_carried_over_member_has_its_first_prompt(tmp_path: Path) -> None:
+    first, merged = reply("first"), reply("merged")
     folder = kept(tmp_path, (first, sent("?")), (merged, sent(f"Improve {first.answer}")))
     run = problem([member(first)], [member(merged, 0)], [member(merged, 0, again=True)])
     with Archive(folder) as journals:
@@ -79,10 +70,10 @@ def test_a_member_that_stands_again_has_the_prompt_it_was_made_with(tmp_path: Pa
     assert texts.messages_of(found, 2, 0) == sent(f"Improve {first.answer}")
 
 
-def test_a_text_that_no_journal_holds_is_missing(tmp_path: Path) -> None:
-    first, gone = made("first"), made("gone")
+def test_a_text_in_no_journal_is_missing(tmp_path: Path) -> None:
+    first, gone = reply("first"), reply("gone")
     folder = kept(tmp_path, (first, sent("?")))
-    run = problem([member(first, checks=(gone,)), member(gone)], [member(made("other"), 0, 1, 99)])
+    run = problem([member(first, checks=(gone,)), member(gone)], [member(reply("other"), 0, 1, 99)])
     with Archive(folder) as journals:
         found = texts.of_problem(run, journals)
     assert found.missing == 2 and list(found.tiers["a"]) == ["0,0"]

@@ -1,4 +1,4 @@
-"""What proofs are worth, against values that were computed by hand; of one run, of several, and with grades missing."""
+"""The points of proofs, against values by hand: of one run, of several, and with missing grades."""
 
 import json
 from pathlib import Path
@@ -21,19 +21,14 @@ Points = list[list[float | str]]  # of the proofs of each problem; or why there 
 
 
 def proof(points: float | str, thinking: int | None = 30) -> dict[str, Any]:
-    """A member as scripts/grade.sh leaves it."""
+    """Return a member as scripts/grade.sh writes it."""
     tokens = {"thinking": thinking, "answer": None if thinking is None else 10}
-    made = documents.member(40, answer=None, correct=points == 7, written=tokens)
+    found = documents.member(40, answer=None, correct=points == 7, written=tokens)
     if isinstance(points, str):
         worth = 0 if points in ("cut off", "empty") else None
-        return made | {"grade": None, "worth": worth, "ungraded": points, "correct": None if worth is None else False}
-    return made | {
-        "grade": points,
-        "worth": points / 7,
-        "graded_by": "grader",
-        "grades": [int(points)],
-        "reasons": ["So."],
-    }
+        return found | {"grade": None, "worth": worth, "ungraded": points, "correct": None if worth is None else False}
+    found |= {"grade": points, "worth": points / 7, "graded_by": "grader"}
+    return found | {"grades": [int(points)], "reasons": ["So."]}
 
 
 def row(id: str, points: list[float | str], **more: Any) -> dict[str, Any]:
@@ -45,11 +40,11 @@ def row(id: str, points: list[float | str], **more: Any) -> dict[str, Any]:
 
 
 def worths(*runs: Points, by: str = "mean") -> dict[str, Any]:
-    made = Worths(len(runs), by)
+    sums = Worths(len(runs), by)
     for run, of in enumerate(runs):
         for number, points in enumerate(of):
-            made.add(f"p{number}", {}, [proof(each) for each in points], run)
-    found: dict[str, Any] = made.metrics()["proofs"]
+            sums.add(f"p{number}", {}, [proof(each) for each in points], run)
+    found: dict[str, Any] = sums.metrics()["proofs"]
     return found
 
 
@@ -61,26 +56,22 @@ def test_points_and_shares_are_means_over_problems_and_not_delivered_is_0_and_mi
     assert (found["proofs"], found["graded"]) == (6, 3) and "runs" not in found
     assert found["not_delivered"] == {"cut off": 1, "empty": 1} and found["missing"] == {"grading unreadable": 1}
     assert found["written"]["right"] == {"proofs": 2, "thinking": 30, "answer": 10}
-    assert found["written"]["wrong"]["proofs"] == 3, "what was cut off is wrong"
+    assert found["written"]["wrong"]["proofs"] == 3, "a truncated proof is wrong"
     assert worths([[7]])["written"]["wrong"] == {"proofs": 0, "thinking": None, "answer": None}
 
 
 @pytest.mark.parametrize(
     ("by", "points"), [("mean", [(7 + 4) / 14, 6 / 7]), ("max", [1.0, 6 / 7]), ("min", [4 / 7, 6 / 7])]
 )
-def test_of_several_runs_a_problem_has_the_merged_value_of_those_that_are_graded(by: str, points: list[float]) -> None:
+def test_several_runs_of_a_problem_have_the_merged_value_of_the_graded_ones(by: str, points: list[float]) -> None:
     found = worths([[7], [6]], [[4], ["grading failed"]], by=by)
     assert found["points"]["value"] == pytest.approx(np.mean(points)) and found["points"]["n"] == 2
     over = found["runs"]["points"]
-    assert over["values"] == pytest.approx([13 / 14, 4 / 7]), "whatever they are merged by"
+    assert over["values"] == pytest.approx([13 / 14, 4 / 7]), "for any merge"
     assert over["std"] == pytest.approx(np.std(over["values"], ddof=1))
-
-
-def test_one_definition_of_one_run_and_of_several_equal_ones() -> None:
     run: Points = [[7, 3], ["cut off", 6], ["filtered", 1]]
-    one, three = worths(run), worths(run, run, run)
+    one, three = worths(run), worths(run, run, run, by=by)
     assert all(one[name]["value"] == pytest.approx(three[name]["value"]) for name in ("points", "good", "full"))
-    assert three["runs"]["points"]["std"] == pytest.approx(0)
 
 
 def test_a_mean_of_gradings_is_good_from_six_points_on() -> None:
@@ -92,30 +83,22 @@ def test_problems_are_grouped_by_the_columns_that_they_have() -> None:
     columns = {"Level": "IMO-easy", "Category": " Algebra ", "Split": "Basic", "Source": "x"}
     assert groups_of("", columns) == {"split": "Basic", "level": "IMO-easy", "category": "Algebra"}
     assert groups_of("24_25", columns)["split"] == "24_25" and groups_of("", {"level": None, "category": ""}) == {}
-    made = Worths()
+    sums = Worths()
     for number, (level, points) in enumerate([("easy", 7), ("easy", 5), ("hard", 0)]):
-        made.add(f"p{number}", {"level": level}, [proof(points)])
-    levels = made.metrics()["proofs"]["groups"]["level"]
-    assert {name: (of["points"]["value"], of["points"]["n"]) for name, of in levels.items()} == {
-        "easy": (pytest.approx(6 / 7), 2),
-        "hard": (0, 1),
-    }
+        sums.add(f"p{number}", {"level": level}, [proof(points)])
+    levels = sums.metrics()["proofs"]["groups"]["level"]
+    found = {name: (of["points"]["value"], of["points"]["n"]) for name, of in levels.items()}
+    assert found == {"easy": (pytest.approx(6 / 7), 2), "hard": (0, 1)}
 
 
 GRADING: dict[str, Any] = {
     "ended": "2026-11-23T00:00:00+00:00",
     "model": {"name": "strict", "sha256": None},
     "engine": {"kind": "other", "version": None, "origin": "o"},
-    "prompt": None,
-    "prompts_sha256": "1" * 64,
     "config": {"GRADES": 1, "SEED": 0, "TEMPERATURE": 0.7},
     **dict.fromkeys(("proofs", "problems", "graded", "gradings", "input_tokens", "output_tokens", "asked_again"), 2),
-    **dict.fromkeys(("by_math_verify", "self_evaluations"), 0),
-    "not_delivered": {},
-    "missing": {"filtered": 1},
-    "missing_gradings": {},
-    "cost": None,
-    "spread": None,
+    **dict.fromkeys(("by_math_verify", "self_evaluations"), 0) | dict.fromkeys(("prompt", "cost", "spread")),
+    **{"prompts_sha256": "1" * 64, "missing": {"filtered": 1}, "missing_gradings": {}, "not_delivered": {}},
 }
 
 
@@ -126,27 +109,27 @@ def graded_run(path: Path, points: Points, seed: int, **grading: Any) -> Path:
         figures.add(number, each["steps"][0])
         found.add_row(each, each["steps"])
     figures.finished = [True] * len(rows)
-    made = document(rows) | {"problems": rows, "metrics": figures.metrics(1.0) | found.metrics(), "grader": "by_model"}
-    made |= {"config": made["config"] | {"SEED": seed}, "grading": GRADING | grading}
-    made["problem_set"] = made["problem_set"] | {"n": len(rows)}
-    path.write_text(json.dumps(made))
+    run = document(rows) | {"problems": rows, "metrics": figures.metrics(1.0) | found.metrics(), "grader": "by_model"}
+    run |= {"config": run["config"] | {"SEED": seed}, "grading": GRADING | grading}
+    run["problem_set"] = run["problem_set"] | {"n": len(rows)}
+    path.write_text(json.dumps(run))
     return path
 
 
 @pytest.mark.parametrize(("by", "value"), [("mean", (5.5 + 6 + 0) / 21), ("max", 13 / 21), ("min", 10 / 21)])
-def test_graded_files_merge_and_what_is_missing_in_one_run_is_taken_from_the_other(
+def test_graded_files_merge_and_grades_missing_in_one_run_come_from_the_other(
     tmp_path: Path, by: str, value: float
 ) -> None:
     one = graded_run(tmp_path / "a.json", [[7], [6], ["cut off"]], 0)
     two = graded_run(tmp_path / "b.json", [[4], ["filtered"], [0]], 1, gradings=3)
-    path, made = merge([one, two], "both", tmp_path, by)
+    path, found = merge([one, two], "both", tmp_path, by)
     jsonschema.validate(json.loads(path.read_text()), SCHEMA)
-    proofs, [step] = made["metrics"]["proofs"], made["metrics"]["steps"]
+    proofs, [step] = found["metrics"]["proofs"], found["metrics"]["steps"]
     assert proofs["points"]["value"] == pytest.approx(value) and proofs["points"]["n"] == 3
     assert step["mean_accuracy"] == pytest.approx(proofs["points"]), "one definition"
     assert step["runs"]["mean_accuracy"]["values"] == pytest.approx(proofs["runs"]["points"]["values"])
     assert set(proofs["groups"]["level"]) == {"a", "b"}
-    assert made["grading"]["gradings"] == 5 and made["grading"]["missing"] == {"filtered": 2}
+    assert found["grading"]["gradings"] == 5 and found["grading"]["missing"] == {"filtered": 2}
     head, _ = read.read(path)
     assert head.metrics.proofs and head.metrics.proofs.runs and head.grading and head.grading.model == "strict"
 

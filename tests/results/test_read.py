@@ -1,15 +1,19 @@
-"""Reading results: typed, checked, one problem at a time."""
+"""Reading results: typed, checked, one problem at a time; and from a notebook."""
 
+import doctest
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from core.base.errors import UserError
+from core.report import data
 from core.results import read
-from core.results.model import CallCost, MemberResult, Reading
-from tests.helpers import documents
+from core.results.model import CallCost, Reading
+from core.scaffolds import rsa
+from tests.helpers import documents, reports
 
 
 def saved(path: Path, document: Any) -> Path:
@@ -17,69 +21,37 @@ def saved(path: Path, document: Any) -> Path:
     return path
 
 
+@pytest.mark.parametrize("module", [data, rsa])
+def test_the_examples_of_the_documentation_are_true(module: ModuleType, tmp_path: Path) -> None:
+    found = doctest.testmod(module, extraglobs={"folder": reports.results(tmp_path)})
+    assert found.attempted and not found.failed
+
+
 def test_a_file_is_read_into_types_in_the_words_of_the_project(tmp_path: Path) -> None:
-    one = documents.member(
-        7,
-        [2, 0],
-        checks=[documents.cost(None, error="x")],
-        score=0.5,
-        verdicts=[0.5, None],
-        again=True,
-        unforced={"answer": None, "correct": False, "doubt": "truncated"},
-        group=3,
-        undecided=True,
-        doubt="truncated",
-        notes=["cut"],
-    )
-    made = documents.document([documents.problem("p", [documents.step(0, [one])])], [documents.metrics_of_step(4)])
-    head, problems = read.read(saved(tmp_path / "a.json", made))
+    unforced, calls = {"answer": None, "correct": False, "doubt": "truncated"}, [documents.cost(None, error="x")]
+    fields = {"checks": calls, "score": 0.5, "verdicts": [0.5, None], "again": True, "unforced": unforced}
+    one = documents.member(7, [2, 0], undecided=True, doubt="truncated", **fields)
+    document = documents.document([documents.problem("p", [documents.step(0, [one])])], [documents.metrics_of_step(4)])
+    head, problems = read.read(saved(tmp_path / "a.json", document))
     assert (head.experiment, head.complete, head.metrics.steps[0].step) == ("x", True, 4)
     assert head.document["metrics"]["steps"][0]["mean_accuracy"] == documents.RATE
-    (problem,) = problems
+    member = next(problems).steps[0].members[0]
     cost: dict[str, Any] = {"key": documents.KEY, "finish_reason": "stop", "prompt_tokens": 10, "cached_tokens": 5}
     call = CallCost(**cost, completion_tokens=None, seconds=1.0, error="x")
-    member = problem.steps[0].members[0]
-    assert member == MemberResult(
-        **cost,
-        completion_tokens=7,
-        seconds=1.0,
-        answer="1",
-        correct=True,
-        doubt="truncated",
-        undecided=True,
-        group=3,
-        parents=[2, 0],
-        unforced=Reading(answer=None, correct=False),
-        carried_over=True,
-        self_score=0.5,
-        verdicts=[0.5, None],
-        side_calls=[call],
-        notes=["cut"],
-    )
-    assert member.calls == [member.cost, call] and not call.is_counted and member.doubts == ["truncated", "undecided"]
+    assert member.calls == [member, call] and not call.is_counted and member.doubts == ["truncated", "undecided"]
+    assert (member.completion_tokens, member.parents, member.carried_over) == (7, [2, 0], True)
+    assert (member.self_score, member.unforced) == (0.5, Reading(answer=None, correct=False))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("key", "x" * 32),
-        ("key", None),
-        ("answer", 7),
-        ("completion_tokens", -1),
-        ("completion_tokens", 1e400),
-        ("completion_tokens", True),
-        ("seconds", "1"),
-        ("parents", [-1]),
-        ("parents", None),
-        ("group", "0"),
-        ("verdicts", [2]),
-        ("checks", [{}]),
-        ("notes", [None]),
-        ("unforced", {}),
-        ("error", ["x"]),
-    ],
-)
-def test_a_wrong_value_of_a_member_is_refused_in_a_line_and_what_was_before_it_is_read(
+WRONG: dict[str, list[Any]] = {
+    "key": ["x" * 32, None], "answer": [7], "completion_tokens": [-1, 1e400, True], "seconds": ["1"],
+    "parents": [[-1], None], "group": ["0"], "verdicts": [[2]], "checks": [[{}]], "notes": [[None]], "unforced": [{}],
+    "error": [["x"]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in WRONG.items() for value in values])
+def test_a_wrong_value_of_a_member_is_refused_in_a_line_and_earlier_problems_are_read(
     tmp_path: Path, field: str, value: Any
 ) -> None:
     good, bad = documents.member(), documents.member(group=0, score=1) | {field: value}

@@ -1,8 +1,9 @@
-"""Results: grading, metrics by hand, warnings, atomic and archived files."""
+"""Results: metrics by hand, warnings, atomic and archived files."""
 
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -12,19 +13,23 @@ from core.base.errors import UserError
 from core.base.files import results_dir, write_atomically
 from core.base.stats import auc, mean_by_problem, pass_at_k
 from core.grading import judge as math_verify
-from core.report import tables
 from core.results import read, warnings
-from core.results.metrics import RunMetrics
 from core.types import Completion, Member, Problem
 from tests.fakes.model import graded_step
 from tests.helpers import documents
-from tests.helpers.graded import PROBLEM, document, figures, graded, member, row, save
+from tests.helpers.graded import document, figures, graded, member, row, save
 
 MATH = Problem("p", "?", r"2\sqrt{2}", "math")
 
 
 def math(box: str, **changes: Any) -> Member:
     return member(f"so \\boxed{{{box}}}", **changes)
+
+
+def warned(population: list[Member]) -> list[str]:
+    """Return the warnings of a run of one population."""
+    found: list[str] = document(graded([[population]]))["warnings"]
+    return found
 
 
 def test_members_that_say_the_same_are_one_group_whatever_their_spelling() -> None:
@@ -42,32 +47,30 @@ def test_what_was_undecided_is_counted_and_shown_apart(tmp_path: Path, monkeypat
     population = [math(hanging), math(hanging, finish_reason="length"), math(r"\sqrt{8}"), math("3")]
     record = graded_step(MATH, 0, population)
     monkeypatch.undo()
-    told = [(m["correct"], m["doubt"], m.get("undecided", False)) for m in record["members"]]
-    assert told == [(False, "undecided", True), (False, "truncated", True), (True, None, False), (False, None, False)]
+    shown = [(m["correct"], m["doubt"], m.get("undecided", False)) for m in record["members"]]
+    assert shown == [(False, "undecided", True), (False, "truncated", True), (True, None, False), (False, None, False)]
     assert record["undecided_pairs"] == 1
-    made = document([row("p", [record], answer=MATH.answer, answer_type="math")])
-    step = made["metrics"]["steps"][0]
+    run = document([row("p", [record], answer=MATH.answer, answer_type="math")])
+    step = run["metrics"]["steps"][0]
     assert (step["undecided"], step["undecided_pairs"], step["doubtful"]) == (2, 1, 2)
-    assert sum("undecided" in words for words in made["warnings"]) == 1
-    head, problems = read.read(save(made, tmp_path))
+    assert sum("undecided" in words for words in run["warnings"]) == 1
+    head, problems = read.read(save(run, tmp_path))
     assert head.metrics.steps[0].undecided == 2
     members = next(problems).steps[0].members
     assert [m.doubts for m in members] == [["undecided"], ["truncated", "undecided"], [], []]
 
 
-def test_a_run_without_a_right_vote_or_with_references_that_are_no_answer_says_so() -> None:
-    made = document(graded([[[member("\\boxed{7}"), member("no box")]]]))
-    (warning,) = (words for words in made["warnings"] if "no vote" in words)
+def test_a_run_without_a_right_vote_or_with_references_that_are_no_answer_is_warned_of() -> None:
+    (warning,) = (words for words in warned([member("\\boxed{7}"), member("no box")]) if "no vote" in words)
     assert "1 of 2" in warning
     few = [member("\\boxed{42}"), member("\\boxed{7}"), member("\\boxed{7}")]
-    for right in ([member("\\boxed{42}")], few):
-        assert not any("no vote" in words for words in document(graded([[right]]))["warnings"])
+    assert not any("no vote" in words for words in [*warned(few[:1]), *warned(few)])
     assert graded_step(Problem("p", "?", "Yes", "math"), 0, [math("7")])["members"][0]["doubt"] is None
     worked = Problem("p", "?", "5 and 2 are seven", "math")
     record = graded_step(worked, 0, [math("7")])
-    made = document([row("p", [record], answer=worked.answer, answer_type="math")])
-    assert record["members"][0]["doubt"] == "reference not read" and made["metrics"]["no_reference"] == [1]
-    assert any("1 references" in words for words in made["warnings"])
+    run = document([row("p", [record], answer=worked.answer, answer_type="math")])
+    assert record["members"][0]["doubt"] == "reference not read" and run["metrics"]["no_reference"] == [1]
+    assert any("1 references" in words for words in run["warnings"])
 
 
 def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() -> None:
@@ -76,30 +79,29 @@ def test_truncated_forced_and_failed_completions_are_counted_and_never_hidden() 
     failed = Member(Completion("0" * 32, 1, error="status 500: oops"))
     good = member("\\boxed{42}")
     good.side_calls = [failed.completion, Completion("1" * 32, 1, finish_reason="length")]
-    made = document(graded([[[cut, forced, failed, good]]]))
-    step = made["metrics"]["steps"][0]
+    run = document(graded([[[cut, forced, failed, good]]]))
+    step = run["metrics"]["steps"][0]
     assert (step["truncated"], step["forced"], step["failed"], step["completions"]) == (2, 1, 1, 4)
-    records = made["problems"][0]["steps"][0]["members"]
+    records = run["problems"][0]["steps"][0]["members"]
     assert [r["doubt"] for r in records] == ["truncated", "truncated", "failed", None]
     assert records[1]["correct"] and records[1]["unforced"] == {"answer": None, "correct": False, "doubt": "truncated"}
-    assert any("50.0% of 4 completions hit the token cap" in w for w in made["warnings"])
-    assert any("25.0% of 4 completions failed; most often: status 500: oops" in w for w in made["warnings"])
-    assert made["metrics"]["checks"] == {"completions": 2, "truncated": 1, "failed": 1}
+    words = "\n".join(run["warnings"])
+    assert "50.0% of 4 completions" in words and "25.0% of 4 completions failed" in words
+    assert run["metrics"]["checks"] == {"completions": 2, "truncated": 1, "failed": 1}
     assert records[3]["checks"][0]["error"] == "status 500: oops"
-    assert sum(w.startswith("1 of 2 side calls") for w in made["warnings"]) == 2
+    assert words.count("\n1 of 2 side calls") == 2 and words.count("status 500: oops") == 2
 
 
-def test_answers_that_could_not_be_opened_are_counted_with_the_reason() -> None:
+def test_answers_that_could_not_be_forced_are_counted_with_the_reason() -> None:
     refused: dict[str, Any] = {"finish_reason": "length", "not_forced": "refused it does not appear"}
     one, other, last = (member("", **refused), member("", finish_reason="length", not_forced="stalled"), member("a"))
     again = member("", **refused)
     again.carried_over = True
     last.side_calls = [Completion("1" * 32, 1, **refused)]
-    made = document(graded([[[one, other, last], [last, again]]]))
-    assert made["metrics"]["not_forced"] == {"refused it does not appear": 3, "stalled": 1}
-    assert any(words.startswith("4 ") and words.endswith("refused it does not appear") for words in made["warnings"])
-    assert made["problems"][0]["steps"][0]["members"][0]["not_forced"] == "refused it does not appear"
-    assert "not_forced" not in document(graded([[[member("\\boxed{42}")]]]))["metrics"]
+    run = document(graded([[[one, other, last], [last, again]]]))
+    assert run["metrics"]["not_forced"] == {"refused it does not appear": 3, "stalled": 1}
+    assert any(words.startswith("4 ") and words.endswith("refused it does not appear") for words in run["warnings"])
+    assert run["problems"][0]["steps"][0]["members"][0]["not_forced"] == "refused it does not appear"
 
 
 def test_repeats_that_seeds_explain_are_no_alarm() -> None:
@@ -110,8 +112,8 @@ def test_repeats_that_seeds_explain_are_no_alarm() -> None:
     failed = document(graded([[[*sure, Member(Completion("0" * 32, 1, error="x"))]]]))
     assert failed["metrics"]["steps"][0]["identical"] == 28, "a failure repeats nothing"
 
-    def alarms(made: dict[str, Any]) -> bool:
-        return any("repeat another" in warning for warning in warnings.of_run(made, None))
+    def alarms(run: dict[str, Any]) -> bool:
+        return any("repeat another" in warning for warning in warnings.of_run(run, None))
 
     assert not alarms(several) and alarms(one)
     assert not alarms(one | {"engine": one["engine"] | {"seeds": True}})
@@ -119,42 +121,36 @@ def test_repeats_that_seeds_explain_are_no_alarm() -> None:
     assert alarms(one | greedy), "all samples are the same one"
 
 
-def test_a_member_that_stands_again_costs_nothing_and_notes_are_counted() -> None:
+def test_a_carried_over_member_costs_nothing_and_notes_are_counted() -> None:
     first = [member("\\boxed{42}"), member("\\boxed{1}")]
     chosen = Member(first[0].completion, [0], carried_over=True, notes=["invalid selection", "invalid selection"])
     chosen.side_calls = [Completion("1" * 32, 2, answer="?", completion_tokens=7, finish_reason="stop")]
-    made = document(graded([[first, [chosen]]]))
-    steps = made["metrics"]["steps"]
+    run = document(graded([[first, [chosen]]]))
+    steps = run["metrics"]["steps"]
     assert [s["completion_tokens"] for s in steps] == [20, 0] and [s["verification_tokens"] for s in steps] == [0, 7]
-    assert made["metrics"]["tokens"]["completion"] == 27 and made["metrics"]["notes"] == {"invalid selection": 2}
-    assert made["problems"][0]["steps"][1]["members"][0]["again"]
-    assert any("2 invalid selection" in warning for warning in made["warnings"])
+    assert run["metrics"]["tokens"]["completion"] == 27 and run["metrics"]["notes"] == {"invalid selection": 2}
+    assert run["problems"][0]["steps"][1]["members"][0]["again"]
+    assert any("2 invalid selection" in warning for warning in run["warnings"])
 
 
-def test_verification_is_summed_up_and_uniform_selection_told() -> None:
-    def scored(answer: str, score: float | None) -> Member:
-        made = member(answer)
-        made.self_score, made.verdicts = score, [score]
-        made.side_calls = [Completion("1" * 32, 2, answer="Verdict", completion_tokens=7, finish_reason="stop")]
-        return made
+def test_verification_is_summed_up_and_uniform_selection_warned_of() -> None:
+    def scored(answer: int, score: float | None) -> Member:
+        found = math(str(answer))
+        found.self_score, found.verdicts = score, [score]
+        found.side_calls = [Completion("1" * 32, 2, answer="Verdict", completion_tokens=7, finish_reason="stop")]
+        return found
 
-    told = [
-        scored("\\boxed{42}", 1.0),
-        scored("\\boxed{42}", 1.0),
-        scored("\\boxed{1}", 0.0),
-        scored("\\boxed{1}", None),
-    ]
-    equal = [scored("\\boxed{1}", 0.0), scored("\\boxed{2}", 0.0)]
-    made = document(graded([[told], [equal]]))
-    found = made["metrics"]["verification"]
+    several = [scored(42, 1.0), scored(42, 1.0), scored(1, 0.0), scored(1, None)]
+    run = document(graded([[several], [[scored(1, 0.0), scored(2, 0.0)]]]))
+    found = run["metrics"]["verification"]
     assert (found["verdicts"], found["unreadable"], found["right"], found["wrong"]) == (6, 1, 2, 3)
     assert found["auc_within"]["n"] == 1, "only one problem has right and wrong candidates"
     assert found["auc"] == 1.0 and (found["selections"], found["uniform_selections"]) == (2, 1)
-    assert not any("uniform" in w for w in made["warnings"]), "without TAU, nobody selects by these scores"
-    made["config"] |= {"TAU": 0.2}
-    assert any("selection was uniform here: in 1 of 2" in w for w in warnings.of_run(made, None))
-    assert made["metrics"]["tokens"]["completion"] == 6 * 17
-    assert made["metrics"]["steps"][0]["verification_tokens"] == 42
+    assert not any("uniform" in w for w in run["warnings"]), "without TAU, nothing is selected by these scores"
+    run["config"] |= {"TAU": 0.2}
+    assert any("uniform in 1 of 2" in w for w in warnings.of_run(run, None))
+    assert run["metrics"]["tokens"]["completion"] == 6 * 17
+    assert run["metrics"]["steps"][0]["verification_tokens"] == 42
 
 
 COST: dict[str, st.SearchStrategy[Any]] = {
@@ -177,7 +173,7 @@ SCORES = st.lists(st.sampled_from([None, 0.0, 0.5, 1.0]), min_size=3, max_size=3
 
 @st.composite
 def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Problems of a run at any moment: populations of any size, some of them scored, some ended early."""
+    """Draw problems of a run at any moment: populations of any size, some of them scored, some ended early."""
     rows = []
     for i in range(draw(st.integers(1, 6))):
         steps: list[dict[str, Any]] = []
@@ -196,7 +192,7 @@ def problems(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
-    """The metrics by their definition, from all members at once."""
+    """Compute the metrics by their definition, from all members at once."""
 
     def checks(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [check for m in members for check in m.get("checks", [])]
@@ -242,19 +238,14 @@ def plain_metrics(problems: list[dict[str, Any]]) -> dict[str, Any]:
         "seconds": 1.0,
     }
     if spent := checks(members):
-        found["checks"] = {
-            "completions": len(spent),
-            "truncated": sum(c["finish_reason"] == "length" for c in spent),
-            "failed": sum("error" in c for c in spent),
-        }
+        truncated, failed = (sum(c["finish_reason"] == "length" for c in spent), sum("error" in c for c in spent))
+        found["checks"] = {"completions": len(spent), "truncated": truncated, "failed": failed}
     scored = [[m for m in s["members"] if "verdicts" in m] for p in problems for s in p["steps"]]
     if populations := [each for each in scored if each]:
         flat = [m for each in populations for m in each]
-        right, wrong = (
-            [m["score"] for m in flat if m["score"] is not None and m["correct"] is side] for side in (True, False)
-        )
         by_problem = [[m for s in p["steps"] for m in s["members"] if m.get("score") is not None] for p in problems]
         sides = [[[m["score"] for m in of if m["correct"] is side] for side in (True, False)] for of in by_problem]
+        right, wrong = ([score for of in sides for score in of[side]] for side in (0, 1))
         found["verification"] = {
             "verdicts": len(flat),
             "unreadable": sum(m["score"] is None for m in flat),
@@ -283,53 +274,47 @@ def test_figures_that_grow_equal_the_metrics_of_all_members_in_any_order_of_arri
     assert found.commonest_error == max(sorted(set(errors)), key=errors.count, default=None)
 
 
-def test_a_complete_run_keeps_the_earlier_one_beside_it(tmp_path: Path) -> None:
-    made = document(graded([[[member("\\boxed{42}")]]]))
-    partial = save(made | {"complete": False}, tmp_path)
-    assert partial.name == "09_test.partial.json"
+def test_a_complete_run_keeps_the_earlier_one(tmp_path: Path) -> None:
+    run = document(graded([[[member("\\boxed{42}")]]]))
+    assert save(run | {"complete": False}, tmp_path).name == "09_test.partial.json"
     for number in range(3):
-        path = save(made, tmp_path)
+        path = save(run, tmp_path)
         path.with_suffix(".png").write_text(str(number))
     earlier = ["09_test.20260102-030405", "09_test.20260102-030405-2", "09_test"]
     assert path.name == "09_test.json" and {p.name for p in tmp_path.iterdir()} == {
         f"{stem}.{ending}" for stem in earlier for ending in ("json", "png")
     }
     assert [(tmp_path / f"{stem}.png").read_text() for stem in earlier] == ["0", "1", "2"], "each has its own picture"
-    assert json.loads(path.read_text()) == made
+    assert json.loads(path.read_text()) == run
 
 
 @settings(max_examples=60, deadline=None)
 @given(rows=problems(), data=st.data())
-def test_what_was_saved_is_read_whole_and_problem_by_problem_and_never_when_cut_off(
+def test_a_saved_file_is_read_problem_by_problem_and_never_if_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    made = documents.document(rows, experiment="09_test")
-    path = save(made, tmp_path_factory.mktemp("results"))
+    run = documents.document(rows, experiment="09_test")
+    path = save(run, tmp_path_factory.mktemp("results"))
     whole = path.read_text()
-    assert json.loads(whole) == made
-    for text in (whole, json.dumps(made), json.dumps(made, indent=1)):
+    for text in (whole, json.dumps(run), json.dumps(run, indent=1)):
         path.write_text(text)
         _, head, problems = read.read_raw(path)
-        assert head | {"problems": [row for row, _ in problems]} == made
+        assert head | {"problems": [row for row, _ in problems]} == run == json.loads(text)
     path.write_text(whole[: data.draw(st.integers(0, len(whole) - len(read.END) - 3))])
     with pytest.raises(UserError):
         list(read.read(path)[1])
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.json"
     write_atomically(path, b"old")
-
-    def fail(fd: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", fail)
+    monkeypatch.setattr("os.fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(UserError, match=str(path)):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_the_results_folder_is_made_or_refused_clearly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_results_folder_is_created_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path / "a" / "b"))
     assert results_dir() == tmp_path / "a" / "b"
     (tmp_path / "file").write_text("")
@@ -339,55 +324,39 @@ def test_the_results_folder_is_made_or_refused_clearly(tmp_path: Path, monkeypat
 
 
 def waited(*answers: str, **changes: Any) -> Member:
-    """A member with these answers, one after each wait, of 10 tokens each."""
+    """Return a member with these answers, one after each wait, of 10 tokens each."""
     *before, last = (f"\\boxed{{{answer}}}" for answer in answers)
-    taken = [10 * (number + 1) for number in range(len(before))]
-    given_ = {"before_waits": before, "tokens_before_waits": taken, "completion_tokens": 10 * len(answers)}
-    return member(last, **given_ | changes)
+    tokens = [10 * (number + 1) for number in range(len(before))]
+    fields = {"before_waits": before, "tokens_before_waits": tokens, "completion_tokens": 10 * len(answers)}
+    return member(last, **fields | changes)
 
 
 WAITED = [
     [waited("42", "7"), waited("1", "42", "42")],  # 1/2, 1/2, 1/2
-    [waited("1"), waited("42")],  # waited for nothing: 1/2 at any number of waits
+    [waited("1"), waited("42")],  # no waits: 1/2 at any number
     [waited("7", "42", "42"), waited("7", "7", "42")],  # 0, 1/2, 1
 ]
 
 
-def test_accuracy_against_waits_comes_from_one_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_accuracy_against_waits_comes_from_one_run_in_any_order(order: tuple[int, ...], tmp_path: Path) -> None:
     rows = graded([[population] for population in WAITED])
-    made = document(rows)
+    step = figures(rows, order).metrics(1.0)["steps"][0]
     records = rows[0]["steps"][0]["members"]
     assert records[0]["before_waits"] == [{"answer": "42", "correct": True, "doubt": None, "completion_tokens": 10}]
-    told = made["metrics"]["steps"][0]["waits"]
-    assert [after["mean_accuracy"]["value"] for after in told] == pytest.approx([1 / 3, 1 / 2, 2 / 3])
-    assert [after["waited"] for after in told] == [0, 4, 3]
-    assert [after["completion_tokens"] for after in told] == [60, 100, 130]
-    assert told[-1]["completion_tokens"] == made["metrics"]["steps"][0]["completion_tokens"]
-    assert told[-1]["mean_accuracy"] == made["metrics"]["steps"][0]["mean_accuracy"]
-    assert "gain" not in told[0] and told[2]["gain"]["value"] == pytest.approx(1 / 3) and told[2]["gain"]["n"] == 3
-    head, problems = read.read(save(made, tmp_path))
-    assert json.loads(json.dumps(head.document))["metrics"]["steps"][0]["waits"][1:] == told[1:]
+    after = step["waits"]
+    assert [each["mean_accuracy"]["value"] for each in after] == pytest.approx([1 / 3, 1 / 2, 2 / 3])
+    assert [each["waited"] for each in after] == [0, 4, 3]
+    assert [each["completion_tokens"] for each in after] == [60, 100, 130]
+    assert all(after[-1][name] == step[name] for name in ("completion_tokens", "mean_accuracy"))
+    assert "gain" not in after[0] and after[2]["gain"]["value"] == pytest.approx(1 / 3) and after[2]["gain"]["n"] == 3
+    head, problems = read.read(save(document(rows), tmp_path))
+    assert json.loads(json.dumps(head.document))["metrics"]["steps"][0]["waits"][1:] == after[1:]
     assert [r.answer for r in next(problems).steps[0].members[1].before_waits] == ["1", "42"]
-    assert tables.waits_table(document(graded([[[member("a")]]]))) == ""
 
 
-@given(st.permutations(range(3)), st.lists(st.integers(0, 3), min_size=1, max_size=3))
-def test_waits_are_counted_whatever_comes_first(order: list[int], lengths: list[int]) -> None:
-    populations = [*WAITED[:2], [waited(*["42"] * (length + 1)) for length in lengths]]
-    figures = []
-    for places in (range(3), order):
-        made = RunMetrics(3)
-        for place in places:
-            made.add(place, graded_step(PROBLEM, 0, populations[place]))
-        figures.append(made.metrics(1.0))
-    assert figures[0] == figures[1]
-    told = figures[0]["steps"][0]["waits"]
-    assert len(told) == 1 + max(2, *lengths) and told[-1]["completion_tokens"] == figures[0]["tokens"]["completion"]
-
-
-def test_what_did_not_wait_is_counted_by_reason_and_said() -> None:
+def test_members_that_did_not_wait_are_counted_by_reason() -> None:
     why = "the completion shows no thinking that could go on"
-    made = document(graded([[[member("\\boxed{42}", not_waited=why), waited("1", "42", completion_tokens=0)]]]))
-    assert made["metrics"]["not_waited"] == {why: 1}
-    assert any(words.startswith("1 ") and why in words for words in made["warnings"])
-    assert made["metrics"]["steps"][0]["waits"][1]["completion_tokens"] == 10, "what is known of it"
+    run = document(graded([[[member("\\boxed{42}", not_waited=why), waited("1", "42", completion_tokens=0)]]]))
+    assert run["metrics"]["not_waited"] == {why: 1}
+    assert run["metrics"]["steps"][0]["waits"][1]["completion_tokens"] == 10, "the known tokens"

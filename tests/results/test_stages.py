@@ -35,7 +35,7 @@ def test_a_run_begins_without_a_file_and_resumes_with_its_stages(tmp_path: Path)
     assert "rounds" not in json.loads(made.path.read_text())
 
 
-def test_another_run_is_put_aside_with_the_files_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_run_is_renamed_with_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     begun(tmp_path / "seed0").save(complete=True)
     (tmp_path / "seed0-round0.json").touch()
     made = begun(tmp_path / "seed0", "two")
@@ -46,9 +46,7 @@ def test_another_run_is_put_aside_with_the_files_beside_it(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize(("digest", "left"), [("a", ["trained", "evaluated"]), ("b", ["trained"])])
-def test_a_changed_product_drops_later_stages_and_what_only_a_finished_run_has(
-    digest: str, left: list[str], tmp_path: Path
-) -> None:
+def test_a_changed_product_drops_later_stages_and_the_end(digest: str, left: list[str], tmp_path: Path) -> None:
     for number in (None, 0):
         made = Record(tmp_path / "run", {"best": 1})
         for name, outcome in (("trained", {"digest": "a"}), ("evaluated", {"rate": 1})):
@@ -60,8 +58,8 @@ def test_a_changed_product_drops_later_stages_and_what_only_a_finished_run_has(
         assert ("best" in made.head) is (digest == "a") and read(made.path) == made
 
 
-def test_a_stage_beside_the_others_drops_none_and_stays(tmp_path: Path) -> None:
-    made = Record(tmp_path / "run", {})
-    for name in ("searched", "beside", "trained", "beside"):
-        made.done(name, {"digest": name})
-    assert list(made.head)[:1] == ["searched"] and {"beside", "trained"} <= made.head.keys()
+def test_a_stage_outside_the_order_drops_none_and_stays(tmp_path: Path) -> None:
+    record = Record(tmp_path / "run", {})
+    for name in ("searched", "extra", "trained", "extra"):
+        record.done(name, {"digest": name})
+    assert list(record.head)[:1] == ["searched"] and {"extra", "trained"} <= record.head.keys()

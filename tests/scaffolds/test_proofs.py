@@ -13,7 +13,7 @@ from core.constants import read
 from core.grading.ungraded import ungraded
 from core.problems import sets
 from core.report import jsonl, page
-from core.results import load as loaded
+from core.report.data import load as loaded
 from core.results.metrics import RunMetrics
 from core.results.records import record
 from core.results.warnings import is_ungraded

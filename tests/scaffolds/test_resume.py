@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core.report import page, texts
-from core.results.data import archive
+from core.results.find import archive
 from core.scaffolds import experiment_file
 from core.types import Scaffold
 from tests import conftest

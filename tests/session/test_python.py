@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from core.base.errors import UserError
-from core.results import load
+from core.report.data import load
 from core.scaffolds import prompts
 from core.scaffolds.rsa import RSA
 from core.session import run as entry_points
@@ -139,7 +139,7 @@ def test_the_example_of_the_manual_runs_as_it_stands(server: ScriptedServer, tmp
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "<Results of rsa: 2 problems, 96 members>" in done.stdout
+    assert "rsa: scripted (llama.cpp) on given, n=2" in done.stdout
 
 
 @pytest.mark.skipif(not (ROOT / "labs").exists(), reason="pyproject.toml puts the labs into a wheel too")

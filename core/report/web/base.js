@@ -1,9 +1,9 @@
-// Elements, numbers, and the texts that are packed into the page or lie beside it.
-// Whatever a model wrote reaches the page as text nodes alone.
+// Elements, numbers, and the texts that are packed into the page or into files next to it.
+// The texts of models reach the page only as text nodes.
 "use strict";
 
-/** What a lab's script puts in place of the page's own (labs/star/web): view(data), which comes first, and, if they
-    return anything, tab(run) and overview(run), facts(run, member), notes(run, member) and problems(data). */
+/** Functions of a lab's script (labs/star/web) that replace those of the page: view(data), which comes first, and, if
+    they return anything, tab(run) and overview(run), facts(run, member), notes(run, member) and problems(data). */
 const lab = {};
 const byId = (id) => document.getElementById(id);
 
@@ -24,37 +24,39 @@ const h = (tag, attributes, ...children) => fill(document.createElement(tag), at
 const s = (tag, attributes, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-/** One decimal, an exact half to the even digit, as the tables in the terminal have it. */
+/** One decimal, with an exact half rounded to the even digit, as in the terminal. */
 const decimal = (x) => (x % 1 === 0.25 ? x - 0.05 : x).toFixed(1);
 const percent = (share) => (share == null ? "–" : decimal(100 * share));
 const overRuns = (over) => `${percent(over.mean)} ± ${percent(over.std)}`; // mean and standard deviation
 const signed = (share) => (share >= 0 ? "+" : "−") + decimal(100 * Math.abs(share));
 const dollars = (n) => (n == null ? "unknown" : "$" + (n === 0 || n >= 1 ? n.toFixed(2) : n >= 0.01 ? n.toFixed(4) : n.toPrecision(3)));
 const count = (n) => (n == null ? "unknown" : Math.round(n).toLocaleString("en-US"));
-const plus = (a, b) => (a == null || b == null ? null : a + b); // with something unknown, the sum is
+const plus = (a, b) => (a == null || b == null ? null : a + b); // the sum is unknown (null) if a part is
 const seconds = (x) => (x >= 100 ? count(x) : x.toFixed(1)) + " s";
 const cut = (text, most) => ([...text].length > most ? [...text].slice(0, most - 1).join("") + "…" : text);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-/** What a step is called: its number, and what the scaffold did in it where that says more. */
+/** The name of a step: its number, and its stage if it has one. */
 const stepName = (step) => `t=${step.step}` + (step.stage ? ` ${step.stage}` : "");
-/** Of proofs that nobody has graded there are no accuracies. */
+/** Ungraded proofs have no accuracies. */
 const NOT_GRADED = "not graded";
 const isGraded = (run) => !run.head.metrics.steps.length || run.head.metrics.steps.some((step) => step.mean_accuracy.n > 0);
-/** Of proofs that are graded: points take the place of accuracies and votes. */
+/** Graded proofs have points in place of accuracies and votes. */
 const ofProofs = (run) => run.head.metrics.proofs != null;
-const MEAN_POINTS = () => `mean points / ${data.most}`;
+const MEAN_POINTS = () => `mean points, % of ${data.most}`;
 const SHARES = () => ({ points: MEAN_POINTS(), good: `${data.good} points or more`, full: `${data.most} points` });
-/** Whether it is a proof that a grader has seen, or was not to see: `worth` is its points / 7, null where they are missing. */
+/** Is it a graded proof, or one that no grader had to see? `worth` is its points / 7, null if they are missing. */
 const isProof = (member) => member.worth != null || member.ungraded != null;
-/** true, false, or null where nobody can say. */
+/** true, false, or null if it is not known. */
 const isRightOne = (member) => (!isProof(member) ? member.correct ?? null : member.worth == null ? null : member.worth * data.most > data.good - 1e-9);
 const rightness = (member) => ({ true: "right", false: "wrong" })[isRightOne(member)] ?? "quiet";
 const inPoints = (share) => decimal(share * data.most).replace(".0", "");
+/** Why a proof has no grade. */
+const whyUngraded = (member) => member.ungraded.replace("cut off", "truncated");
 /** The points of a proof, or why it has none. */
-const pointsOf = (member) => member.ungraded ?? `${inPoints(member.worth)}/${data.most}`;
-const judged = (member) => (isProof(member) ? (member.ungraded ? `no grade: ${member.ungraded}` : `${inPoints(member.worth)} of ${data.most} points`)
+const pointsOf = (member) => (member.ungraded ? whyUngraded(member) : `${inPoints(member.worth)}/${data.most}`);
+const judged = (member) => (isProof(member) ? (member.ungraded ? `no grade: ${whyUngraded(member)}` : `${inPoints(member.worth)} of ${data.most} points`)
   : member.correct == null ? NOT_GRADED : member.correct ? "right" : "wrong");
-/** The colour of a share of all points, from that of wrong to that of right, as #rrggbb: exported pictures carry it. */
+/** The colour of a share of all points, between the colours of wrong and right, as #rrggbb for exported pictures. */
 function shade(share) {
   const [low, high] = ["wrong", "right"].map((name) => [1, 3, 5].map((at) => parseInt(color(name).slice(at, at + 2), 16)));
   return "#" + low.map((x, i) => Math.round(x + (high[i] - x) * share).toString(16).padStart(2, "0")).join("");
@@ -71,9 +73,9 @@ async function unpacked(text) {
 
 const parts = new Map(); // id -> promise of the texts of a problem, for the newest KEPT
 const KEPT = 16;
-const awaited = new Map(); // id -> what to call when its file beside the page has come
+const awaited = new Map(); // id -> the function to call once its file has loaded
 
-/** Called by the files beside the page. */
+/** Called by the files next to the page. */
 function part(id, text) {
   awaited.get(id)?.(text);
 }
@@ -85,18 +87,18 @@ function fetched(id) {
       return answer.json();
     });
   }
-  const folder = document.body.dataset.beside;
+  const folder = document.body.dataset.texts;
   if (!folder) return Promise.resolve(null);
   const file = `${id}.js`;
   return new Promise((resolve, reject) => {
     awaited.set(id, resolve);
     const script = h("script", { src: `${encodeURIComponent(folder)}/${file}`, onload: () => { script.remove(); resolve(null); }, // unless its part has come
-      onerror: () => { script.remove(); reject(new Error(`${folder}/${file} is not beside this page`)); } });
+      onerror: () => { script.remove(); reject(new Error(`${folder}/${file} is not next to this page`)); } });
     document.head.append(script);
   }).finally(() => awaited.delete(id)).then((text) => text && unpacked(text));
 }
 
-/** The texts of a problem: of tier "a" answers and prompts, of tier "b" thinking. Null where there are none. */
+/** The texts of a problem: answers and prompts in tier "a", thinking in tier "b". Null if there are none. */
 function texts(run, problem, tier) {
   const id = `p${run}-${problem}-${tier}`;
   if (!parts.has(id)) {
@@ -109,10 +111,10 @@ function texts(run, problem, tier) {
   return parts.get(id);
 }
 
-/** What may be wider than the screen, scrolled by keys too. */
+/** A box for content wider than the screen, which keys scroll too. */
 const scroll = (label, child, more) => h("div", { class: "scroll " + (more || ""), tabindex: 0, role: "region", "aria-label": label }, child);
 
-/** Save an SVG as a file of its own: `picture` carries its colours in attributes. */
+/** Save an SVG as a file. The `picture` has its colours in attributes. */
 function exported(picture, name) {
   const { width, height } = picture.viewBox.baseVal;
   const copy = picture.cloneNode(true);

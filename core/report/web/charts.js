@@ -23,8 +23,8 @@ const SHAPES = {
 const SHAPE_NAMES = Object.keys(SHAPES);
 
 /**
- * Accuracy (shares, drawn in percent) over x. `series`: [{name, color, shape, dash, plain (without a band), points: [{x, y, low, high, words}]}],
- * words: what a pointer on the point shows.
+ * Accuracy (shares, drawn in percent) over x. `series`: [{name, color, shape, dash, plain (without a band), points: [{x, y, low, high, words}]}].
+ * A pointer on a point shows its words.
  */
 function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
   const width = Math.min(560, Math.max(300, byId("main").clientWidth - 26)), height = 330, // letters of one size on all screens
@@ -68,7 +68,7 @@ function chart({ title, xLabel, yLabel = "accuracy, %", series, whole }) {
   return picture;
 }
 
-/** What the marks of a chart mean, in rows from `y` on: its elements, and where they end. */
+/** The legend of a chart in rows from `y` on: its elements, and the y of its end. */
 function legend(series, width, y) {
   let x = 6;
   const entries = series.map((one) => {
@@ -83,7 +83,7 @@ function legend(series, width, y) {
   return [entries, y + 12];
 }
 
-/** A chart, and buttons that save it. */
+/** A chart with a button that saves it. */
 function figure(options, name) {
   const picture = chart(options);
   return h("figure", {}, h("figcaption", {}, options.title, picture.tagName === "svg" && exporting(() => picture, name)),

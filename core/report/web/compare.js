@@ -1,20 +1,19 @@
-// Several results side by side: the frontier of accuracy against tokens, paired differences, wins and losses.
+// Several results: accuracy against tokens, paired differences, wins and losses.
 
-function frontier(runs, metric, name) {
+function frontier(runs, metric, name, yLabel = `${name.toLowerCase()}, %`) {
   const colors = ["right", "wrong", "third", "fourth", "fifth", "sixth"].map(color);
   const series = runs.map((run, n) => {
     const sums = spent(run.head.metrics.steps), isKnown = !sums.includes(null);
-    const block = Math.floor(n / colors.length); // 18 results are told apart, also in grey
+    const block = Math.floor(n / colors.length); // 18 results differ, also in grey
     return { name: withN(run.name, run), plain: runs.length > colors.length, color: colors[n % colors.length], shape: SHAPE_NAMES[(n + block) % SHAPE_NAMES.length], dash: [null, "6 4", "2 3"][block % 3],
       points: !isKnown || !isGraded(run) ? [] : run.head.metrics.steps.map((step, t) =>
         asPoint(sums[t] / Math.max(1, run.head.problem_set.n) / (run.head.runs?.seeds.length || 1), step[metric], `${run.name}, ${stepName(step)}, ${count(sums[t])} tokens in all`)) };
   });
-  return figure({ title: `${name} against tokens`, xLabel: "completion tokens per problem so far",
-    yLabel: `${name.toLowerCase()}, %`, series }, `frontier-${metric}`);
+  return figure({ title: `${name} against tokens`, xLabel: "completion tokens per problem so far", yLabel, series }, `frontier-${metric}`);
 }
 
-/** Each problem's final mean accuracy in every result; those where results differ come first. Given a `caption`, the
-    columns of differences are left out: they speak for themselves. */
+/** Each problem's final mean accuracy in every result. Problems on which results differ come first. With a `caption`,
+    the table has no columns of differences. */
 function problemTable(runs, name = "Results by problem", caption) {
   const rows = new Map();
   for (const [n, run] of runs.entries()) for (const problem of run.problems) {
@@ -27,8 +26,8 @@ function problemTable(runs, name = "Results by problem", caption) {
     return found.length > 1 ? Math.max(...found) - Math.min(...found) : -1;
   };
   return scroll(name, h("table", { class: "map" },
-    h("caption", {}, h("span", {}, caption || (runs.every(ofProofs) ? `Mean points (of ${data.most}) after the last step, and % of them more than in the first result;`
-      : "Members that are right after the last step, and points more than in the first result;") + " the problems on which results differ most come first.")),
+    h("caption", {}, h("span", {}, caption || (runs.every(ofProofs) ? `Mean points (of ${data.most}) after the last step, and the difference from the first result in %.`
+      : "Right members after the last step, and the difference from the first result in points.") + " Problems on which results differ most come first.")),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "problem"), runs.map((run) => h("th", { scope: "col" }, run.name)),
       !caption && runs.slice(1).map((run) => h("th", { scope: "col" }, run.name + ", points")))),
     h("tbody", {}, [...rows.values()].sort((a, b) => spread(b) - spread(a)).map((there) => h("tr", {},
@@ -57,7 +56,7 @@ function comparing(data) {
     h("h2", {}, "Comparison"),
     data.table && atBudgets(data.table),
     comparison.notes.map((note) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), note)),
-    !lab.problems && runs.some(isGraded) && h("div", { class: "figures" }, runs.every(ofProofs) ? frontier(runs, "mean_accuracy", MEAN_POINTS())
+    !lab.problems && runs.some(isGraded) && h("div", { class: "figures" }, runs.every(ofProofs) ? frontier(runs, "mean_accuracy", "Mean points", MEAN_POINTS())
       : [frontier(runs, "mean_accuracy", "Mean accuracy"), frontier(runs, "majority_accuracy", "Majority accuracy")]),
     comparison.table && tableView(comparison.table),
     h("h3", {}, "Problem by problem"), lab.problems ? lab.problems(data) : problemTable(runs),

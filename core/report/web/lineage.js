@@ -1,9 +1,9 @@
-// The lineage of a population: columns t = 0..T, a node for each member, an edge from each parent to its child.
+// The lineage of a population: a column for each step, a node for each member, an edge from each parent to its child.
 
 const ROW = 30, HEAD = 44, PAD = 22, WIDTH = 1150;
 const lineageState = { byAnswer: false };
 
-/** Everything `id` was made from (up) or that was made from it (down): Set of "t,i". */
+/** The ancestors of `id` (up) or its descendants (down): a Set of "t,i". */
 function relatives(problem, id, down) {
   const found = new Set([id]);
   const [t0] = id.split(",").map(Number);
@@ -28,24 +28,25 @@ function showChosen() {
   if (inner.top < outer.top || inner.bottom > outer.bottom) frame.scrollTop += inner.top - outer.top - outer.height / 2;
 }
 
-const said = (member) => (member.error ? "failed" : isProof(member) ? pointsOf(member) : member.answer ?? (member.correct == null ? "proof" : "no answer"));
+/** The answer of a member in short. */
+const brief = (member) => (member.error ? "failed" : isProof(member) ? pointsOf(member) : member.answer ?? (member.correct == null ? "proof" : "no answer"));
 /** An answer's LaTeX as short plain text, for a label. */
 const plainly = (tex) => tex.replace(/\\[dt]?frac\{(\w+)\}\{(\w+)\}/g, "$1/$2").replace(/\\sqrt\{(\w+)\}/g, "√$1")
   .replace(/\\pi(?![a-z])/g, "π").replace(/\\(?:left|right|[,;! ])/g, "");
 
-/** Members of a step in the order in which they are drawn. */
+/** The members of a step in the order of the picture. */
 function drawnOrder(step) {
   const order = step.members.map((_, i) => i);
   if (!lineageState.byAnswer) return order;
-  // Groups say the same, however it is spelled; the largest is number 0. Those with right members come first.
+  // The members of a group have equal answers, and the largest is number 0. Groups with right members come first.
   if (hasPoints(step)) return order.sort((a, b) => (step.members[b].worth ?? -1) - (step.members[a].worth ?? -1) || a - b);
   const right = new Set(step.members.filter((m) => m.correct).map((m) => m.group));
   const rank = (m) => (m.group == null ? 2e6 : (right.has(m.group) ? 0 : 1e6) + m.group);
   return order.sort((a, b) => rank(step.members[a]) - rank(step.members[b]) || a - b);
 }
 
-/** What a node looks like: right a filled circle, wrong a square, no answer or no grade an empty diamond; a proof has the
-    colour of its points. */
+/** The mark of a node: a circle for right, a square for wrong, an empty diamond without an answer or grade. Proofs have
+    the colour of their points. */
 function mark(member, x, y) {
   const right = color("right"), wrong = color("wrong"), ink = color("quiet");
   if (member.worth != null) return fill((isRightOne(member) ? SHAPES.circle : SHAPES.square)(x, y, 8), { fill: shade(member.worth) }, []);
@@ -55,7 +56,7 @@ function mark(member, x, y) {
 }
 
 /**
- * The picture. `chosen` is the open member, "t,i"; `dims(member, t, i)` says who is filtered out; `open(t, i)` opens one.
+ * The picture. `chosen` is the open member, "t,i"; `dims(member, t, i)` is true for members that the filter hides; `open(t, i)` opens one.
  */
 function lineage(problem, chosen, dims, open) {
   const most = Math.max(...problem.steps.map((step) => step.members.length));
@@ -70,8 +71,8 @@ function lineage(problem, chosen, dims, open) {
   const X = (t) => PAD + t * COLUMN + 8, Y = (t, i) => HEAD + (places[t][i] + 0.5) * rowHeight;
   const size = most > 16 ? 11 : 12.5;
   const fitting = Math.max(9, Math.floor((COLUMN - 84) / (0.62 * size)));
-  const label = (member) => cut(plainly(said(member)), fitting);
-  // Where an edge begins: behind the label, lest its first piece reads as a minus sign.
+  const label = (member) => cut(plainly(brief(member)), fitting);
+  // An edge begins after the label, or its first piece would look like a minus sign.
   const labelEnd = (member) => 18 + 0.62 * size * ([...label(member)].length + (member.doubt ? 1.5 : 0));
   const ink = color("ink"), quiet = color("quiet");
   const halo = { "paint-order": "stroke", stroke: color("surface"), "stroke-width": 4, "stroke-linejoin": "round" }; // over edges
@@ -92,7 +93,7 @@ function lineage(problem, chosen, dims, open) {
           stroke: parent.worth != null ? shade(parent.worth) : isRightOne(parent) == null ? quiet : isRightOne(parent) ? color("right") : color("wrong"), "stroke-opacity": 0.28, "stroke-width": 1.3,
           "stroke-dasharray": isRightOne(parent) === false ? "5 3" : null }));
       }
-      const words = `${stepName(step)}, member ${i}: ${said(member)}, ${judged(member)}${
+      const words = `${stepName(step)}, member ${i}: ${brief(member)}, ${judged(member)}${
         member.doubt ? `, doubt: ${member.doubt}` : ""}${member.parents.length ? `, from ${member.parents.join(", ")}` : ""}`;
       const node = s("g", { tabindex: chosen === id ? 0 : -1, role: "button", "aria-label": words, "data-id": id, class: "node",
         opacity: dims(member, t, i) ? 0.2 : null, "aria-pressed": chosen === id ? "true" : "false",
@@ -110,7 +111,7 @@ function lineage(problem, chosen, dims, open) {
   });
   picture.append(edges, nodes);
 
-  /** Light up one member's ancestors and descendants; all alike where there is none. */
+  /** Light up the ancestors and descendants of a member. Without one, all look alike. */
   function light(id) {
     const family = id && new Set([...relatives(problem, id, false), ...relatives(problem, id, true)]);
     const up = id && relatives(problem, id, false), down = id && relatives(problem, id, true);

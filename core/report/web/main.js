@@ -1,4 +1,4 @@
-// What the address says is shown: #/RUN/overview, #/RUN/map, #/RUN/problem/NUMBER/STEP/MEMBER, #/RUN/search, #/compare, or the view of a lab.
+// The address chooses the view: #/RUN/overview, #/RUN/map, #/RUN/problem/NUMBER/STEP/MEMBER, #/RUN/search, #/compare, or the view of a lab.
 
 let data = null;
 const VIEWS = { overview: "Overview", map: "Problems", search: "Search" };
@@ -40,7 +40,7 @@ function show() {
   if (page === shown && now.view === "problem") { // another member of the same problem: stay where the reader was
     const again = document.querySelector(".lineage-frame");
     if (again) [again.scrollLeft, again.scrollTop] = place;
-    const next = focused?.dataset.id ? `[data-id="${now.t},${now.i}"]` : ".member"; // where the focus goes on
+    const next = focused?.dataset.id ? `[data-id="${now.t},${now.i}"]` : ".member"; // the next focus
     if (wasInside) document.querySelector(next)?.focus({ preventScroll: true });
     if (focused?.dataset.id) document.querySelector(".member h3")?.scrollIntoView({ block: "nearest" });
   } else if (shown && page !== shown) {
@@ -73,7 +73,7 @@ function prepare(found) {
   return found;
 }
 
-/** While a run goes on: look for newer results, and show them where the reader is, if there is anything new to see. */
+/** During a run: ask for newer results, and show them unless the reader would be disturbed. */
 async function live(every) {
   let tag = null;
   for (;;) {
@@ -92,8 +92,8 @@ async function live(every) {
       const isReading = document.querySelector(".member details[open]") || document.activeElement?.matches("input, select");
       if (!isReading && !(problem && JSON.stringify(problem) === before)) show();
     } catch (error) {
-      byId("pulse").textContent = byId("said").textContent = error instanceof TypeError
-        ? "The live server does not answer any more." : `Nothing newer: ${error.message}`;
+      byId("pulse").textContent = byId("status").textContent = error instanceof TypeError
+        ? "The live server does not answer any more." : `No newer results: ${error.message}`;
     }
   }
 }

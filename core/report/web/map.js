@@ -1,15 +1,15 @@
-// Problem × step: how many members are right, of proofs their mean points, and which problems aggregation lost.
+// Problem × step: the number of right members or the mean points of proofs, and the problems that aggregation lost.
 
 const hasPoints = (step) => step.members.some(isProof);
-/** Of members that are right; of proofs, of all points. Proofs have no vote: their score is the mean of their grades. */
+/** The share of right members, or of all points. Proofs have no vote: their score is the mean of their grades. */
 const rightShare = (step) => (hasPoints(step) ? step.majority_correct ?? 0 : step.members.filter((member) => member.correct).length / step.members.length);
 const isRight = (step) => (hasPoints(step) ? step.majority_correct * data.most > data.good - 1e-9 : step.majority_correct > 0.5);
 const isUngraded = (step) => step.majority_correct == null; // by anybody
-/** What a cell says of a population. */
+/** The text of a population's cell. */
 const shareOf = (step) => (hasPoints(step) ? inPoints(step.majority_correct) : `${Math.round(rightShare(step) * step.members.length)}/${step.members.length}`);
 const voteMark = (step) => (isUngraded(step) || hasPoints(step) ? "" : step.majority_correct === 1 ? "✓" : step.majority_correct === 0 ? "✗" : "½"); // a tie scores its share
 
-/** What became of a problem's majority between t=0 and its last step. */
+/** The change of a problem's majority from t=0 to its last step. */
 function fate(problem) {
   if (!problem.steps.length) return "none";
   if (isUngraded(problem.steps.at(-1))) return "ungraded";
@@ -65,9 +65,9 @@ function problemsMap(run) {
   draw();
   return [
     h("h2", {}, "Problems × steps"),
-    h("p", { class: "quiet" }, ofProofs(run) ? `Mean points (of ${data.most}) by problem and step; lost and won: ${data.good} or more on average at t=0, and at the end. `
-      : "Members that are right, by problem and step; ✓ and ✗ say whether the majority is, ½ that it is tied. ",
-      "A cell opens the population."),
+    h("p", { class: "quiet" }, ofProofs(run) ? `Mean points (of ${data.most}) by problem and step. Lost: a mean of ${data.good} or more only at t=0; won: only at the end. `
+      : "Right members by problem and step. ✓: the majority is right, ✗: it is wrong, ½: it is tied. ",
+      "Click a cell to open the population."),
     h("div", { class: "bar" }, choice("order by", "order", ORDERS), choice("show", "kind", KINDS), shown),
     scroll("Problems by steps", h("table", { class: "map" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "problem"), Array.from({ length: steps }, (_, t) => h("th", { scope: "col" }, `t=${t}`)),

@@ -1,15 +1,15 @@
-// The overview of a run: what ran, what makes it doubtful, accuracy over steps, tokens and shares.
+// The overview of a run: model and problems, warnings, accuracy over steps, tokens and shares.
 
 const rated = (e) => `${percent(e.value)}% [${percent(e.low)}, ${percent(e.high)}], n=${e.n}`;
 const asPoint = (x, e, words) => ({ x, y: e.value, low: e.low, high: e.high, words: `${words}: ${rated(e)}` });
 
-/** By step, over how many problems its accuracies are, where that is not all problems at each step. */
+/** The numbers of problems in the accuracies of each step, if a step lacks some. */
 function numbers(run) {
   if (!isGraded(run)) return [];
   const found = run.head.metrics.steps.map((step) => step.mean_accuracy.n);
   return found.some((n) => n !== run.head.problem_set.n) ? found : [];
 }
-/** The same in words, behind `name`. */
+/** The `name` with these numbers. */
 function withN(name, run) {
   const counted = numbers(run).filter((n) => n > 0 || !ofProofs(run)), most = Math.max(...counted), least = Math.min(...counted);
   return counted.some((n) => n !== run.head.problem_set.n) ? `${name}, n=${most}${least < most ? ` to ${least}` : ""}` : name;
@@ -21,7 +21,7 @@ function accuracyFigure(run) {
   if (ofProofs(run)) {
     const proofs = run.head.metrics.proofs, last = steps.findLast((step) => step.mean_accuracy.n > 0);
     const atEnd = (name, color, shape) => ({ name: SHARES()[name], color, shape, points: last ? [asPoint(last.step, proofs[name], SHARES()[name])] : [] });
-    return figure({ title: `What proofs are worth`, xLabel: "step t", yLabel: "%", whole: true, series: [
+    return figure({ title: "Points of proofs", xLabel: "step t", yLabel: "%", whole: true, series: [
       { name: MEAN_POINTS(), color: blue, shape: "circle", points: steps.map((step) => asPoint(step.step, step.mean_accuracy, stepName(step))) },
       atEnd("good", orange, "square"), atEnd("full", color("third"), "triangle"),
     ] }, run.name + "-points");
@@ -51,10 +51,10 @@ function spent(steps) {
 
 function tokensFigure(run) {
   const steps = run.head.metrics.steps, sums = spent(steps);
-  if (sums.includes(null)) return h("p", { class: "quiet" }, "Accuracy against tokens: the server did not report how many tokens its replies took.");
+  if (sums.includes(null)) return h("p", { class: "quiet" }, "Accuracy against tokens: the server did not report the tokens of its replies.");
   const over = (of) => steps.map((step, t) => asPoint(sums[t], of(step), `${stepName(step)}, ${count(sums[t])} tokens`));
   if (ofProofs(run)) {
-    return figure({ title: `${MEAN_POINTS()} against tokens`, xLabel: `completion tokens so far${run.head.runs ? `, ${run.head.runs.seeds.length} runs` : ""}`, yLabel: "%", series: [
+    return figure({ title: "Mean points against tokens", xLabel: `completion tokens so far${run.head.runs ? `, ${run.head.runs.seeds.length} runs` : ""}`, yLabel: "%", series: [
       { name: MEAN_POINTS(), color: color("right"), shape: "circle", points: over((step) => step.mean_accuracy) }] }, run.name + "-tokens");
   }
   return figure({ title: withN("Accuracy against tokens", run), xLabel: `completion tokens so far${run.head.runs ? `, ${run.head.runs.seeds.length} runs` : ""}`, series: [
@@ -71,7 +71,7 @@ function facts(run) {
     engine: [engine.kind, engine.version].filter(Boolean).join(" "),
     problems: `${problem_set.name}, n=${problem_set.n}`,
     ...(run.head.runs ? { runs: `${run.head.runs.by} of each problem in the runs with SEED=${run.head.runs.seeds.join(", ")}` } : {}),
-    ...(grading ? { grader: `${grading.model}, prompt ${grading.prompt ?? "what fits each problem"}, ${plural(grading.gradings, "grading")} (${grading.grades} of each proof); ${
+    ...(grading ? { grader: `${grading.model}, prompt ${grading.prompt ?? "by problem"}, ${plural(grading.gradings, "grading")} (${grading.grades} of each proof); ${
       count(grading.input_tokens)} tokens read, ${count(grading.output_tokens)} written${grading.cost == null ? "" : `, ${dollars(grading.cost)}`}` } : {}),
     time: `${run.head.started} to ${run.head.ended} (${seconds(run.head.metrics.seconds)})`,
     code: provenance.git_commit ? `${provenance.git_commit}${provenance.git_dirty ? ", with changes" : ""}` : "unknown",
@@ -96,29 +96,28 @@ function headline(run) {
   const proofs = run.head.metrics.proofs;
   const worth = (name) => [`n=${proofs[name].n}`, proofs.runs && `${proofs.runs[name].values.length} runs ${overRuns(proofs.runs[name])}`, `[${percent(proofs[name].low)}, ${percent(proofs[name].high)}]`].filter(Boolean).join(" · ");
   return h("div", { class: "cards" },
-    proofs ? Object.entries(SHARES()).map(([name, words]) => card(`${words}, %`, percent(proofs[name].value), worth(name))) : isGraded(run) ? [
+    proofs ? Object.entries(SHARES()).map(([name, words]) => card(name === "points" ? words : `${words}, %`, percent(proofs[name].value), worth(name))) : isGraded(run) ? [
       card("mean accuracy, %", percent(last.mean_accuracy.value), range("mean_accuracy")),
       card("majority accuracy, %", percent(last.majority_accuracy.value), range("majority_accuracy")),
-    ] : card("grades", NOT_GRADED, "nobody has said yet what these proofs are worth"),
+    ] : card("grades", NOT_GRADED, "scripts/grade.sh grades these proofs"),
     card("completion tokens", short(tokens.completion), `${run.head.runs ? `in ${run.head.runs.seeds.length} runs · ` : ""}${short(tokens.prompt)} prompt, ${
       tokens.cached == null ? "cached unknown" : percent(tokens.cached / Math.max(1, tokens.prompt)) + "% of it cached"}`),
     run.head.prices && card("cost", dollars(run.head.metrics.cost), [`${run.head.prices.read} read, ${run.head.prices.cached} cached, ${
-      run.head.prices.written} written: dollars for a million tokens`, run.head.metrics.spent != null && `${dollars(run.head.metrics.spent)} spent by the run, also on what failed`].filter(Boolean).join(" · ")),
+      run.head.prices.written} written: dollars for a million tokens`, run.head.metrics.spent != null && `${dollars(run.head.metrics.spent)} spent by the run, also for failed requests`].filter(Boolean).join(" · ")),
     isGraded(run) && !proofs && steps.length > 1 && card("problems lost / won", `${lost(run)} / ${won(run)}`, "majority right at t=0 and wrong at the end / the reverse"),
     isGraded(run) && checks && card("verification AUC", checks.auc == null ? "–" : checks.auc.toFixed(3), `${count(checks.right)} right, ${count(checks.wrong)} wrong candidates${
-      checks.within?.n ? ` · within a problem, %: ${rated(checks.within)}` : ""}`));
+      checks.auc_within?.n ? ` · within a problem, %: ${rated(checks.auc_within)}` : ""}`));
 }
 
 function overview(run) {
   return [
     h("h2", {}, run.title),
     run.head.warnings.map((warning) => h("p", { class: "warning" }, h("span", { "aria-hidden": "true" }, "⚠ "), warning)),
-    run.missing > 0 && h("p", { class: "warning" }, `${plural(run.missing, "completion")} of these results ${
-      run.missing === 1 ? "is" : "are"} not in the journal: their texts can't be shown.`),
+    run.missing > 0 && h("p", { class: "warning" }, `The journal lacks ${plural(run.missing, "completion")} of these results: the texts can't be shown.`),
     headline(run),
     isGraded(run) && h("div", { class: "figures" }, accuracyFigure(run), tokensFigure(run)),
     run.points && tableView(run.points),
     tableView(run.steps),
-    h("h3", {}, "What ran"), facts(run),
+    h("h3", {}, "Configuration"), facts(run),
   ];
 }

@@ -57,8 +57,8 @@ function maths(tex, displayMode) {
   return place;
 }
 
-/** Text with its mathematics drawn and its Markdown set; what can't be read stays as it is, and so does what lies deeper
-    than bold in a heading. */
+/** Text with its mathematics drawn and its Markdown set. Unreadable parts stay as they are, and so do parts deeper than
+    bold in a heading. */
 function rich(text, depth = 0) {
   if (readingState.source || depth > 2) return [text];
   if (!depth) room = MOST_MATHS;
@@ -78,7 +78,7 @@ function rich(text, depth = 0) {
   return [...out, text.slice(end)];
 }
 
-/** A long text, its first part at once; `set` makes nodes of a text. */
+/** A long text, of which the first part is shown at once. `set` turns a text into nodes. */
 function prose(text, label, set = rich) {
   const box = h("div", { class: "prose", tabindex: 0, role: "region", "aria-label": label }, set(text.slice(0, LONG)));
   if (text.length <= LONG) return box;
@@ -94,13 +94,13 @@ function prose(text, label, set = rich) {
   return [box, more];
 }
 
-/** The messages of a prompt as they were sent. Texts of members stand in it as references (core/report/texts.py). */
+/** The messages of a prompt as they were sent. Texts of members are references (core/report/texts.py). */
 function sentMessages(prompt, answers, thoughts) {
   const whole = (piece) => (typeof piece === "string" ? piece : ((piece.part === "thinking" ? thoughts : answers)[piece.of][piece.part]));
   return prompt.map(({ role, content }) => ({ role, content: content.map(whole).join("") }));
 }
 
-/** The same as one text; of several messages, or one that is not the user's, each begins with its role. */
+/** A prompt as one text. Each message begins with its role, unless there is only one by the user. */
 function promptText(prompt, answers, thoughts) {
   const sent = sentMessages(prompt, answers, thoughts);
   if (sent.length === 1 && sent[0].role === "user") return sent[0].content;
@@ -136,9 +136,9 @@ async function member(run, problem, t, i, place) {
   const parents = one.parents.map((j) => h("a", { href: link(run, problem, t - 1, j) }, `t=${step.step - 1} member ${j}`));
   place.replaceChildren(
     h("h3", {}, `${stepName(step)}, member ${i} `, isProof(one) ? h("span", { class: rightness(one) }, judged(one))
-      : one.correct == null ? NOT_GRADED : h("span", { class: judged(one) }, `${one.correct ? "✓" : "✗"} ${cut(said(one), 40)}`)),
+      : one.correct == null ? NOT_GRADED : h("span", { class: judged(one) }, `${one.correct ? "✓" : "✗"} ${cut(brief(one), 40)}`)),
     facts1(run, one, step),
-    parents.length ? h("p", {}, "made from ", parents.flatMap((a, n) => (n ? [", ", a] : [a]))) : "",
+    parents.length ? h("p", {}, "parents: ", parents.flatMap((a, n) => (n ? [", ", a] : [a]))) : "",
     h("p", { class: "quiet", role: "status" }, "reading …"));
   const note = place.lastElementChild;
   let answers, thoughts;
@@ -155,7 +155,7 @@ async function member(run, problem, t, i, place) {
     return;
   }
   note.remove();
-  byId("said").textContent = place.firstElementChild.textContent;
+  byId("status").textContent = place.firstElementChild.textContent;
   const more = thoughts?.[`${t},${i}`];
   const thinking = more?.thinking;
   const fold = (name, text, set) => {
@@ -168,11 +168,11 @@ async function member(run, problem, t, i, place) {
     thoughts?.error && h("p", { class: "warning" }, `The thinking can't be read: ${thoughts.error.message}.`),
     thinking && fold(`Thinking (${count(thinking.length)} characters)`, () => thinking),
     h("h4", {}, isProof(one) ? "Proof" : "Answer"), prose(mine.answer || (one.error ? "(failed)" : "(empty)"), "Answer"),
-    mine.forced != null && [h("h4", {}, "Forced answer (thinking was closed at the cap)"), prose(mine.forced, "Forced answer")],
+    mine.forced != null && [h("h4", {}, "Forced answer (thinking was truncated)"), prose(mine.forced, "Forced answer")],
     sent(mine.prompt ?? more?.prompt, "Prompt"),
     (more?.reasons || []).flatMap((reason, n) => [
       h("h4", {}, `The grader's words${one.grades?.length > 1 ? ` ${n + 1}` : ""}: ${one.grades?.[n] == null ? "no points" : `${one.grades[n]} points`}`), prose(reason || "(nothing)", "The grader's words")]),
-    (more?.gradings || []).flatMap((call, n) => [fold(`Grading ${n + 1}, thinking and all`, () => call.text), sent(call.prompt, `Prompt of grading ${n + 1}`)]),
+    (more?.gradings || []).flatMap((call, n) => [fold(`Grading ${n + 1}, with thinking`, () => call.text), sent(call.prompt, `Prompt of grading ${n + 1}`)]),
     (more?.side_calls || []).flatMap((call, n) => {
       const name = one.verdicts ? `Verification ${n + 1}` : `Side call ${n + 1}`;
       return [fold(one.verdicts ? `${name}: ${one.verdicts[n] ?? "unreadable"}` : name, () => call.text), sent(call.prompt, `Prompt of ${name.toLowerCase()}`)];
@@ -181,7 +181,7 @@ async function member(run, problem, t, i, place) {
 }
 
 const GRADED_BY = { solution: "Reference solution", guidelines: "Guidelines for graders", grading_scheme: "Marking scheme" };
-/** What the proofs of a problem are graded by, read when it is opened. */
+/** The references for grading the proofs of a problem, read when they are opened. */
 const gradedBy = (run, problem) => (problem.graded_by || []).map((name) => {
   const details = h("details", {}, h("summary", {}, GRADED_BY[name] ?? name));
   details.addEventListener("toggle", () => {
@@ -196,16 +196,16 @@ const gradedBy = (run, problem) => (problem.graded_by || []).map((name) => {
 
 const link = (run, problem, t, i) => `#/${run.number}/problem/${problem.number}` + (t == null ? "" : `/${t}/${i}`);
 
-/** The members that the filter lets through, in order: what j and k step through. */
+/** The members that pass the filter, in the order of the keys j and k. */
 const passing = (problem) => problem.steps.flatMap((step, t) => step.members.map((m, i) => [t, i, m])).filter(([, , m]) => FILTERS[readingState.filter](m));
 
 function reading(run, problem, t, i) {
-  const beside = (by, sign, rel) => {
+  const neighbour = (by, sign, rel) => {
     const other = run.problems[problem.number + by];
     return h("a", { class: "button", href: other ? link(run, other) : null, "aria-label": `${rel === "prev" ? "previous" : rel} problem`, rel }, sign);
   };
   const head = [
-    h("div", { class: "bar" }, beside(-1, "‹", "prev"), h("h2", {}, `Problem ${problem.id}`), beside(1, "›", "next"),
+    h("div", { class: "bar" }, neighbour(-1, "‹", "prev"), h("h2", {}, `Problem ${problem.id}`), neighbour(1, "›", "next"),
       h("span", { class: "quiet" }, `${problem.graded_by ? "asks for a proof" : problem.answer == null ? "no reference answer" : `reference answer ${problem.answer}`} · ${FATES[fate(problem)]}`)),
     problem.statement != null && h("div", { class: "statement", tabindex: 0, role: "region", "aria-label": "Statement" }, rich(cut(problem.statement, 20000))),
     gradedBy(run, problem),
@@ -230,7 +230,7 @@ function reading(run, problem, t, i) {
     onchange: (event) => { state[key] = event.target.checked; after(); } }), " " + name);
   const show = () => {
     if (chosen) return member(run, problem, t, i, place);
-    place.replaceChildren(h("p", { class: "quiet" }, "Choose a member to read it. Arrow keys move in the picture, j and k from member to member, n and p from problem to problem."));
+    place.replaceChildren(h("p", { class: "quiet" }, "Choose a member to read it. Keys: arrows move in the picture, j and k go to the next and previous member, n and p to the next and previous problem."));
   };
   show();
   return [
@@ -245,7 +245,7 @@ function reading(run, problem, t, i) {
   ];
 }
 
-/** Step to the next (or last) member that the filter lets through. */
+/** Open the next or previous member that passes the filter. */
 function stepMember(run, problem, t, i, by) {
   const list = passing(problem);
   if (!list.length) return;

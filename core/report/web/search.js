@@ -26,7 +26,7 @@ async function find(run, words, kinds, onHit, onProgress) {
   onProgress(run.problems.length, hits ? plural(hits, "member") : "nothing found");
 }
 
-const searches = new Map(); // run number -> its search as it stands, for who comes back from a hit
+const searches = new Map(); // run number -> its search, kept for the way back from a hit
 
 function searchView(run) {
   if (!searches.has(run.number)) searches.set(run.number, newSearch(run.number));
@@ -42,7 +42,7 @@ function newSearch(number) {
     event.preventDefault();
     hits.replaceChildren();
     if (!box.value) return;
-    const run = data.runs[number]; // the newest, while a run goes on
+    const run = data.runs[number]; // the newest data of a live run
     find(run, box.value, kinds.value, (problem, t, i, where, before, match, after) =>
       hits.append(h("li", {}, h("a", { href: link(run, problem, t, i) }, `${problem.id} t=${problem.steps[t].step} member ${i}`), ` ${where}: …${before}`, h("mark", {}, match), after + "…")),
     (done, words) => (progress.textContent = words || `looked through ${done} of ${plural(run.problems.length, "problem")} …`));

@@ -1,4 +1,4 @@
-// Tables as core/report/table.py gives them. Rows may open the results that they are about.
+// Tables from core/report/table.py. Rows may open their results.
 const opened = (place) => `#/${place}/overview`;
 
 function tableView(table) {

@@ -17,7 +17,7 @@ from core.report import tables
 from core.report.budgets import counting
 from core.report.matched import Matched
 from core.results import read, records
-from core.results.data import archive
+from core.results.find import archive
 from core.results.merge import merge
 from core.results.model import Head
 from core.session.regrade import Kept

@@ -62,7 +62,7 @@ function tracesView(run) {
     shown.textContent = `${count(found.length)} of ${plural(rows.length, "sample")}`;
     body.replaceChildren(...found.slice(0, most).map(({ problem, step, t, i, one }) => h("tr", {},
       h("th", { scope: "row" }, h("a", { href: link(run, problem, t, i), "aria-label": `${problem.id}, ${step.stage || stepName(step)}` }, problem.id)), h("td", {}, step.stage || stepName(step)),
-      h("td", { class: isDropped(one) ? "wrong" : "right" }, fateOf(one)), h("td", {}, cut(said(one), 40)), h("td", {}, cut(problem.answer ?? "–", 40)),
+      h("td", { class: isDropped(one) ? "wrong" : "right" }, fateOf(one)), h("td", {}, cut(brief(one), 40)), h("td", {}, cut(problem.answer ?? "–", 40)),
       h("td", {}, count(one.completion_tokens)))));
     more.hidden = found.length <= most;
     more.textContent = `show more (${count(found.length - most)} left)`;

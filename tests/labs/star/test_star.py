@@ -11,7 +11,7 @@ import pytest
 from core import constants
 from core.base.errors import UserError
 from core.base.files import DATA
-from core.results.data import Results
+from core.report.data import Results
 from core.results.stages import NAME
 from labs.star import record as rounds
 from labs.star.constants import StarConstants

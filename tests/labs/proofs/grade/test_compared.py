@@ -71,7 +71,7 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
             for place, problem in enumerate(read.read(path)[1]):
                 wanted = counting(problem.steps, matched.budgets)
                 for step in problem.steps:
-                    assert all((m.points is not None) == (step.step in wanted) for m in step.members)
+                    assert all(m.is_proof == (step.step in wanted) for m in step.members)
                 for budget in matched.budgets:
                     [number] = counting(problem.steps, [budget]) or [None]
                     if number is None:
@@ -89,7 +89,7 @@ def test_proofs_are_written_graded_if_a_budget_stops_there_and_compared_by_point
     assert against["n"] == 3 and against["p_holm"] >= against["p"] and after["samples", low]["against"] is None
     assert all(after[key]["tokens"] == before[key]["tokens"] for key in after), "budgets stay as they were"
     table = (folder / "table.txt").read_text()
-    assert table in out and "mean points / 7" in table and "accuracy" not in table and "majority" not in table
+    assert table in out and "mean points, % of 7" in table and "accuracy" not in table and "majority" not in table
     assert (folder / "frontier.png").read_bytes()[:4] == b"\x89PNG"
     kept = desk.grader.asked
     assert desk.run("grade", "99_small", desk.card())[0] == 0 and desk.grader.asked == kept and rows(folder) == after
