@@ -32,7 +32,7 @@ class Scheme(NamedTuple):
 
 def read(text: str, shown: str = "") -> Scheme | None:
     """Read the scheme at the end of `text`; None if a line breaks the form, or if it quotes the text `shown`."""
-    lines = [line.strip() for line in text.split("\n") if line.strip(" \t\r`")]  # without Markdown's fences
+    lines = [line.strip() for line in text.split("\n") if line.strip().strip("`").strip()]  # without Markdown's fences
     begins = [place for place, line in enumerate(lines) if _section(line) == CHECKPOINTS]
     if not begins or len(lines) < begins[-1] + 2:
         return None

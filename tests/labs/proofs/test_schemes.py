@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labs.proofs.schemes import read
@@ -115,6 +115,7 @@ def test_a_written_scheme_is_read_again_and_its_fault_is_that_of_a_sum_by_hand(g
     assert (found.fault is None) == all(sum(worth for worth, _ in way) == 7 for way in ways)
 
 
+@example("\x1f", "")
 @given(st.text(), st.text())
 def test_any_text_is_read_or_not(text: str, shown: str) -> None:
     found = read(f"Checkpoints:\n{text}\nNo credit:\n- none\nDeductions:\n- none", shown)
