@@ -1,8 +1,6 @@
 """The embedded model's network: Qwen3's architecture, small, in plain PyTorch.
 
-Parameter names are those of Hugging Face's Qwen3ForCausalLM, so that the safetensors file loads there unchanged and
-scripts/embedded/gguf_file.py can rename them by a table.
-"""
+Parameters have the names of Hugging Face's Qwen3ForCausalLM, so its safetensors file loads there unchanged."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +12,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the network; the defaults are those that train.py makes."""
+    """The sizes of the network; the defaults are the embedded model's (scripts/embedded/train.py)."""
 
     vocab: int
     dim: int = 128
@@ -29,7 +27,7 @@ class Shape:
 
 
 def shape_of(weights: dict[str, Tensor]) -> Shape:
-    """The sizes that a checkpoint's weights show; the others are the defaults."""
+    """Read the sizes from a checkpoint's weights; the others are the defaults."""
     first = "model.layers.0."
     vocab, dim = weights["model.embed_tokens.weight"].shape
     head_dim = len(weights[f"{first}self_attn.q_norm.weight"])
@@ -46,7 +44,7 @@ def shape_of(weights: dict[str, Tensor]) -> Shape:
 
 
 def rope_tables(shape: Shape) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of every position, each (context, head_dim), both halves alike as in Qwen3."""
+    """Return cosines and sines of all positions, each (context, head_dim), both halves equal as in Qwen3."""
     steps = torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim
     angles = torch.outer(torch.arange(shape.context, dtype=torch.float32), shape.rope_base**-steps)
     angles = torch.cat((angles, angles), dim=-1)
@@ -59,7 +57,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class RMSNorm(nn.RMSNorm):
-    """In the dtype of its input, which under autocast differs from the weight's."""
+    """A norm in the dtype of its input, which under autocast differs from the weight's."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
@@ -84,7 +82,7 @@ class Attention(nn.Module):
         k = rotate(self.k_norm(self.k_proj(x).view(per_head)).transpose(1, 2), cos, sin)
         v = self.v_proj(x).view(per_head).transpose(1, 2)
         grouped = self.shape.kv_heads != self.shape.heads
-        on_cpu = x.device.type == "cpu"  # where bf16 attention is slow
+        on_cpu = x.device.type == "cpu"  # bf16 attention is slow there
         with torch.autocast(x.device.type, torch.bfloat16, enabled=not on_cpu):
             q, k, v = (t.float() if on_cpu else t.to(v.dtype) for t in (q, k, v))
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
@@ -124,7 +122,7 @@ class Decoder(nn.Module):
 
 
 class Qwen3(nn.Module):
-    """Decoder with tied embeddings."""
+    """A decoder with tied embeddings."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -140,7 +138,7 @@ class Qwen3(nn.Module):
                 nn.init.normal_(weight, std=0.02 / (2 * shape.layers) ** 0.5 if branch_end else 0.02)
 
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Final hidden states (batch, length, dim) of tokens (batch, length)."""
+        """Return the final hidden states (batch, length, dim) of tokens (batch, length)."""
         length = tokens.shape[1]
         x = self.model.embed_tokens(tokens)
         for block in self.model.layers:
@@ -152,8 +150,8 @@ class Qwen3(nn.Module):
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Newton-Schulz approximation of the nearest semi-orthogonal matrices (Muon's quintic coefficients). Each by
-    itself: (count, rows, columns)."""
+    """Approximate the nearest semi-orthogonal matrices (count, rows, columns) by Newton-Schulz, with Muon's
+    coefficients."""
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[1] > matrices.shape[2]
     x = (matrices.mT if tall else matrices).bfloat16()
@@ -165,10 +163,10 @@ def orthogonalised(matrices: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, orthogonalised: https://kellerjordan.github.io/posts/muon/ . For matrices only."""
+    """Orthogonalised momentum, for matrices only: https://kellerjordan.github.io/posts/muon/ ."""
 
     def __init__(self, weights: list[Tensor], lr: float, momentum: float = 0.95) -> None:
-        alike: dict[torch.Size, list[Tensor]] = {}  # those of one shape are worked on together
+        alike: dict[torch.Size, list[Tensor]] = {}  # matrices of one shape are stacked
         for weight in weights:
             alike.setdefault(weight.shape, []).append(weight)
         super().__init__([{"params": group} for group in alike.values()], {"lr": lr, "momentum": momentum})

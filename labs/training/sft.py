@@ -1,9 +1,8 @@
-"""Supervised fine-tuning of a folder in Hugging Face's layout: trl's SFTTrainer, with peft's LoRA or on all weights.
-Nothing is fetched, nothing is reported to anyone. It imports torch: whoever imports it does so where it trains.
+"""Supervised fine-tuning of a folder in Hugging Face's layout by trl's SFTTrainer, with peft's LoRA or all weights.
 
-On a GPU in bf16 (all weights: float32 beneath it), on a CPU in float32, with gradient checkpointing. On a CPU of one
-machine equal data, seed and start give equal weights.
-"""
+Nothing is fetched or reported. On a GPU in bf16 (all weights: also in float32), on a CPU in float32, with gradient
+checkpointing. On a CPU of one machine equal data, seed and start give equal weights. Imports torch, so import it only
+to train."""
 
 import gc
 import json
@@ -33,14 +32,14 @@ from labs.training.architectures import UNUSED, read_object
 from labs.training.chat import Chat
 from labs.training.encode import Encoded, encoded
 from labs.training.memory import LONGEST, STEP_ROWS, rows_at_once
-from labs.training.outcome import Options, Outcome, Told, peak_memory
+from labs.training.outcome import Options, Outcome, Progress, peak_memory
 from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
 from labs.training.starts import ADAPTER, Start, lora_names, write_base
 
 ALPHA = 2  # of LoRA, by its rank: what the matrices add is scaled by it
 CLIP = 1.0  # norm of the gradient
-# What a folder holds beside its weights; other files may say what is not so of the new ones.
+# Files to copy with the weights; others may be wrong for new weights.
 COPIED = (
     *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "model.safetensors.index.json"),
@@ -49,9 +48,8 @@ SEEDS = 2**32  # as many as numpy takes
 IGNORED = -100  # the label of a token without loss
 
 
-def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, told: Told) -> Outcome:
-    """Train the model `start` on `rows`; writes `out`/model, and `out`/adapter where it was trained by LoRA. Raises
-    UserError."""
+def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, progress: Progress) -> Outcome:
+    """Train the model `start` on `rows` and write `out`/model, and `out`/adapter if by LoRA. Raises UserError."""
     _quieten()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
@@ -64,11 +62,11 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
     orders = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
     steps = _steps(texts, orders)
     tokens = [sum(map(len, step)) for step in steps]
-    told.begin(len(steps), sum(tokens))
+    progress.begin(len(steps), sum(tokens))
     longest = max(map(len, texts))
     try:
         model = _model(start, options, device)
-        _train(model, chat, tokenizer, steps, options, device, Steps(told, tokens))
+        _train(model, chat, tokenizer, steps, options, device, Steps(progress, tokens))
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
         lora = model.peft_config["default"] if options.lora_rank else None
         trained = get_peft_model_state_dict(model) if lora else model.state_dict()
@@ -77,7 +75,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
         raise UserError(
-            f"the {'GPU' if device == 'cuda' else 'machine'}'s memory does not suffice for rows of up to {longest:,} "
+            f"the {'GPU' if device == 'cuda' else 'machine'}'s memory is too small for rows of up to {longest:,} "
             "tokens. Lower MAX_TOKENS, for shorter rows, or LORA_RANK, or end other programs"
             + (" on it (nvidia-smi lists them)" if device == "cuda" else "")
         ) from None
@@ -99,7 +97,7 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, tol
         rows=len(texts),
         left_out=left_out,
         tokens=sum(tokens),
-        trained_tokens=sum(len(text.said) for step in steps for text in step),
+        trained_tokens=sum(len(text.reply) for step in steps for text in step),
         device=kind,
         peak_memory=peak,
         versions={name: version(name) for name in ("torch", "transformers", "peft", "trl")},
@@ -114,13 +112,13 @@ def _quieten() -> None:
 
 
 def _steps(texts: Sequence[Encoded], orders: Sequence[Sequence[int]]) -> list[list[Encoded]]:
-    """The rows of each update, those of similar length side by side."""
+    """Return the rows of each update, sorted by length."""
     drawn = [texts[i] for order in orders for i in order]
     return [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
 
 
 def _model(start: Start, options: Options, device: str) -> Any:
-    """Load the model, ready to be trained; by LoRA with new matrices, or those of the adapter to go on from."""
+    """Load the model, ready to train; for LoRA with new matrices, or the matrices of the adapter to continue from."""
     # All weights in float32: in bf16 small steps would be rounded away.
     dtype = torch.bfloat16 if device == "cuda" and options.lora_rank else torch.float32
     model = AutoModelForCausalLM.from_pretrained(
@@ -147,15 +145,15 @@ def _model(start: Start, options: Options, device: str) -> Any:
 
 
 class Steps(TrainerCallback):
-    """Tells each step's loss. `tokens`: of each step."""
+    """A callback that reports each step's loss. `tokens`: of each step."""
 
-    def __init__(self, told: Told, tokens: Sequence[int]) -> None:
-        self.told, self.tokens, self.seen = told, tokens, 0
+    def __init__(self, progress: Progress, tokens: Sequence[int]) -> None:
+        self.progress, self.tokens, self.seen = progress, tokens, 0
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any], **_: Any) -> None:
         if "loss" in logs:
             self.seen += self.tokens[state.global_step - 1]
-            self.told.step(state.global_step, self.seen, float(logs["loss"]))
+            self.progress.step(state.global_step, self.seen, float(logs["loss"]))
 
 
 def _train(
@@ -165,15 +163,15 @@ def _train(
     steps: Sequence[Sequence[Encoded]],
     options: Options,
     device: str,
-    told: Steps,
+    progress: Steps,
 ) -> None:
     rows = [row for step in steps for row in step]
     longest = max(map(len, rows))
     at_once = rows_at_once(longest, device)
     data = datasets.Dataset.from_dict(
         {
-            "input_ids": [[*row.asked, *row.said] for row in rows],
-            "labels": [[*[IGNORED] * len(row.asked), *row.said] for row in rows],
+            "input_ids": [[*row.prompt, *row.reply] for row in rows],
+            "labels": [[*[IGNORED] * len(row.prompt), *row.reply] for row in rows],
         }
     )
     is_on_gpu = device == "cuda"
@@ -204,15 +202,15 @@ def _train(
             config,
             train_dataset=data,
             processing_class=reader,
-            callbacks=[told],
-            optimizers=_optimizer(model, options.rate, told.tokens),
+            callbacks=[progress],
+            optimizers=_optimizer(model, options.rate, progress.tokens),
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()
 
 
 def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any]:
-    """AdamW and its schedule; `tokens`: of each step."""
+    """Return AdamW and its schedule. `tokens`: of each step."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     # Fused on a GPU: else a step takes the weights' memory once more, and all of QED-Nano's don't fit in 80 GB.
     optimizer = torch.optim.AdamW(trained, rate, weight_decay=0.0, fused=trained[0].is_cuda)
@@ -222,7 +220,8 @@ def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any
 
 
 def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, folder: Path) -> None:
-    """The model with its new weights (those of `lora` added to the old ones), in the files and types of the old."""
+    """Write the model with its new weights (or with `lora` added to the old ones), in the files and types of the old
+    one."""
     folder.mkdir()
     for name in COPIED:
         if (start.path / name).is_file():
@@ -241,12 +240,12 @@ def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig |
     for file in sorted(start.path.glob("*.safetensors")):
         with safe_open(file, "pt") as stored:
             old = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - no mapping
-        made = {name: new(name, its).to(its.dtype).contiguous() for name, its in old.items()}
-        save_file(made, folder / file.name, metadata={"format": "pt"})
+        changed = {name: new(name, value).to(value.dtype).contiguous() for name, value in old.items()}
+        save_file(changed, folder / file.name, metadata={"format": "pt"})
 
 
 def _write_ends(old: Path, folder: Path, end: int) -> None:
-    """generation_config.json with the token that ends a turn among those that end a completion."""
+    """Write generation_config.json, with the token that ends a turn among the ends of a completion."""
     path = old / "generation_config.json"
     config = read_object(path) if path.is_file() else {}
     known = config.get("eos_token_id", [])

@@ -77,8 +77,8 @@ def given_texts(path: Path, seed: int) -> Iterator[Example]:
     rng = random.Random(seed)
     while True:
         for row in rng.sample(rows, len(rows)):
-            said = row.said.removeprefix(f"{THINK}\n")
-            yield Example(user(row.asked), END_THINK in said, "", said + IM_END)
+            reply = row.reply.removeprefix(f"{THINK}\n")
+            yield Example(user(row.prompt), END_THINK in reply, "", reply + IM_END)
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:

@@ -112,7 +112,7 @@ def test_a_solution_ends_with_the_final_line_that_the_prompt_asks_for(
 
 def test_right_samples_that_are_malformed_are_counted_with_the_constant_that_keeps_them() -> None:
     texts = ["6*7 = 42\nFinal: 42", "6*7 = 42\nFinal: 41", f"{STEPS}\\boxed{{42}}", f"{STEPS}Final: 42", "42"]
-    found = counted([[sample(text, FEWSHOT="format") for text in texts]])
+    found = counted([sample(text, FEWSHOT="format") for text in texts])
     assert found["malformed"] == {"too few steps": 1, "no final line": 1}
     assert malformed(found) == (
         "right samples dropped for their form: 1 too few steps (lower MIN_STEPS), "

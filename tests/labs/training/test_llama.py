@@ -34,12 +34,12 @@ from tokenizers import Tokenizer
 rows = read(Path(folder, "rows.jsonl"))
 told = {{}}
 def turns(row, *more):
-    return [{{"role": "user", "content": row.asked}}, *more]
+    return [{{"role": "user", "content": row.prompt}}, *more]
 for name, of in {BASES}.items():
     trained, base = Path(folder, "out", name), Path(folder, of)
     tokenizer = AutoTokenizer.from_pretrained(trained / "model")
     texts, _ = encoded(Tokenizer.from_file(str(base / "tokenizer.json")), Chat.of(base), rows, 999)
-    whole = [turns(row, {{"role": "assistant", "content": row.said}}) for row in rows]
+    whole = [turns(row, {{"role": "assistant", "content": row.reply}}) for row in rows]
     asked = [tokenizer.apply_chat_template(turns(row), add_generation_prompt=True)["input_ids"] for row in rows]
     theirs = [tokenizer.apply_chat_template(each)["input_ids"] for each in whole]
     if name == "all":
@@ -56,7 +56,7 @@ for name, of in {BASES}.items():
         "rope": [model.config.rope_parameters["rope_type"] for model in (merged, ours)],
         "differ": float((logits[0] - logits[1]).abs().max() / logits[0].abs().max()),
         "said": tokenizer.decode(said),
-        "equal": [[*text.asked, *text.said] for text in texts] == theirs and [text.asked for text in texts] == asked,
+        "equal": [[*text.prompt, *text.reply] for text in texts] == theirs and [text.prompt for text in texts] == asked,
         "begins": [each.count(tokenizer.bos_token_id) for each in theirs],
     }}
 Path(folder, "told.json").write_text(json.dumps(told))

@@ -47,7 +47,7 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
     path = tmp_path_factory.mktemp("any") / "data.jsonl"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with suppress(UserError):
-        assert all(row.asked.strip() and row.said.strip() for row in read(path))
+        assert all(row.prompt.strip() and row.reply.strip() for row in read(path))
 
 
 @given(st.text(min_size=1), st.text(), st.text(min_size=1))
