@@ -1,8 +1,8 @@
 """Check traces that were sampled with the right answer in the prompt: does one begin with it, or state another?
 
 A trace must read as if the answer had been found. There is no end of words for a confession, so words are not searched.
-One thing is checked: whether a trace states the answer before any step has it. docs/star.md says what that finds and
-what it misses."""
+One thing is checked: whether a trace states the answer before any step has it. docs/star.md says how much that
+finds and misses."""
 
 import re
 

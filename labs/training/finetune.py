@@ -19,6 +19,7 @@ from core.base import signals
 from core.base.arguments import Parser
 from core.base.errors import UserError, command
 from core.base.files import whole
+from core.engines.environment import let_openmp_sleep
 from labs.training import starts
 from labs.training.outcome import RECORD, Options, Progress
 from labs.training.rows import read
@@ -77,6 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    let_openmp_sleep()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signals.Stop()
     with command():

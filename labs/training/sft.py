@@ -6,6 +6,7 @@ to train."""
 
 import gc
 import json
+import os
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -53,7 +54,8 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
     _quieten()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
-        torch.set_num_threads(physical_cores())
+        if "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(physical_cores())
         torch.use_deterministic_algorithms(True)
     transformers.set_seed(options.seed % SEEDS)
     chat = Chat.of(start.path)
