@@ -28,26 +28,14 @@ SUM = (
     "<think>\n"
 )
 
-# A program of Python may begin with it: it trains as each of its arguments but the first says, one after the other (to
-# import trl takes ten seconds). Then `merged` is an adapter in its base, by peft itself, and `ours` what we wrote.
+# A program of Python may begin with it: it trains as each of its arguments but the first says, one after the other.
 TRAINS = """
-import json, sys
-from pathlib import Path
+import sys
 from labs.training.finetune import main
 folder, *lines = sys.argv[1:]
 for line in lines:
-    try:
-        main(line.split())
-    except SystemExit as end:
-        print("status", end.code)
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
-def both(base, trained):
-    merged = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), f"{trained}/adapter")
-    return merged.merge_and_unload(), AutoModelForCausalLM.from_pretrained(f"{trained}/model")
-def differ(merged, ours):
-    pairs = zip(merged.named_parameters(), ours.named_parameters(), strict=True)
-    return max(float((a - b).detach().abs().max()) for (_, a), (_, b) in pairs)
+    main(line.split())
+from transformers import AutoTokenizer
 """
 
 
