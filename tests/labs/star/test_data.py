@@ -182,7 +182,6 @@ def test_rows_that_repeat_what_is_evaluated_on_are_refused_with_their_number_and
         ({"EVAL": "sums_proof"}, "EVAL=sums_proof"),
         ({"DATA": "sums_proof"}, "proof: 20"),
         ({"DATA": "sums"}, "500"),  # HELD_OUT and TRAIN_PROBLEMS
-        ({"DATA": "sums", "EVAL": "sums_hard"}, "300"),
         ({"DATA": "sums", "LIMIT": 5}, "205"),
         ({"DATA": "nowhere"}, "'nowhere'"),
         ({"EVAL": "nowhere"}, "'nowhere'"),
@@ -210,11 +209,9 @@ def test_a_file_without_a_row_to_use_says_why(tmp_path: Path) -> None:
     ("row", "reason"),
     [
         ({"problem": None}, "no statement"),
-        ({"problem": " $$ "}, "no statement"),
         ({"problem": "half \ud800"}, "no statement"),
         ({"question_type": "proof"}, "proof"),
         ({"answer": "Proof"}, "proof"),
-        ({"answer_type": "proof"}, "proof"),
         ({"grading_scheme": "7 points"}, "proof"),
         ({"grading_scheme": deep(300)}, "proof"),
         ({"answer": deep(300)}, "no answer"),
@@ -222,17 +219,12 @@ def test_a_file_without_a_row_to_use_says_why(tmp_path: Path) -> None:
         ({"question_type": "MCQ"}, "multiple choice"),
         ({"answer_type": "Multiple Choice"}, "multiple choice"),
         ({"answer": "A"}, "multiple choice"),
-        ({"answer": "(C)"}, "multiple choice"),
         ({"answer": r"\text{(D)}"}, "multiple choice"),
         ({"answer": None}, "no answer"),
         ({"answer": True}, "no answer"),
-        ({"answer": ""}, "no answer"),
-        ({"answer": ["5"]}, "no answer"),
         ({"answer": "notfound"}, "no answer"),
-        ({"answer": "isosceles triangle"}, "no answer"),
         ({"answer": r"\text{Yes}"}, "no answer"),
         ({"answer": "N/A"}, "no answer"),
-        ({"answer": "nan"}, "no answer"),
         ({"answer": "9" * 1001}, "no answer"),
         ({"answer": "1\n2"}, "no answer"),
         ({"answer": "5 \ud800"}, "no answer"),
@@ -252,10 +244,8 @@ def test_a_row_that_can_not_be_used_is_left_out_and_counted(tmp_path: Path, row:
         ({"answer": "$42$"}, "42", "integer"),
         ({"answer": 42.0}, "42", "integer"),
         ({"answer": "42", "answer_type": "math"}, "42", "math"),
-        ({"answer": "8", "answer_type": "Float"}, "8", "integer"),
         ({"answer": 1000}, "1000", "math"),
         ({"answer": "1000", "answer_type": "integer"}, "1000", "math"),
-        ({"answer": -1}, "-1", "math"),
         ({"answer": 0.5}, "0.5", "math"),
         ({"answer": r"\frac{\sqrt{3}}{2}"}, r"\frac{\sqrt{3}}{2}", "math"),
         ({"answer": r"5\text{ cm}"}, r"5\text{ cm}", "math"),
@@ -325,12 +315,7 @@ def test_a_round_is_drawn_by_seed_and_number_without_repetition_the_same_everywh
     assert [each.id for each in first.problems[:5]] == ["star-0360", "star-0657", "star-0927", "star-1369", "star-0885"]
     others = [drawn(found, StarConstants(), 2), drawn(found, StarConstants(SEED=1), 1)]
     assert all({*each.problems} != {*first.problems} for each in others) and others[0] != others[1]
-    assert {*first.problems} < {*found.train}
-
-
-def test_where_there_are_fewer_all_are_drawn(tmp_path: Path) -> None:
-    found = of(tmp_path, rows(30))
-    assert {*drawn(found, StarConstants(TRAIN_PROBLEMS=300), 4).problems} == {*found.train}
+    assert {*first.problems} < {*found.train} == {*drawn(found, StarConstants(TRAIN_PROBLEMS=9999), 1).problems}
 
 
 def test_a_round_without_a_readable_answer_is_refused(tmp_path: Path) -> None:

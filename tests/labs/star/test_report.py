@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from core.base.errors import UserError
 from core.report import live
 from core.report.report import main
-from core.report.table import Column, Table
 from core.results.stages import NAME
 from labs.star import record as record
 from labs.star import report as rounds
@@ -77,11 +76,6 @@ def test_markdown_figures_and_lines(star: Path, results: Path, capsys: pytest.Ca
     main(["21_star", "--jsonl"])
     assert capsys.readouterr().out.count("(8 lines)") == 5
     assert "5 results" in refused(capsys, "21_star", "--jsonl", str(star / "x.jsonl"))
-
-
-def test_markdown_keeps_its_columns() -> None:
-    made = Table("t", [Column("a|b", ["1"]), Column("c", ["x | y\\"])]).markdown()
-    assert made.splitlines()[2:] == ["| a\\|b | c |", "| --- | --- |", "| 1 | x \\| y\\\\ |"]
 
 
 # Runs that go on

@@ -11,7 +11,7 @@ import pytest
 
 from core import constants
 from core.base.errors import UserError
-from core.base.files import DATA
+from core.base.files import DATA, make_folder, write_atomically
 from core.base.signals import Stop
 from core.results.data import Results
 from core.results.stages import NAME
@@ -121,6 +121,14 @@ def test_a_run_that_is_trained_goes_on_on_a_disk_without_room_for_its_models(who
 
 
 # Refusals
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=str(tmp_path / "file" / "folder")):
+        make_folder(tmp_path / "file" / "folder")
+    with pytest.raises(UserError, match=str(tmp_path / "file" / "new")):
+        write_atomically(tmp_path / "file" / "new", b"x")
 
 
 @pytest.mark.parametrize(

@@ -71,30 +71,6 @@ def test_a_line_that_is_none_is_refused(tmp_path: Path, text: str, line: int) ->
         read(tmp_path / "round1.jsonl")
 
 
-def test_a_file_that_is_not_there_or_no_text_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"round1\.jsonl"):
-        read(tmp_path / "round1.jsonl")
-    (tmp_path / "round1.jsonl").write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match=r"round1\.jsonl"):
-        read(tmp_path / "round1.jsonl")
-
-
-@pytest.mark.parametrize(
-    ("ways", "kept"),
-    [
-        ([(1, "first"), (2, "first")], (2, "first")),
-        ([(1, "first"), (2, "rationalised")], (1, "first")),
-        ([(1, "retry"), (2, "rationalised"), (3, "rationalised")], (1, "retry")),
-        ([(1, "rationalised"), (2, "rationalised")], (2, "rationalised")),
-        ([(1, "rationalised"), (2, "retry"), (3, "rationalised")], (2, "retry")),
-        ([(1, "first"), (2, "retry")], (2, "retry")),
-    ],
-)
-def test_the_newest_that_was_not_shown_the_answer_is_kept(ways: list[tuple[int, str]], kept: tuple[int, str]) -> None:
-    rounds = [[replace(TRACE, round=number, way=way)] for number, way in ways]
-    assert [(each.round, each.way) for each in merged(rounds)] == [kept]
-
-
 @given(st.lists(st.lists(traces, max_size=8), max_size=5), st.integers(0, 99))
 def test_merging_keeps_one_a_problem_whatever_the_order(rounds: list[list[Trace]], seed: int) -> None:
     every = [trace for of in rounds for trace in of]
