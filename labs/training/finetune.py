@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
 
 from core.base import signals
 from core.base.arguments import Parser
@@ -63,12 +64,14 @@ def finetune(options: Options) -> None:
             from labs.training import sft
 
             outcome = sft.finetune(options, start, rows, folder, progress)
+        losses = [loss for _, loss in progress.losses]
+        tenth = max(1, len(losses) // 10)
         record = asdict(outcome) | {
-            "steps": len(progress.losses),
+            "steps": len(losses),
             "seconds": round(time.monotonic() - began, 1),
             "loss": [[tokens, round(loss, 4)] for tokens, loss in progress.losses],
-            "first_loss": round(progress.first, 4),
-            "last_loss": round(progress.last, 4),
+            "first_loss": round(fmean(losses[:tenth]), 4),
+            "last_loss": round(fmean(losses[-tenth:]), 4),
         }
         (folder / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
 

@@ -176,15 +176,9 @@ def finetune(options: Options, rows: Sequence[Row], out: Path, progress: Progres
     train(model, map(Batch.of, batches), schedule, report, torch.device("cpu"))
     weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
     rewrite(options.model, out / "model.gguf", weights)
-    return Outcome(
-        rows=len(texts),
-        left_out=left_out,
-        tokens=tokens,
-        trained_tokens=sum(len(texts[i].reply) for order in orders for i in order),
-        device=f"cpu, {THREADS} thread",
-        peak_memory=peak_memory(),
-        versions={"torch": version("torch")},
-    )
+    trained_tokens = sum(len(texts[i].reply) for order in orders for i in order)
+    versions = {"torch": version("torch")}
+    return Outcome(len(texts), left_out, tokens, trained_tokens, f"cpu, {THREADS} thread", peak_memory(), versions)
 
 
 def _batches(rows: Sequence[Tokens], orders: Iterable[Sequence[int]], seed: int) -> Iterator[list[Tokens]]:

@@ -80,17 +80,3 @@ class Progress:
             f"{LINE}step {step:,} of {self._steps:,}, loss {loss:.3f}, {speed:,.0f} tokens/s, {left:,.0f} s left",
             flush=True,
         )
-
-    def mean(self, part: slice) -> float:
-        losses = [loss for _, loss in self.losses[part]]
-        return sum(losses) / len(losses)
-
-    @property
-    def first(self) -> float:
-        """The mean loss over the first tenth of the steps."""
-        return self.mean(slice(max(1, len(self.losses) // 10)))
-
-    @property
-    def last(self) -> float:
-        """The mean loss over the last tenth of the steps."""
-        return self.mean(slice(-max(1, len(self.losses) // 10), None))

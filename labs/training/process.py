@@ -18,7 +18,7 @@ from labs.training.outcome import LINE, RECORD
 from labs.training.starts import Start
 
 MODULES = ("torch", "trl", "peft")  # what marks an environment that trains
-POLL = 0.5  # seconds between looks at its progress
+POLL = 0.1  # seconds between looks at its progress
 GB = 1e9
 
 
@@ -97,8 +97,8 @@ def train(
     with this process, however that ends. Raises UserError with the last error and the log."""
     args = ["--model", str(weights), "--data", str(data), "--epochs", str(epochs), "--rate", str(rate)]
     args += ["--lora-rank", str(lora_rank), "--seed", str(seed)]
-    args += ["--adapter", str(adapter)] if adapter else []
-    args += ["--tokens", str(tokens)] if tokens is not None else []
+    for name, value in (("--adapter", adapter), ("--tokens", tokens)):
+        args += [name, str(value)] if value is not None else []
     return supervised("finetune.py", args, out, RECORD, say)
 
 

@@ -49,21 +49,13 @@ def _row(row: Any, where: str) -> Row:
 def passes(lengths: Sequence[int], epochs: float, tokens: int | None, seed: int) -> list[list[int]]:
     """Return the rows to train on (`lengths`: their tokens), in passes over all of them, each in a random order:
     `epochs` passes, the last one perhaps partial, at least one row; or as many rows as it takes to reach `tokens`."""
-    rng = random.Random(seed)
-    everyone = range(len(lengths))
-    orders = []
-    if tokens is None:
-        whole, part = int(epochs), round(epochs % 1 * len(lengths))
-        if not whole:
-            part = max(1, part)
-        for count in [len(lengths)] * whole + [part] * bool(part):
-            orders.append(rng.sample(everyone, len(lengths))[:count])
-        return orders
-    while tokens > 0:
-        order = []
-        for i in rng.sample(everyone, len(lengths)):
-            if tokens > 0:
-                order.append(i)
-                tokens -= lengths[i]
-        orders.append(order)
+    rng, count = random.Random(seed), len(lengths)
+    left = tokens if tokens is not None else int(epochs) * count + round(epochs % 1 * count) or 1
+    orders: list[list[int]] = []
+    while left > 0:
+        orders.append([])
+        for i in rng.sample(range(count), count):
+            if left > 0:
+                orders[-1].append(i)
+                left -= lengths[i] if tokens is not None else 1
     return orders

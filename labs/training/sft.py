@@ -51,7 +51,10 @@ IGNORED = -100  # the label of a token without loss
 
 def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, progress: Progress) -> Outcome:
     """Train the model `start` on `rows` and write `out`/model, and `out`/adapter if by LoRA. Raises UserError."""
-    _quieten()
+    warnings.filterwarnings("ignore", category=FutureWarning)  # of trl, about transformers
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
         if "OMP_NUM_THREADS" not in os.environ:
@@ -62,13 +65,15 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
     tokenizer = Tokenizer.from_file(str(start.path / "tokenizer.json"))
     texts, left_out = encoded(tokenizer, chat, rows, min(start.longest, LONGEST))
     orders = passes([len(each) for each in texts], options.epochs, options.tokens, options.seed)
-    steps = _steps(texts, orders)
+    drawn = [texts[i] for order in orders for i in order]
+    steps = [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
     tokens = [sum(map(len, step)) for step in steps]
     progress.begin(len(steps), sum(tokens))
     longest = max(map(len, texts))
     try:
         model = _model(start, options, device)
-        _train(model, chat, tokenizer, steps, options, device, Steps(progress, tokens))
+        ordered = [text for step in steps for text in step]
+        _train(model, chat.end, tokenizer, ordered, options, device, Steps(progress, tokens))
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else peak_memory()
         lora = model.peft_config["default"] if options.lora_rank else None
         trained = get_peft_model_state_dict(model) if lora else model.state_dict()
@@ -95,28 +100,9 @@ def finetune(options: Options, start: Start, rows: Sequence[Row], out: Path, pro
     except SafetensorError as error:  # of a full disk too
         raise OSError(str(error)) from None
     kind = f"{torch.cuda.get_device_name()}, bf16" if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
-    return Outcome(
-        rows=len(texts),
-        left_out=left_out,
-        tokens=sum(tokens),
-        trained_tokens=sum(len(text.reply) for step in steps for text in step),
-        device=kind,
-        peak_memory=peak,
-        versions={name: version(name) for name in ("torch", "transformers", "peft", "trl")},
-    )
-
-
-def _quieten() -> None:
-    warnings.filterwarnings("ignore", category=FutureWarning)  # of trl, about transformers
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
-
-
-def _steps(texts: Sequence[Encoded], orders: Sequence[Sequence[int]]) -> list[list[Encoded]]:
-    """Return the rows of each update, sorted by length."""
-    drawn = [texts[i] for order in orders for i in order]
-    return [sorted(drawn[i : i + STEP_ROWS], key=len, reverse=True) for i in range(0, len(drawn), STEP_ROWS)]
+    trained_tokens = sum(len(text.reply) for text in drawn)
+    versions = {name: version(name) for name in ("torch", "transformers", "peft", "trl")}
+    return Outcome(len(texts), left_out, sum(tokens), trained_tokens, kind, peak, versions)
 
 
 def _model(start: Start, options: Options, device: str) -> Any:
@@ -133,13 +119,8 @@ def _model(start: Start, options: Options, device: str) -> Any:
     )
     if not options.lora_rank:
         return model
-    config = LoraConfig(
-        r=options.lora_rank,
-        lora_alpha=ALPHA * options.lora_rank,
-        target_modules="all-linear",
-        lora_dropout=0.0,
-        task_type="CAUSAL_LM",
-    )
+    rank = options.lora_rank
+    config = LoraConfig(r=rank, lora_alpha=ALPHA * rank, target_modules="all-linear", task_type="CAUSAL_LM")
     model = get_peft_model(model, config)
     if options.adapter:
         set_peft_model_state_dict(model, load_file(options.adapter / ADAPTER))
@@ -159,24 +140,16 @@ class Steps(TrainerCallback):
 
 
 def _train(
-    model: Any,
-    chat: Chat,
-    tokenizer: Tokenizer,
-    steps: Sequence[Sequence[Encoded]],
-    options: Options,
-    device: str,
-    progress: Steps,
+    model: Any, end: str, tokenizer: Tokenizer, rows: Sequence[Encoded], options: Options, device: str, steps: Steps
 ) -> None:
-    rows = [row for step in steps for row in step]
-    longest = max(map(len, rows))
-    at_once = rows_at_once(longest, device)
+    """Train on `rows`, which are in their order. `end`: the token that ends a turn."""
+    at_once = rows_at_once(max(map(len, rows)), device)
     data = datasets.Dataset.from_dict(
         {
             "input_ids": [[*row.prompt, *row.reply] for row in rows],
             "labels": [[*[IGNORED] * len(row.prompt), *row.reply] for row in rows],
         }
     )
-    is_on_gpu = device == "cuda"
     with TemporaryDirectory() as folder:  # nothing is kept there
         config = SFTConfig(
             output_dir=folder,
@@ -188,24 +161,20 @@ def _train(
             gradient_accumulation_steps=STEP_ROWS // at_once,
             max_grad_norm=CLIP,
             seed=options.seed % SEEDS,
-            use_cpu=not is_on_gpu,
-            bf16=is_on_gpu,
+            use_cpu=device == "cpu",
+            bf16=device == "cuda",
             gradient_checkpointing=True,
-            dataloader_pin_memory=is_on_gpu,
+            dataloader_pin_memory=device == "cuda",
             logging_steps=1,
             logging_nan_inf_filter=False,
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
         )
-        reader = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=chat.end, pad_token=chat.end)
+        reader = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end, pad_token=end)
+        optimizers = _optimizer(model, options.rate, steps.tokens)
         trainer = SFTTrainer(
-            model,
-            config,
-            train_dataset=data,
-            processing_class=reader,
-            callbacks=[progress],
-            optimizers=_optimizer(model, options.rate, progress.tokens),
+            model, config, train_dataset=data, processing_class=reader, callbacks=[steps], optimizers=optimizers
         )
         trainer.remove_callback(transformers.PrinterCallback)
         trainer.train()

@@ -26,8 +26,8 @@ def dropped(text: str, way: Way = FIRST, thinking: str = "", **changes: Any) -> 
 
 
 def sample(text: str, way: Way = FIRST, thinking: str = "", end: str = "stop", **changes: Any) -> Sample:
-    made = Completion("k", 0, thinking, text, finish_reason=end)
-    return asyncio.run(judged(PROBLEM, made, way, asked, StarConstants(**changes)))
+    completion = Completion("k", 0, thinking, text, finish_reason=end)
+    return asyncio.run(judged(PROBLEM, completion, way, asked, StarConstants(**changes)))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from labs.star.constants import StarConstants
 from labs.star.experiment import beginning, untrained
 from labs.training import served
 from tests.conftest import ended, start
-from tests.labs.star.helpers import SMALL, made, record, star
+from tests.labs.star.helpers import SMALL, outcome, record, star
 
 
 def test_a_run_leaves_traces_weights_results_a_table_and_a_curve(whole: Path) -> None:
@@ -66,7 +66,7 @@ def test_what_is_gone_or_changed_is_made_again_and_nothing_behind_it(whole: Path
     status, out, err = star(results, *SMALL)
     assert status == 0, err
     assert "round 1: training on" in out and out.count("training on") == 1
-    assert made(results) == made(whole)
+    assert outcome(results) == outcome(whole)
 
 
 def test_killed_as_it_trains_the_same_command_gives_the_same_files_and_more_rounds_go_on(
@@ -83,7 +83,7 @@ def test_killed_as_it_trains_the_same_command_gives_the_same_files_and_more_roun
     assert status == 0 and record(tmp_path).head["last"] == 1, err
     status, out, err = star(tmp_path, *SMALL)
     assert status == 0 and "round 2: training on" in out and out.count("training on") == 1, err
-    assert made(tmp_path) == made(whole)
+    assert outcome(tmp_path) == outcome(whole)
 
 
 def test_another_run_under_the_same_seed_puts_the_earlier_one_aside_and_may_start_from_a_trained_model(

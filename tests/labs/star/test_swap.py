@@ -27,9 +27,9 @@ PORT = "29869"
 # Notes whether a server answers, and trains.
 TRAIN = """
 if [ "$1" != -c ]; then
-  said=training
-  (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && said="training beside a server"
-  echo "$said" >>"$NOTES"
+  note=training
+  (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && note="training beside a server"
+  echo "$note" >>"$NOTES"
 fi
 exec {python} "$@"
 """

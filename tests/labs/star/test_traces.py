@@ -24,10 +24,10 @@ traces = st.builds(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(traces, max_size=6))
-def test_what_is_written_is_read_back(tmp_path: Path, made: list[Trace]) -> None:
+def test_what_is_written_is_read_back(tmp_path: Path, written: list[Trace]) -> None:
     path = tmp_path / "round1.jsonl"
-    write(path, made)
-    assert read(path) == made
+    write(path, written)
+    assert read(path) == written
     rows = [json.loads(line) for line in path.read_bytes().splitlines()]
     assert all(list(row)[:3] == ["instruction", "input", "output"] and row["input"] == "" for row in rows)
 

@@ -42,18 +42,18 @@ from transformers import AutoTokenizer
 def rows(count: int, terms: int = 3, seed: int = 5) -> list[dict[str, str]]:
     """Sums worked out rightly, carries and all; the last line is in words that the embedded model never met."""
     rng = random.Random(seed)
-    made = []
+    built = []
     for _ in range(count):
         drawn = Terms(draw_terms(rng, terms))
         values = [term.digit * term.number for term in drawn]
         worked = solution(drawn, values).rpartition("\n")[0]
-        said = f"<think>\n{products(drawn, values)}\n</think>\n\n{worked}\nFinal: {sum(values) % 1000}"
-        made.append({"instruction": statement(drawn), "input": "", "output": said, "round": "1"})
-    return made
+        reply = f"<think>\n{products(drawn, values)}\n</think>\n\n{worked}\nFinal: {sum(values) % 1000}"
+        built.append({"instruction": statement(drawn), "input": "", "output": reply, "round": "1"})
+    return built
 
 
-def write(path: Path, made: list[dict[str, str]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+def write(path: Path, lines: list[dict[str, str]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in lines))
     return path
 
 

@@ -52,7 +52,7 @@ def test_a_slip_changes_one_digit_and_mostly_by_one(product: int) -> None:
 
 def test_what_a_product_was_drawn_from_goes_with_the_text_and_says_how_likely_each_digit_is() -> None:
     seen: Counter[str] = Counter()
-    told = 0
+    with_chances = 0
     for example in islice(examples(5, replace(MIX, roles=0.2)), 1500):
         for begin, chances in example.drawn.items():
             text = example.target[begin : begin + 3]
@@ -62,8 +62,8 @@ def test_what_a_product_was_drawn_from_goes_with_the_text_and_says_how_likely_ea
             assert chance == pytest.approx(chances[int(text)]) and chance > 0
             if Term(int(asked[0]), int(asked[2:4])) == Term(7, 46):
                 seen[text] += 1
-        told += bool(example.drawn)
-    assert told > 800 and seen["322"] and seen["282"]
+        with_chances += bool(example.drawn)
+    assert with_chances > 800 and seen["322"] and seen["282"]
 
 
 def factors(text: str) -> tuple[tuple[int, int], ...]:
@@ -137,8 +137,8 @@ def test_what_scaffolds_ask_is_answered_so_that_they_can_read_it() -> None:
             assert kept == [i for i, box in enumerate(boxes) if box == boxes[kept[0]]]
             read["group"] += 1
         elif '"Summary:"' in prompt:
-            said = reasoning_cache.read_summary(answer)
-            assert len(re.findall(r"\d\*\d\d:", said)) == len(factors(statement_of(prompt)))
+            summary = reasoning_cache.read_summary(answer)
+            assert len(re.findall(r"\d\*\d\d:", summary)) == len(factors(statement_of(prompt)))
             read["summary"] += 1
         elif "and the points" in prompt:
             points = stated_score(answer, "Score", nomos.POINTS)

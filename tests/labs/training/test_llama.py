@@ -23,9 +23,9 @@ BASES = {"lora": "mha", "all": "gqa"}  # of each training: 4 and 2 heads of keys
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("llama") / "llama"
-    llamas(made)
-    return made
+    models = tmp_path_factory.mktemp("llama") / "llama"
+    llamas(models)
+    return models
 
 
 @training.needed
@@ -36,9 +36,7 @@ def test_it_learns_its_rows_and_says_them(name: str, trained: Path, answers: dic
     assert its["last_loss"] < its["first_loss"] / 4 and its["rows"] == len(ROWS)
     assert ours["class"] == "LlamaForCausalLM"
     assert ours["reply"] == ROWS[0]["output"] + EOS
-    assert (
-        ours["prompts"] and ours["whole"] and ours["begins"] == [1] * len(ROWS)
-    )  # transformers' tokens
+    assert ours["prompts"] and ours["whole"] and ours["begins"] == [1] * len(ROWS)  # transformers' tokens
     rank = 16 if name == "lora" else 0
     estimate = memory.needed(starts.start(folder / BASES[name], rank).shape, rank, memory.STEP_ROWS * 40, "cpu")
     assert its["peak_memory"] < 1.1 * estimate < 2 * 2**30
@@ -71,11 +69,6 @@ def test_what_was_not_trained_is_written_as_it_was(
 # What it is asked
 
 
-def test_the_template_writes_what_begins_a_text_and_what_ends_a_turn(folder: Path) -> None:
-    chat = Chat.of(folder / "gqa")
-    assert chat.end == EOS and chat.texts(Row("1?", "2")) == (f"{BOS}{USER}1?{ASSISTANT}", "2")
-
-
 @pytest.mark.parametrize(
     ("template", "names", "end"),
     [
@@ -86,17 +79,17 @@ def test_the_template_writes_what_begins_a_text_and_what_ends_a_turn(folder: Pat
     ],
 )
 def test_a_turn_ends_as_the_template_has_it(template: str, names: dict[str, Any], end: str, tmp_path: Path) -> None:
-    made = llama(tmp_path / "hf")
-    (made / "chat_template.jinja").write_text(template)
-    edit(made / "tokenizer_config.json", names)
-    chat = Chat.of(made)
+    model = llama(tmp_path / "hf")
+    (model / "chat_template.jinja").write_text(template)
+    edit(model / "tokenizer_config.json", names)
+    chat = Chat.of(model)
     assert chat.end == end and chat.texts(Row("1?", "2")) == (f"{BOS}{USER}1?{ASSISTANT}", "2")
 
 
 def test_a_template_that_writes_the_date_gets_one(tmp_path: Path) -> None:
-    made = llama(tmp_path / "hf")
-    (made / "chat_template.jinja").write_text("{{ strftime_now('%Y') }}" + TEMPLATE)
-    assert Chat.of(made).texts(Row("1?", "2"))[0].startswith("2")
+    model = llama(tmp_path / "hf")
+    (model / "chat_template.jinja").write_text("{{ strftime_now('%Y') }}" + TEMPLATE)
+    assert Chat.of(model).texts(Row("1?", "2"))[0].startswith("2")
 
 
 # What is refused
@@ -105,9 +98,7 @@ SENTENCES = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first
 WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
     "biases of attention": ("config", {"attention_bias": True}, "attention_bias"),
     "biases of the MLP": ("config", {"mlp_bias": True}, "mlp_bias"),
-    "another type": ("config", {"model_type": "mistral"}, "LlamaForCausalLM"),
     "experts": ("config", {"num_local_experts": 8}, "experts"),
-    "other heads": ("config", {"num_key_value_heads": 1}, "k_proj.weight"),
     "SentencePiece": ("tokenizer", {"pre_tokenizer": SENTENCES}, "tokenizer.json"),
 }
 
@@ -115,10 +106,10 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_no_dense_llama_is_one_line(what: str, tmp_path: Path) -> None:
     file, change, message = WRONG[what]
-    made = llama(tmp_path / "hf")
-    edit(made / f"{file}.json", change)
+    model = llama(tmp_path / "hf")
+    edit(model / f"{file}.json", change)
     with pytest.raises(UserError) as raised:
-        starts.start(made, 16)
+        starts.start(model, 16)
     assert message in str(raised.value) and "\n" not in str(raised.value)
 
 
@@ -135,10 +126,10 @@ def test_a_run_without_a_gpu_ends_before_anything_is_asked(
 
 
 def test_with_a_gpu_it_is_served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Weights(folder / "gqa")
+    model = Weights(folder / "gqa")
     monkeypatch.setattr(gpus, "has_gpu", lambda: True)
     monkeypatch.setenv("PORT", "29871")
-    served.check(made)
+    served.check(model)
     monkeypatch.setenv("ENGINE", "vllm")
     with pytest.raises(UserError, match="PreTrainedTokenizerFast"):
-        served.check(made)
+        served.check(model)
