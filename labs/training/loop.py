@@ -19,7 +19,7 @@ from torch import Tensor
 
 from labs.training.chat import Chat
 from labs.training.encode import encoded
-from labs.training.network import Muon, Qwen3, shape_of
+from labs.training.network import AdamW, Muon, Qwen3, Shape
 from labs.training.outcome import Options, Outcome, Progress, peak_memory
 from labs.training.rows import Row, passes
 from labs.training.schedule import Schedule
@@ -32,6 +32,12 @@ BATCH = 3072  # tokens of a batch of `finetune`, padding included
 MUON_RATE = 0.02  # peaks, which a schedule scales
 ADAM_RATE = 3e-3
 CLIP = 1.0  # norm of the gradient
+# The fields of Shape, by their names in config.json
+SIZES = {
+    **{"dim": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"},
+    **{"kv_heads": "num_key_value_heads", "head_dim": "head_dim", "feed_forward": "intermediate_size"},
+    **{"context": "max_position_embeddings", "rope_base": "rope_theta", "eps": "rms_norm_eps"},
+}
 
 
 def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
@@ -41,11 +47,10 @@ def started_from(path: Path) -> tuple[Qwen3, Tokenizer]:
             convert(path, Path(folder) / "model")
             return started_from(Path(folder) / "model" / WEIGHTS)
     weights = load_file(path)
-    shape = shape_of(weights)
+    shape = Shape(vocab=len(weights["model.embed_tokens.weight"]))  # the embedded model's, for its checkpoints
     if (config := path.with_name("config.json")).is_file():
         sizes = json.loads(config.read_text(encoding="utf-8"))
-        names = {"context": "max_position_embeddings", "rope_base": "rope_theta", "eps": "rms_norm_eps"}
-        shape = replace(shape, **{ours: sizes[name] for ours, name in names.items()})
+        shape = replace(shape, **{ours: sizes[name] for ours, name in SIZES.items()})
     model = Qwen3(shape)
     model.load_state_dict(weights)
     return model, Tokenizer.from_file(str(path.with_name("tokenizer.json")))
@@ -130,10 +135,7 @@ def train(
     each."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
-    optimizers = (
-        (Muon(matrices, MUON_RATE), MUON_RATE),
-        (torch.optim.AdamW(others, ADAM_RATE, betas=(0.9, 0.95), weight_decay=0.0), ADAM_RATE),
-    )
+    optimizers = ((Muon(matrices), MUON_RATE), (AdamW(others), ADAM_RATE))
     seen, step = 0, 0
     for batch in batches:
         scale = schedule.scale(seen, batch.size)
@@ -141,10 +143,8 @@ def train(
         value.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         for optimizer, rate in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate * scale
-            optimizer.step()
-            optimizer.zero_grad()
+            optimizer.step(rate * scale)
+        model.zero_grad()
         seen += batch.size
         step += 1
         report(step, seen, value)

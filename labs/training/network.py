@@ -3,11 +3,11 @@
 Parameters have the names of Hugging Face's Qwen3ForCausalLM, so its safetensors file loads there unchanged."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 
 @dataclass(frozen=True)
@@ -24,23 +24,6 @@ class Shape:
     context: int = 2048  # tokens
     rope_base: float = 10_000.0
     eps: float = 1e-6
-
-
-def shape_of(weights: dict[str, Tensor]) -> Shape:
-    """Read the sizes from a checkpoint's weights; the others are the defaults."""
-    first = "model.layers.0."
-    vocab, dim = weights["model.embed_tokens.weight"].shape
-    head_dim = len(weights[f"{first}self_attn.q_norm.weight"])
-    rows = {part: len(weights[f"{first}self_attn.{part}_proj.weight"]) for part in "qk"}
-    return Shape(
-        vocab=vocab,
-        dim=dim,
-        layers=len([name for name in weights if name.endswith("input_layernorm.weight")]),
-        heads=rows["q"] // head_dim,
-        kv_heads=rows["k"] // head_dim,
-        head_dim=head_dim,
-        feed_forward=len(weights[f"{first}mlp.gate_proj.weight"]),
-    )
 
 
 def rope_tables(shape: Shape) -> tuple[Tensor, Tensor]:
@@ -162,25 +145,39 @@ def orthogonalised(matrices: Tensor) -> Tensor:
     return (x.mT if tall else x).to(matrices.dtype)
 
 
-class Muon(torch.optim.Optimizer):
+class Muon:
     """Orthogonalised momentum, for matrices only: https://kellerjordan.github.io/posts/muon/ ."""
 
-    def __init__(self, weights: list[Tensor], lr: float, momentum: float = 0.95) -> None:
+    def __init__(self, weights: list[Tensor], momentum: float = 0.95) -> None:
         alike: dict[torch.Size, list[Tensor]] = {}  # matrices of one shape are stacked
         for weight in weights:
             alike.setdefault(weight.shape, []).append(weight)
-        super().__init__([{"params": group} for group in alike.values()], {"lr": lr, "momentum": momentum})
+        self.momentum = momentum
+        self.groups = [(group, torch.stack([weight.detach() for weight in group]).zero_()) for group in alike.values()]
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        for group in self.param_groups:
-            weights, momentum = group["params"], group["momentum"]
-            state = self.state[weights[0]]
+    def step(self, rate: float) -> None:
+        for weights, average in self.groups:
             grads = torch.stack([weight.grad for weight in weights])
-            if not state:
-                state["momentum"] = torch.zeros_like(grads)
-            average = state["momentum"].lerp_(grads, 1 - momentum)
+            average.lerp_(grads, 1 - self.momentum)
             rows, columns = weights[0].shape
             scale = max(1.0, rows / columns) ** 0.5
-            steps = orthogonalised(grads.lerp(average, momentum))
-            torch._foreach_add_(weights, list(steps.unbind()), alpha=-group["lr"] * scale)
+            steps = orthogonalised(grads.lerp(average, self.momentum))
+            torch._foreach_add_(weights, list(steps.unbind()), alpha=-rate * scale)
+
+
+class AdamW:
+    """AdamW without decay. torch.optim's class imports torch's compiler, a second of each start; its function does
+    not."""
+
+    def __init__(self, weights: list[Tensor]) -> None:
+        self.weights = weights
+        self.means, self.squares = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
+        self.steps = [torch.tensor(0.0) for _ in weights]
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        rates = {"lr": rate, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.0}
+        grads = [weight.grad for weight in self.weights]
+        others = {"amsgrad": False, "maximize": False}
+        adamw(self.weights, grads, self.means, self.squares, [], self.steps, **rates, **others)
