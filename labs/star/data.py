@@ -94,7 +94,9 @@ def split(config: StarConstants, own: tuple[str, str]) -> Split:
     name = config.DATA if config.DATA != AUTO else own[0] or OPENR1.name
     named = config.EVAL if config.EVAL != AUTO else own[1] if name == own[0] else ""
     rows, origin = _read(name)
-    measured = _to_measure(named) if named else None
+    measured = sets.load(named, constant="EVAL") if named else None
+    if measured and measured.asks_for_proofs:
+        raise UserError(f"EVAL={measured.name} asks for proofs, which are not compared. Give a set with answers")
     found, left_out = _collected(rows)
     if measured:
         _check_overlap(rows, origin, found, measured)
@@ -163,13 +165,6 @@ def _read(name: str) -> tuple[Rows, ProblemSet]:
 
 def _is_read(column: str) -> bool:
     return plain_name(column) in _COLUMNS
-
-
-def _to_measure(name: str) -> ProblemSet:
-    measured = sets.load(name, constant="EVAL")
-    if measured.asks_for_proofs:
-        raise UserError(f"EVAL={measured.name} asks for proofs, which are not compared. Give a set with answers")
-    return measured
 
 
 # Rows

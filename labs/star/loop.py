@@ -39,6 +39,7 @@ from labs.training import process
 from labs.training.served import Weights, served
 from labs.training.starts import ADAPTER
 
+COLLECTED, TRACES = "collected.jsonl", "traces.jsonl"  # a round's own traces, and merged with earlier ones, to train on
 TIMED_OUT = ("no answer within", "silent for")  # how the generator's errors begin for requests that took too long
 
 
@@ -175,22 +176,18 @@ class Loop:
         known = self.record.stage("collected", number)
         return (
             bool(known)
-            and sha256(self._traces(number)) == known["traces_sha256"]
-            and sha256(self._own_traces(number)) == known.get("own_sha256")
+            and sha256(self._file(number, TRACES)) == known["traces_sha256"]
+            and sha256(self._file(number, COLLECTED)) == known.get("own_sha256")
             and (not known["results"] or self._results(known["results"]).exists())
         )
 
-    def _traces(self, number: int) -> Path:
-        """Return the path of the traces that round `number` trains on: its own, merged with earlier ones."""
-        return self.record.own / f"round{number}" / "traces.jsonl"
-
-    def _own_traces(self, number: int) -> Path:
-        return self.record.own / f"round{number}" / "collected.jsonl"
+    def _file(self, number: int, name: str) -> Path:
+        return self.record.own / f"round{number}" / name
 
     def _collect(self, number: int, serve: Callable[[], Session[StarConstants]]) -> None:
         """Collect the traces of round `number`, and merge them with the ones of earlier rounds."""
         if self.config.REPEAT and number > 1:
-            rows = traces.read(self._traces(1))
+            rows = traces.read(self._file(1, TRACES))
             outcome: dict[str, Any] = {"results": None, "problems": 0, "rows": len(rows), "repeats": 1}
         else:
             collecting = Collecting(number)
@@ -199,8 +196,10 @@ class Loop:
             experiment = Experiment(session, collecting.scaffold)
             path = experiment.finish()
             samples = [sample for problem in chosen.problems for sample in collecting.samples[problem.id]]
-            traces.write(self._own_traces(number), (self._trace(number, each) for each in samples if not each.dropped))
-            rows = traces.merged([traces.read(self._own_traces(before)) for before in range(1, number + 1)])
+            traces.write(
+                self._file(number, COLLECTED), (self._trace(number, each) for each in samples if not each.dropped)
+            )
+            rows = traces.merged([traces.read(self._file(before, COLLECTED)) for before in range(1, number + 1)])
             outcome = {"results": path.stem, "problems": len(chosen.problems), "rows": len(rows), "repeats": 0}
             outcome |= counted(samples) | _spent(experiment.document)
             say(_collected(number, outcome))
@@ -212,10 +211,13 @@ class Loop:
             )
         if malformed:
             say(f"round {number}: {malformed}")
-        traces.write(self._traces(number), rows)
+        traces.write(self._file(number, TRACES), rows)
         ways = Counter(row.way for row in rows)
         outcome |= {"by_way": {way: ways[way] for way in WAYS if ways[way]}}
-        outcome |= {"traces_sha256": sha256(self._traces(number)), "own_sha256": sha256(self._own_traces(number))}
+        outcome |= {
+            "traces_sha256": sha256(self._file(number, TRACES)),
+            "own_sha256": sha256(self._file(number, COLLECTED)),
+        }
         self.record.done("collected", outcome, number)
 
     def _trace(self, number: int, sample: Sample) -> Trace:
@@ -233,7 +235,7 @@ class Loop:
 
     def _trained(self, number: int) -> Weights:
         """Return the weights of round `number`, and train them first unless the same training was recorded."""
-        folder = self._folder(number)
+        folder = self._file(number, "trained")
         tokens = self.tokens[number - 1] if self.tokens else None
         if known := self.record.stage("trained", number):
             weights = Weights(self.record.folder / known["weights"])
@@ -249,13 +251,13 @@ class Loop:
         rank = self.config.lora_rank(self.start.is_gguf)
         if number > 1 and self.config.START == "last":
             if rank:
-                adapter = self._folder(number - 1) / "adapter"
+                adapter = self._file(number - 1, "trained") / "adapter"
             else:
                 before = Weights(self.record.folder / self.record.rounds[number - 1]["trained"]["weights"])
         say(f"round {number}: training on {self.record.rounds[number]['collected']['rows']} traces")
         outcome = process.train(
             before.path,
-            self._traces(number),
+            self._file(number, TRACES),
             folder,
             epochs=self.config.EPOCHS,
             rate=self.config.RATE,
@@ -270,12 +272,9 @@ class Loop:
         self.record.done("trained", outcome | self._identity(number, weights, tokens), number)
         return weights
 
-    def _folder(self, number: int) -> Path:
-        return self.record.own / f"round{number}" / "trained"
-
     def _identity(self, number: int, weights: Weights, tokens: int | None) -> dict[str, Any]:
         """Identify a training by its stored weights, its adapter and the number of tokens to train on."""
-        adapter = sha256(self._folder(number) / "adapter" / ADAPTER)
+        adapter = sha256(self._file(number, "trained") / "adapter" / ADAPTER)
         return {"digest": weights.digest, "adapter_sha256": adapter, "tokens_asked": tokens}
 
 

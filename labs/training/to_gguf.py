@@ -77,7 +77,9 @@ def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
         writer.write_ti_data_to_file()
         with tqdm(total=sum(sizes.values()), unit="B", unit_scale=True, desc=out.name, disable=None) as progress:
             for name, tensor in tensors.items():
-                values = reordered(name, _values(tensor), shape, architecture, to_gguf=True)
+                stored = np.asarray(tensor.mmap_bytes()).reshape(*tensor.shape[:-1], -1)
+                values = gguf.quants.dequantize(stored, gguf.GGMLQuantizationType[tensor.dtype])
+                values = reordered(name, values, shape, architecture, to_gguf=True)
                 writer.write_tensor_data(gguf.quants.quantize(values, kinds[name]))
                 progress.update(sizes[name])
         writer.close()
@@ -128,12 +130,6 @@ def _kind(shape: tuple[int, ...], type: str) -> gguf.GGMLQuantizationType:
     """Return the type to write a tensor of `shape` in: norms stay exact, rows that are not whole blocks get 16 bits."""
     kind = gguf.GGMLQuantizationType.F32 if len(shape) == 1 else gguf.GGMLQuantizationType[type.upper()]
     return kind if shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 else gguf.GGMLQuantizationType.F16
-
-
-def _values(tensor: LocalTensor) -> np.ndarray[Any, Any]:
-    """Read a tensor in float32."""
-    stored = np.asarray(tensor.mmap_bytes()).reshape(*tensor.shape[:-1], -1)
-    return gguf.quants.dequantize(stored, gguf.GGMLQuantizationType[tensor.dtype])
 
 
 def add_shape(writer: gguf.GGUFWriter, shape: Shape, context: int, eps: float, base: float) -> None:
