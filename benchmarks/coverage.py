@@ -51,8 +51,7 @@ def wilson(values: Array) -> Bounds:
 
 
 def earlier_paired(differences: Array) -> Bounds:
-    """Return the interval of an earlier version: Student's t with two imaginary problems, the largest difference up and
-    down."""
+    """Return an earlier version's interval: Student's t with two imaginary problems at the largest differences."""
     largest = float(np.abs(differences).max()) or 1.0
     return t_interval(np.append(differences, [-largest, largest]), -1.0, 1.0)
 

@@ -38,8 +38,8 @@ _CLOSING = re.compile(r"\}?(?:[\s.$*_]|\\[\])])*")
 
 @dataclass(frozen=True)
 class Checked:
-    """The `reason` to drop a solution (a key of REASONS, or "" to keep it), and the lines before its last answer as
-    `steps`."""
+    """The `reason` to drop a solution ("": keep it), a key of REASONS, and the number of `steps` before its last
+    answer."""
 
     reason: str
     steps: int

@@ -141,8 +141,7 @@ def _member(completion: Completion, sample: Sample) -> Member:
 
 @dataclass
 class Answering:
-    """The scaffold that evaluates: N samples of a problem, asked for by FEWSHOT of `config`. It keeps its
-    `completions`."""
+    """The scaffold that evaluates: N samples of a problem, as FEWSHOT of `config` asks. It keeps its `completions`."""
 
     config: StarConstants
     completions: dict[str, list[Completion]] = field(default_factory=dict)

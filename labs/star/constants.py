@@ -12,8 +12,7 @@ MOST_SEEDS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class StarConstants(Waiting, Asking):
-    """The constants of STaR. TEMPERATURE holds for collecting, and for evaluating with SEEDS. Each round is also
-    evaluated at temperature 0."""
+    """The constants of STaR. TEMPERATURE holds for collecting and for SEEDS; each round is also evaluated at 0."""
 
     closed = MappingProxyType({"ANSWER_TOKENS": 0, "PROBLEMS": "auto", "RUNS": 1})  # until the end of issue 33
     ROUNDS: int = constant(5, "rounds, each of sampling, training and evaluating", 1, 100, free=True)

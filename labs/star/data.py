@@ -69,8 +69,7 @@ class Split:
 
 @dataclass
 class _Found:
-    """The rows of one statement: their `problem`, canonical `answer`, `first` row and number; `differ`: their
-    answers."""
+    """The rows of one statement: `problem`, canonical `answer`, `first` row, number, and whether answers `differ`."""
 
     problem: Problem
     answer: str

@@ -91,8 +91,7 @@ class Loop:
         return bool(known) and all(self._results(known[name]).exists() for name in ("greedy", "sampled") if known[name])
 
     def _evaluate(self, number: int, session: Session[StarConstants]) -> None:
-        """Evaluate round `number` on the held-out problems: greedily, and at TEMPERATURE (if not 0) with each of
-        SEEDS."""
+        """Evaluate round `number` on the held-out problems: greedily, and with SEEDS if TEMPERATURE is not 0."""
         shared = {name: value for name, value in vars(self.config).items() if name in rules(SampleConstants)}
         shared |= {"PROBLEMS": self.config.EVAL, "ANSWER_TOKENS": 0}
         greedy = SampleConstants(**shared | {"TEMPERATURE": 0.0, "SAMPLING": "file", "SEED": 0, "N": 1})

@@ -35,8 +35,7 @@ def work(config: StarConstants, card: Card) -> Work:
 
 
 def _held_out(config: StarConstants, card: Card) -> tuple[int, str]:
-    """Return how many problems each round is evaluated on, and the name of their set. A known set is not fetched for
-    it."""
+    """Return the number of problems that each round is evaluated on, and their set's name, without fetching it."""
     name = config.EVAL if config.EVAL != AUTO else card.star_eval_set if config.DATA == AUTO else ""
     if not name:
         return min(config.HELD_OUT, config.LIMIT or config.HELD_OUT), "DATA"

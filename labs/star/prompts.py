@@ -50,8 +50,7 @@ def asked(problem: Problem, fewshot: str, least: int, most: int) -> list[Message
 
 
 def collecting(problem: Problem, fewshot: str, least: int, most: int, hint: str | None = None) -> list[Message]:
-    """Return the messages of `asked` while collecting: after worked examples with "math", and with the answer as
-    `hint`."""
+    """Return the messages for collecting: with worked examples for "math", and with the answer if `hint` is one."""
     shown: list[Message] = []
     for statement, solution in EXAMPLES if fewshot == "math" else ():
         shown += asked(Problem("", statement, None), fewshot, least, most)

@@ -24,8 +24,8 @@ FIX = "Move its folder away and run the command again; the requests are in the j
 
 
 class Record(stages.Record):
-    """The record of a run in rounds. Its folder is named by its label, inside the folder of an experiment. Round 0 is
-    only evaluated."""
+    """The record of a run in rounds. Its folder, named by its label, is in an experiment's. Round 0 is only
+    evaluated."""
 
     STAGES = ("collected", "trained", "evaluated")
     PRODUCTS: ClassVar = {"collected": "traces_sha256", "trained": "digest"}
@@ -158,8 +158,7 @@ class _Round(Struct):
     evaluated: _Evaluated | UnsetType = UNSET
 
     def check(self, number: int, label: str, is_last: bool) -> None:
-        """Raise ValueError unless this is round `number` with its stages (the last round may lack some) and their
-        names."""
+        """Raise ValueError unless this is round `number` with its stages (the last may lack some) and their names."""
         if self.round != number:
             raise ValueError(f"round {self.round} is the number {number}")
         stages, every = [name for name in Record.STAGES if getattr(self, name)], Record.STAGES[0 if number else -1 :]

@@ -59,8 +59,8 @@ def tables(runs: Sequence[Record]) -> list[Table]:
 
 
 def show(folder: Path) -> str:
-    """Write the tables and the curve of the runs in `folder`; return the text for the terminal, which has the summary
-    alone if there are several runs."""
+    """Write the tables and the curve of `folder`; return the text for the terminal: of several runs the summary
+    alone."""
     runs, width = _evaluated(folder), columns()
     shown, notes, path = tables(runs), _notes(runs, folder), folder / "table.txt"
     every = [table.text() for table in shown]
@@ -170,8 +170,7 @@ def _notes(runs: Sequence[Record], folder: Path) -> str:
 
 
 def done(run: Record, stage: str = "evaluated") -> list[Round]:
-    """Return the rounds with this stage, up to the last. Later ones belong to a run with a larger ROUNDS or
-    PATIENCE."""
+    """Return the rounds with this stage, up to the last; later ones belong to a run with more ROUNDS or PATIENCE."""
     last = run.head.get("last") if run.head["complete"] else None
     return [each for each in run.rounds[: None if last is None else last + 1] if stage in each]
 
@@ -347,8 +346,7 @@ def _has_samples(run: Record) -> bool:
 
 
 def _cell(stage: str, head: str, meaning: str, read: Callable[[dict[str, Any]], str], **more: Any) -> Metric:
-    """Return a column of one stage; a cell is empty if the round lacks the stage, or repeats the first round's
-    traces."""
+    """Return a column of one stage, empty if a round lacks the stage or repeats the first round's traces."""
 
     def cell(each: Round) -> str:
         outcome = each.get(stage)

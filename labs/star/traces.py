@@ -28,8 +28,7 @@ class Trace(Struct, frozen=True):
 
 
 def merged(rounds: Sequence[Sequence[Trace]]) -> list[Trace]:
-    """Keep one trace a problem, sorted by id: the newest that was not shown the answer, else the newest of all. The
-    order of the traces does not matter."""
+    """Keep a trace a problem, sorted by id: the newest that was not shown the answer, else the newest of all."""
     best: dict[str, Trace] = {}
     for trace in (each for traces in rounds for each in traces):
         known = best.get(trace.problem)

@@ -131,8 +131,7 @@ def train(
     device: torch.device,
     digits: Tensor | None = None,
 ) -> int:
-    """Train until the schedule's tokens or the batches end; return the steps. `report` gets steps, tokens and loss of
-    each."""
+    """Train until the schedule's tokens or the batches end; return the steps. `report` gets step, tokens and loss."""
     matrices = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     others = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
     optimizers = ((Muon(matrices), MUON_RATE), (AdamW(others), ADAM_RATE))

@@ -133,8 +133,7 @@ class Qwen3(nn.Module):
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
-    """Approximate the nearest semi-orthogonal matrices (count, rows, columns) by Newton-Schulz, with Muon's
-    coefficients."""
+    """Approximate the nearest semi-orthogonal matrices (count, rows, columns) by Muon's Newton-Schulz."""
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[1] > matrices.shape[2]
     x = (matrices.mT if tall else matrices).bfloat16()
@@ -167,8 +166,8 @@ class Muon:
 
 
 class AdamW:
-    """AdamW without decay. torch.optim's class imports torch's compiler, a second of each start; its function does
-    not."""
+    """AdamW without decay. torch.optim's class imports torch's compiler, a second of each start; its function
+    doesn't."""
 
     def __init__(self, weights: list[Tensor]) -> None:
         self.weights = weights

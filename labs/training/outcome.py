@@ -16,8 +16,7 @@ LINE = "training: "  # beginning of a line of progress
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a training. `rate`: AdamW's peak; `lora_rank`: 0 for all weights; `tokens`: to train on, instead
-    of `epochs`."""
+    """The options of a training. `rate`: AdamW's peak; `lora_rank`: 0 for all weights; `tokens`: replace `epochs`."""
 
     model: Path
     data: Path

@@ -20,8 +20,8 @@ from labs.training.architectures import architecture_of, read_object
 
 @dataclass(frozen=True)
 class Weights:
-    """A .gguf file, or a folder in Hugging Face's layout. `name` and `about`: for a GGUF file unrelated to the embedded
-    model."""
+    """A .gguf file, or a folder in Hugging Face's layout. `name` and `about`: of a GGUF file unlike the embedded
+    one."""
 
     path: Path
     name: str = ""
@@ -73,8 +73,8 @@ def is_on_gpu(model: Weights) -> bool:
 
 
 def check(model: Weights) -> None:
-    """Raise UserError if the weights can't be served here: without a GPU a folder that can't be converted, with a GPU
-    if another server uses the port."""
+    """Raise UserError if the weights can't be served here: not convertible without a GPU, or the GPU's port is
+    taken."""
     if model.is_gguf:
         return  # ours takes any free port
     if not gpus.has_gpu():

@@ -191,8 +191,7 @@ def _optimizer(model: Any, rate: float, tokens: Sequence[int]) -> tuple[Any, Any
 
 
 def _write_model(start: Start, weights: Mapping[str, Tensor], lora: LoraConfig | None, folder: Path) -> None:
-    """Write the model with its new weights (or with `lora` added to the old ones), in the files and types of the old
-    one."""
+    """Write the model with new weights (or `lora` added to the old ones), in the files and types of the old one."""
     folder.mkdir()
     for name in COPIED:
         if (start.path / name).is_file():

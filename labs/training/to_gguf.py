@@ -41,7 +41,7 @@ INSTEAD = "Convert it with convert_hf_to_gguf.py of llama.cpp"
 
 
 def convert(folder: Path, out: Path, type: str = "q8_0") -> None:
-    """Write the model in `folder` to `out`, whole or not at all. Matrices get `type`, norms float32. Raises
+    """Write the model in `folder` to `out`, whole or not at all: matrices in `type`, norms float32. Raises
     UserError."""
     config = read_object(folder / "config.json")
     architecture = architecture_of(config, folder, INSTEAD)

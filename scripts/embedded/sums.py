@@ -103,8 +103,7 @@ def draw_terms(rng: random.Random, count: int, among: Collection[Term] = PRODUCT
 
 
 def held_out(seed: int, low: int, high: int, among: Collection[Term] = PRODUCTS.keys()) -> Iterator[list[Term]]:
-    """Yield endless held-out problems with `low`..`high` terms, no two with the same factors; equal seeds, equal
-    problems."""
+    """Yield endless held-out problems of `low`..`high` terms, with different factors; equal seeds, equal problems."""
     return _of_one_side(seed, low, high, True, among)
 
 

@@ -129,8 +129,7 @@ def products(terms: list[Term], values: list[int]) -> str:
 
 
 def solution(terms: Terms, values: list[int], wrong_sum_at: int = -1, off_by: int = 0) -> str:
-    """Write the solution: one line a term with the running sum, then the box or the claim. Neither if values are
-    missing."""
+    """Write the solution: a line a term with the running sum, then the box or the claim, if no value is missing."""
     lines, total = [], 0
     for i, (term, value) in enumerate(zip(terms, values, strict=False)):
         line = f"{term.digit}*{term.number}={value}"

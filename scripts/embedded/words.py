@@ -370,8 +370,7 @@ def solve_prompt(rng: random.Random, problem: str) -> str:
 
 
 def aggregate_prompt(rng: random.Random, problem: str, candidates: list[str]) -> str:
-    """Draw a prompt for AGGREGATE. K = 1 asks for a refinement, always in words: without any it might be for
-    judging."""
+    """Draw a prompt for AGGREGATE. K = 1 always asks for a refinement, or it might be for judging."""
     single, count = len(candidates) == 1, len(candidates)
     styles = CANDIDATE_STYLES + BARE_STYLES if single else CANDIDATE_STYLES
     style = rng.choice(styles)
